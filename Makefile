@@ -71,7 +71,7 @@ test: lint ## lint, then the tests, without those marked slow
 	@echo "test: pytest"
 	@$(BIN)/python -m pytest $(XDIST)
 
-test-all: lint ## lint, then every test
+test-all: lint ## lint, then every test; with HIGHWATER_TESTS=whole no sample, but all of it
 	@echo "test: pytest, slow tests included"
 	@$(BIN)/python -m pytest $(XDIST) -m ""
 

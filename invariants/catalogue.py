@@ -1,8 +1,9 @@
 """The catalogue of properties: under one name one meaning, whoever checks it.
 
 What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES, its
-LIVENESS, and what is only WATCHED, in explorations that name it; and in a module ``inductive`` beside them what is
-proved together with it. What a system that was observed is asked besides stands in ``replication/observed.py``.
+LIVENESS, what is only WATCHED, in explorations that name it, and DENIALS, which are to be violated; and in a module
+``inductive`` beside them what is proved together with it. What a system that was observed is asked besides stands in
+``replication/observed.py``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Stated:
     helper_steps: tuple[StepProperty, ...] = ()
     watched: tuple[Invariant | StepProperty, ...] = ()
     """Asked in explorations that name them; no induction proves them."""
+    denials: tuple[StepProperty, ...] = ()
+    """Each denies something that the protocol allows, so that a scenario can promise that it is violated."""
 
 
 @cache
@@ -48,6 +51,7 @@ def stated(name: str) -> Stated:
         () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
         () if inductive is None else tuple(inductive.HELPER_STEPS.get(protocol.name, ())),
         tuple(getattr(module, "WATCHED", ())),
+        tuple(getattr(module, "DENIALS", ())),
     )
 
 
@@ -95,6 +99,7 @@ def _all() -> Iterator[tuple[str, Any]]:
             here.helpers,
             here.helper_steps,
             here.watched,
+            here.denials,
         )
         for kind in kinds:
             yield from ((name, one) for one in kind)

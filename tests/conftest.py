@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,18 +57,32 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse slow tests without a reason, and say what runs together: a file, as what its tests share is made once."""
+    """Refuse slow tests without a reason; where there are several processes, put in order what they begin with."""
     if wrong := without_reason(items):
         raise pytest.UsageError(f"marked slow without a reason: {', '.join(wrong)}; see tests/slow.py")
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        if not item.nodeid.startswith(APART):
-            file = item.nodeid.split("::", maxsplit=1)[0]
-            group = next((what for place, what in TOGETHER.items() if file.startswith(place)), file)
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=_turn)
+    if config.pluginmanager.hasplugin("xdist"):
+        items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:
     return next((turn for turn, place in enumerate(FIRST) if item.nodeid.startswith(place)), len(FIRST))
+
+
+def group(test: str) -> str:
+    """What runs in one process with a test: those of its file, as what they share is made once; or as TOGETHER says."""
+    if test.startswith(APART):
+        return test
+    file = test.split("::", maxsplit=1)[0]
+    return next((what for place, what in TOGETHER.items() if file.startswith(place)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Processes take whole groups. xdist's marks of groups do nothing with pytest 9.2: they go into a test's name."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Groups(config, log)

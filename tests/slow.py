@@ -1,14 +1,30 @@
 """How a test is marked as slow: with the reason, which a reader and `make test-all` can hold against what it takes.
 
 A reason says what the test adds to its fast counterparts. `tests/conftest.py` refuses a mark without one.
+
+`make test-all` asks a sample where more of the same would take hours: with ``HIGHWATER_TESTS=whole`` in the environment
+nothing is left out, as before a release.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
+
+WHOLE = os.environ.get("HIGHWATER_TESTS") == "whole"
+
+
+def often(usual: int, whole: int) -> int:
+    """How often a slow test repeats something, or how much of it it asks."""
+    return whole if WHOLE else usual
+
+
+def largest(reason: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Marks of what is left out of `make test-all` too, unless everything is asked for."""
+    return slow(reason), pytest.mark.skipif(not WHOLE, reason="only with HIGHWATER_TESTS=whole")
 
 
 def slow(reason: str) -> pytest.MarkDecorator:

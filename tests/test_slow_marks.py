@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from tests import conftest
 from tests.slow import all_but, slow, without_reason
@@ -34,3 +35,18 @@ def test_what_is_quick_is_among_the_names() -> None:
     assert (first.marks, [m.name for m in second.marks]) == ((), ["slow"])
     with pytest.raises(ValueError, match="no such parameter: three"):
         all_but({"three"}, ["one", "two"], "a whole search of each")
+
+
+def test_a_file_runs_in_one_process(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or with others that share something; what is long and shares nothing, by itself."""
+    monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: ["popen"])
+    scheduler = conftest.pytest_xdist_make_scheduler(pytestconfig, Producer("tests"))
+    files = (
+        "tests/a.py::test_b[1]",
+        "tests/a.py::test_c",
+        "tests/spark/test_d.py::test_e",
+        "tests/states/f.py::test_g",
+    )
+    assert [scheduler._split_scope(test) for test in files] == ["tests/a.py", "tests/a.py", "Spark", "Spark"]
+    alone = f"{conftest.APART[0]}[one]"
+    assert scheduler._split_scope(alone) == alone

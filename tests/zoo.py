@@ -114,11 +114,11 @@ class Everything(Protocol):
         self.nodes = Set(self.node)
         self.pair = Struct("Pair", who=self.node, flag=Bool, much=Int(-3, 4, bound="much"))
         self.amount = Int(-2, 2)
-        self.post = Messages(
+        self.messages = Messages(
             ask=dict(who=self.node, much=Int(-1, 7, bound="much"), of=Option(self.colour)),
             told=dict(who=self.node, set=Set(self.colour)),
         )
-        self.asked = self.post.of("ask")
+        self.asked = self.messages.of("ask")
         return Struct(
             "State",
             flag=Bool,
@@ -132,7 +132,7 @@ class Everything(Protocol):
             log=Seq(self.pair, 3, bound="log"),
             sets=Array(self.node, self.nodes),
             paint=Set(self.colour),
-            post=self.post,
+            post=self.messages,
             copies=Messages(duplicates=2, note=dict(to=self.colour, flag=Bool)),
             inbox=Array(self.node, Messages(ping=dict(who=self.node), stop={})),
             pots=Array(self.colour, Struct("Pot", full=Bool, lent=Option(self.node))),

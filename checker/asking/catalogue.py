@@ -44,6 +44,8 @@ class Definition:
     """What is proved together with the others; a scenario can name it."""
     watched: tuple[Invariant | StepProperty, ...] = ()
     """What no induction proves; a scenario can name it."""
+    denials: tuple[StepProperty, ...] = ()
+    """What the protocol allows, denied; a scenario can name it, to promise that it is violated."""
 
     def __post_init__(self) -> None:
         """LanguageError where a property names no number of the rulebook, or one of these or an action no rule."""
@@ -105,6 +107,7 @@ def load(name: str) -> Definition:
         step_properties=known.step_properties,
         helpers=(*known.helpers, *known.helper_steps),
         watched=known.watched,
+        denials=known.denials,
     )
 
 

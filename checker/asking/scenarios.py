@@ -45,7 +45,7 @@ STEP_PROPERTIES = "step_properties"
 """Likewise: all properties of steps."""
 HELPERS = "helpers"
 """Likewise: all that is proved together with the others, helper invariants and properties of steps."""
-WATCHED = "watched"
+WATCHED, DENIALS = "watched", "denials"
 """Likewise: all that is for explorations only, and no induction proves."""
 
 _EXPECT: dict[str, type[Any]] = {
@@ -248,7 +248,8 @@ def _named_properties(
 ) -> Iterator[Invariant | StepProperty | Liveness]:
     by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.step_properties}
-    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers, *definition.watched)}
+    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers)}
+    by_name |= {p.name: p for p in (*definition.watched, *definition.denials)}
     for name in dict.fromkeys(_spelled_out(definition, rules, names)):
         if name == DEADLOCK:
             continue
@@ -267,8 +268,8 @@ def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Itera
             yield from (i.name for i in chosen_properties(definition, rules, None))
         elif name == STEP_PROPERTIES:
             yield from (p.name for p in chosen_step_properties(definition, rules, None))
-        elif name in (HELPERS, WATCHED):
-            of = definition.helpers if name == HELPERS else definition.watched
+        elif name in (HELPERS, WATCHED, DENIALS):
+            of = getattr(definition, name)
             yield from (p.name for p in of if p.rule is None or rules[p.rule])
         else:
             yield name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -129,7 +129,7 @@ class EngineError(LanguageError):
     """An engine cannot do what it is asked."""
 
 
-def missing_verdicts(properties: list[str], found: dict[str, object], options: SearchOptions) -> bool:
+def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:
     """Whether the search should go on after a level in view of the violations found so far."""
     if not found or options.all_states:
         return True

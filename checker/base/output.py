@@ -48,11 +48,12 @@ def written(option: str, target: str | Path) -> Iterator[Path]:
 class JsonOutput:
     """The target of ``--json``.
 
-    It is looked at at once: a long search must not end with a file that cannot be written.
+    It is looked at at once: a long search must not end with a file that cannot be written. With ``quiet`` fewer lines
+    are said to people.
     """
 
-    def __init__(self, target: str | None) -> None:
-        self.target = target
+    def __init__(self, target: str | None, *, quiet: bool = False) -> None:
+        self.target, self.quiet = target, quiet
         self.to_stdout = target == "-"
         if target is not None and not self.to_stdout:
             refuse_unwritable("--json", target)
@@ -71,3 +72,13 @@ class JsonOutput:
         """A line for people: on standard output, unless that is for JSON."""
         if not self.to_stdout:
             click.echo(line, file=sys.stdout)
+
+    def note(self, line: str) -> None:
+        """A line for people that ``--quiet`` leaves out."""
+        if not self.quiet:
+            self.say(line)
+
+    def progress(self, line: str) -> None:
+        """How far a question to the solver is, on standard error; ``--quiet`` leaves it out."""
+        if not self.quiet:
+            print(line, file=sys.stderr, flush=True)

@@ -69,7 +69,7 @@ def check(
     started = time.perf_counter()
     names = tuple(scenarios.expanded(names))
     search = engine.search(len(names))
-    output = JsonOutput(json_file)
+    output = JsonOutput(json_file, quiet=quiet)
     if trace_out is not None and len(names) != 1:
         raise InputError("--trace-out: name one scenario; a trace is one run")
     if html is not None and len(names) != 1:
@@ -78,9 +78,7 @@ def check(
     chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
     requests = [engine.request(scenario, overrides) for scenario in chosen]
     if engine.name == "spark":
-        requests = list(
-            _for_spark(requests, named=bool(names), say=(lambda _: None) if quiet else output.say)
-        )
+        requests = list(_for_spark(requests, named=bool(names), say=output.note))
     outcomes: list[ScenarioOutcome] = []
     asked = replace(options, stop_at_first=first)
     try:
@@ -98,8 +96,8 @@ def check(
             )
             for explored in side_by_side.explore_all(every, requests, processes):
                 outcomes.append(explored.outcome)
-                for line in () if quiet else explored.lines:
-                    output.say(line)
+                for line in explored.lines:
+                    output.note(line)
         else:
             for request in requests:
                 with Reporter(request.scenario.name, quiet=quiet) as progress:
@@ -118,13 +116,10 @@ def check(
                     if outcome.examples:
                         violations = outcome.result.violations
                         said = trace.write_violation(request, model, violations, outcome.examples[0])
-                    if not quiet:
-                        output.say(said)
+                    output.note(said)
                 if model is not None and html is not None:
                     runs = counterexamples(model, outcome.result.violations, outcome.examples)
-                    said = page.write(request, runs, "no violation was found")
-                    if not quiet:
-                        output.say(said)
+                    output.note(page.write(request, runs, "no violation was found"))
                 if outcome.status is Status.INTERRUPTED:
                     break
     finally:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +21,10 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.telling.page.output import PageOutput, html_option
 from highwater.checker.telling.page.shown import ShownRun
-from highwater.model.versions import versions
+
+if TYPE_CHECKING:
+    from highwater.checker.engines.solver.limits import Limits
+    from highwater.checker.telling.difference_results import DifferenceOutcome
 
 
 @click.command(short_help="Where two sets of rules decide differently.")
@@ -74,33 +75,30 @@ def diff(
             raise InputError(
                 "--action: " + unknown(f"action of {first.scenario.definition.name}", name, known)
             )
-    output, page = JsonOutput(json_file), PageOutput(html)
+    output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     runs: list[ShownRun] = []
     pairs = [("", second)]
     if each_rule:
         changed = [rule for rule, on in second.rules.items() if first.rules[rule] != on]
         pairs = [(rule, first.with_rules({rule: second.rules[rule]})) for rule in changed]
-    results: list[dict[str, Any]] = []
-    statuses: list[Status] = []
+    outcomes: list[DifferenceOutcome] = []
     from highwater.checker.engines.solver.limits import Limits
+    from highwater.checker.telling.page.solved import differences as shown
 
     limits = Limits(limit_seconds)
     try:
         for rule, other in pairs:
-            status, said, result = _compare(first, other, rule, actions, any_state, limits, quiet, runs)
-            for line in said:
+            outcomes.append(outcome := _compare(first, other, rule, actions, any_state, limits, output))
+            runs += shown(outcome.models, outcome.sides, outcome.found.actions)
+            for line in outcome.lines(witnesses=not quiet):
                 output.say(line)
-            statuses.append(status)
-            results.append(result)
-            if result["stopped_by"]:
+            if outcome.found.stopped_by:
                 break
     finally:
-        output.write(results)
+        output.write([outcome.as_json() for outcome in outcomes])
     if html is not None:
-        note = page.write(first, runs, "no difference was found")
-        if not quiet:
-            output.say(note)
-    return worst(statuses)
+        output.note(page.write(first, runs, "no difference was found"))
+    return worst(outcome.status for outcome in outcomes)
 
 
 def _requests(
@@ -165,92 +163,19 @@ def _compare(
     rule: str,
     actions: tuple[str, ...],
     any_state: bool,
-    limits: Any,
-    quiet: bool,
-    runs: list[ShownRun],
-) -> tuple[Status, Iterator[str], dict[str, Any]]:
-    from highwater.checker.engines.solver.difference import Differences, differences, only_in_one, told
+    limits: Limits,
+    output: JsonOutput,
+) -> DifferenceOutcome:
+    from highwater.checker.engines.solver.difference import Differences, differences, only_in_one
     from highwater.checker.engines.solver.helpers import with_helpers
-    from highwater.checker.telling.page.solved import differences as shown_differences
+    from highwater.checker.telling.difference_results import DifferenceOutcome
 
     def progress(action: str, seconds: float) -> None:
-        if not quiet:
-            print(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)", file=sys.stderr, flush=True)
+        output.progress(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)")
 
     one, two = with_helpers(first).model(), second.model()
     apart = only_in_one(one, two) if rule else []  # of one rule among others that is an answer, not an error
-    if apart:
-        found = Differences()
-    else:
+    found = Differences()
+    if not apart:
         found = differences(one, two, any_state=any_state, actions=actions, limits=limits, progress=progress)
-    different = [name for name, witness in found.actions.items() if witness]
-    verdict = "different" if different or apart else "inconclusive" if found.stopped_by else "equal"
-    sides = _sides(first, second)
-    runs += shown_differences((one, two), sides, found.actions)
-
-    def lines() -> Iterator[str]:
-        name = rule or first.scenario.name
-        for action, witness in found.actions.items():
-            if witness and not quiet:
-                chosen = ", ".join(f"{k}={v}" for k, v in witness.parameters.items())
-                yield f"{action}({chosen}) differs ({rule})" if rule else f"{action}({chosen}) differs"
-                yield from told(one, witness, sides)
-                yield ""
-        equal = [a for a, w in found.actions.items() if w is None]
-        if found.stopped_by:
-            yield f"{name}: stopped ({found.stopped_by}) after {len(found.actions)} actions"
-        if apart:
-            yield f"{name}: the states are not alike: only one has {', '.join(apart)}"
-        if different:
-            yield f"{name}: different: {', '.join(different)}"
-        what = "all states" if any_state else "all states with the invariants"
-        if equal:
-            yield f"{name}: equal in {what} ({found.seconds:.1f} s): {', '.join(equal)}"
-
-    status = {
-        "different": Status.VIOLATED,
-        "equal": Status.AS_PROMISED,
-        "inconclusive": Status.INCONCLUSIVE,
-    }[verdict]
-    if found.stopped_by == "interrupted":
-        status = Status.INTERRUPTED
-    result = {
-        "scenario": first.scenario.name,
-        "protocol": first.scenario.definition.name,
-        "engine": "z3",
-        "question": "difference",
-        "parameters": dict(first.parameters),
-        "rule": rule or None,
-        "rules": {r: [on, second.rules[r]] for r, on in first.rules.items() if second.rules[r] != on},
-        "verdict": verdict,
-        "not_shared": apart,
-        "stopped_by": found.stopped_by,
-        "seconds": round(found.seconds, 6),
-        "actions": [
-            {"action": name, "equal": True}
-            if witness is None
-            else {
-                "action": name,
-                "equal": False,
-                "parameters": witness.parameters,
-                "before": one.decode(witness.before),
-                "first": None if witness.first is None else one.decode(witness.first),
-                "second": None if witness.second is None else one.decode(witness.second),
-            }
-            for name, witness in found.actions.items()
-        ],
-        "versions": versions("difference"),
-    }
-    return status, lines(), result
-
-
-def _sides(first: Request, second: Request) -> tuple[str, str]:
-    """How the two sets of rules are called."""
-    if first.profile != second.profile:
-        return str(first.profile), str(second.profile)
-    changed = [r for r, on in first.rules.items() if second.rules[r] != on]
-
-    def said(rules: Request) -> str:
-        return ", ".join(f"{r} {'on' if rules.rules[r] else 'off'}" for r in changed)
-
-    return said(first) or "first", said(second) or "second"
+    return DifferenceOutcome((first, second), (one, two), found, rule, apart, any_state)

@@ -95,7 +95,7 @@ def gate(
         )
     if against and only_changed:
         raise InputError("--only-changed is about the baseline; --against leaves out what is the same anyway")
-    output, page = JsonOutput(json_file), PageOutput(html)
+    output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     for option, target in (("--markdown", markdown), ("--junit", junit)):
         if target is not None:
             refuse_unwritable(option, target)
@@ -124,9 +124,9 @@ def gate(
     if html is not None:
         about = [("baseline", str(path)), ("compared with", found.against or "the baseline's facts")]
         runs = list(shown.runs(found))
-        said = page.write_about(report.summary(found), about, runs, "nothing new is violated or reached")
-        if not quiet:
-            output.say(said)
+        output.note(
+            page.write_about(report.summary(found), about, runs, "nothing new is violated or reached")
+        )
     output.write(report.as_json(found))
     return found.status
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +23,8 @@ from highwater.checker.commands.options import (
     verbose_option,
     workers_option,
 )
-from highwater.checker.telling import counterexample, report
+from highwater.checker.running.one import outcome_of
+from highwater.checker.telling import report
 from highwater.checker.telling.page.output import PageOutput, html_option
 from highwater.checker.telling.page.shown import counterexamples
 
@@ -104,7 +105,7 @@ def prove(
         raise InputError("--no-helpers goes with --induction")
     request = Request.of(scenarios.find(name), overrides).without_symmetry()
     request = request.safety_only("Z3 is asked of states and steps only; ask `highwater check`")
-    output, page = JsonOutput(json_file), PageOutput(html)
+    output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:
@@ -113,8 +114,8 @@ def prove(
 
         limits = Limits(limit_seconds, memory_bytes)
         workers = 1 if memory_bytes else workers or cores()
-        return _induction(request, use_helpers, workers, limits, output, page, verbose, quiet)
-    return _bounded(request, depth or DEPTH, first, limit_seconds, memory_bytes, output, page, verbose, quiet)
+        return _induction(request, use_helpers, workers, limits, output, page, verbose)
+    return _bounded(request, depth or DEPTH, first, limit_seconds, memory_bytes, output, page, verbose)
 
 
 def _unbounded(request: Request) -> Request:
@@ -140,15 +141,13 @@ def _induction(
     output: JsonOutput,
     page: PageOutput,
     verbose: bool,
-    quiet: bool,
 ) -> Status:
     from highwater.checker.engines.solver import induction
     from highwater.checker.engines.solver.helpers import helpers, with_helpers
     from highwater.checker.telling.induction_results import InductionOutcome
 
     def progress(action: str, seconds: float) -> None:
-        if not quiet:
-            print(f"{request.scenario.name}: {action} ({seconds:.2f} s)", file=sys.stderr, flush=True)
+        output.progress(f"{request.scenario.name}: {action} ({seconds:.2f} s)")
 
     definition = request.scenario.definition
     helped = with_helpers(request) if use_helpers else request
@@ -157,14 +156,13 @@ def _induction(
     result = induction.prove(model, known=known, limits=limits, workers=workers, progress=progress)
     own = tuple(i.name for i in helped.invariants[len(request.invariants) :])
     outcome = InductionOutcome(request, model, result, own)
-    for line in outcome.lines(failures=not quiet, full=verbose):
+    for line in outcome.lines(failures=not output.quiet, full=verbose):
         output.say(line)
     if page.target is not None:
         from highwater.checker.telling.page.solved import failures
 
-        said = page.write(helped, list(failures(outcome)), "every property is kept, or nothing was decided")
-        if not quiet:
-            output.say(said)
+        runs = list(failures(outcome))
+        output.note(page.write(helped, runs, "every property is kept, or nothing was decided"))
     output.write([outcome.as_json()])
     return outcome.status
 
@@ -178,18 +176,15 @@ def _bounded(
     output: JsonOutput,
     page: PageOutput,
     verbose: bool,
-    quiet: bool,
 ) -> Status:
     from highwater.checker.engines.solver import bounded
     from highwater.checker.engines.solver.limits import Limits
     from highwater.checker.telling.bounded_results import ENGINE, BoundedOutcome
-    from highwater.checker.telling.vacuity import constant_properties, vacuous
 
     def progress(done: bounded.DepthDone) -> None:
-        if not quiet:
-            said = f"{', '.join(done.violated)} violated, " if done.violated else ""
-            line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding} hold"
-            print(f"{line} ({done.seconds:.2f} s)", file=sys.stderr, flush=True)
+        said = f"{', '.join(done.violated)} violated, " if done.violated else ""
+        line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding} hold"
+        output.progress(f"{line} ({done.seconds:.2f} s)")
 
     model = request.model()
     result = bounded.check(
@@ -200,26 +195,13 @@ def _bounded(
         limits=Limits(limit_seconds, memory_bytes),
         progress=progress,
     )
-    examples = counterexample.follow_all(model, result.violations)
-    outcome = BoundedOutcome(
-        request,
-        ENGINE,
-        result,
-        examples,
-        first,
-        tuple(model.ruled_out),
-        tuple(constant_properties(model)),
-        vacuous(model, request, result),
-        asked=depth,
-    )
-    if not quiet:
-        report.runs(model, outcome, output.say, full=verbose)
-        output.say("")
+    kind = partial(BoundedOutcome, asked=depth)
+    outcome = outcome_of(kind, request, ENGINE, model, result, stop_at_first=first)
+    report.runs(model, outcome, output.note, full=verbose)
+    output.note("")
     if page.target is not None:
-        runs = counterexamples(model, result.violations, examples)
-        said = page.write(request, runs, "no violation was found")
-        if not quiet:
-            output.say(said)
+        runs = counterexamples(model, result.violations, outcome.examples)
+        output.note(page.write(request, runs, "no violation was found"))
     for line in outcome.lines():
         output.say(line)
     report.warn([outcome])

@@ -73,7 +73,7 @@ def simulate(
     """
     started = time.perf_counter()
     simulation = engines.simulate(engine)
-    output = JsonOutput(json_file)
+    output = JsonOutput(json_file, quiet=quiet)
     trace, page = TraceOutput(trace_out), PageOutput(html)
     request = Request.of(scenarios.find(name), overrides).for_walks()
     options = SimulationOptions(
@@ -93,13 +93,10 @@ def simulate(
             said = trace.write_violation(request, model, violations, outcome.examples[0])
         else:
             said = trace.write_walk(request, model, depth, seed)
-        if not quiet:
-            output.say(said)
+        output.note(said)
     if model is not None and html is not None:
         runs = counterexamples(model, outcome.result.violations, outcome.examples)
-        said = page.write(request, runs or [_walk(model, depth, seed)], "")
-        if not quiet:
-            output.say(said)
+        output.note(page.write(request, runs or [_walk(model, depth, seed)], ""))
     report.finish([outcome], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
     return outcome.status
 

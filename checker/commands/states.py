@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,7 @@ def states(
     limit, or Ctrl-C during the search, the tables hold what was found; Ctrl-C while they are written leaves none.
     """
     write = _writer(engine, options.workers)
-    output = JsonOutput(json_file)
+    output = JsonOutput(json_file, quiet=quiet)
     request = engine.request(scenarios.find(name), overrides)
     tables = TableDirectory(out, force=force)
     options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
@@ -88,8 +88,8 @@ def states(
         click.echo(f"highwater: interrupted; {tables.left()}", err=True)
         output.write(about(WrittenTables(stopped_by="interrupted")))
         return Status.INTERRUPTED
-    if not quiet:
-        _say(request, written, time.perf_counter() - started, out, output)
+    for line in _lines(request, written, time.perf_counter() - started, out):
+        output.note(line)
     output.write(result)
     if written.stopped_by is None:
         return Status.AS_PROMISED
@@ -152,8 +152,8 @@ def _about(request: Request, engine: str, written: WrittenTables, seconds: float
     }
 
 
-def _say(request: Request, written: WrittenTables, seconds: float, out: str, output: JsonOutput) -> None:
-    output.say(
+def _lines(request: Request, written: WrittenTables, seconds: float, out: str) -> Iterator[str]:
+    yield (
         f"{request.scenario.name}: {written.states:,} states, {written.transitions:,} transitions, "
         f"depth {written.depth}; {size(written.bytes)} in {out}, {seconds:.1f} s"
     )
@@ -161,6 +161,6 @@ def _say(request: Request, written: WrittenTables, seconds: float, out: str, out
     for name, count in written.violations.items():
         if count:
             where = f"by {count:,} steps" if name in of_steps else f"in {count:,} states"
-            output.say(f"  {name} is violated {where}")
+            yield f"  {name} is violated {where}"
     if written.stopped_by is not None:
-        output.say(f"  the tables are not whole: {STOPPED[written.stopped_by]}")
+        yield f"  the tables are not whole: {STOPPED[written.stopped_by]}"

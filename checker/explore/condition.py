@@ -23,7 +23,8 @@ from highwater.model.language import graph, values
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node
 from highwater.model.language.model import Model
-from highwater.model.language.tracing import State, tracing
+from highwater.model.language.state import State
+from highwater.model.language.tracing import tracing
 from highwater.model.language.types import Enum, Index, Struct, Type
 from highwater.model.language.values import Truth, Value
 

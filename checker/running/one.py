@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
@@ -16,6 +18,8 @@ from highwater.model.language import graph
 from highwater.model.language.model import Model, Property
 from highwater.model.language.outside import confine
 from highwater.model.language.protocol import Invariant
+
+Outcome = TypeVar("Outcome", bound=ScenarioOutcome)
 
 
 def explore(
@@ -41,7 +45,7 @@ def explore(
             result = search(model, options, progress)
     except KeyboardInterrupt:
         pass
-    outcome = outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)
+    outcome = outcome_of(ScenarioOutcome, request, engine, model, result, stop_at_first=options.stop_at_first)
     return model, replace(outcome, outside_states=outside)
 
 
@@ -71,16 +75,22 @@ def walk(
             result = simulate(model, options, progress)
     except KeyboardInterrupt:
         pass
-    return model, outcome_of(request, engine, model, result, stop_at_first=True)
+    return model, outcome_of(ScenarioOutcome, request, engine, model, result, stop_at_first=True)
 
 
 def outcome_of(
-    request: Request, engine: str, model: Model | None, result: SearchResult, *, stop_at_first: bool
-) -> ScenarioOutcome:
+    kind: Callable[..., Outcome],
+    request: Request,
+    engine: str,
+    model: Model | None,
+    result: SearchResult,
+    *,
+    stop_at_first: bool,
+) -> Outcome:
     """A result with the runs to its violations, and with what does nothing; no model: it was not traced."""
     if model is None:
-        return ScenarioOutcome(request, engine, result, (), stop_at_first)
-    return ScenarioOutcome(
+        return kind(request, engine, result, (), stop_at_first)
+    return kind(
         request,
         engine,
         result,

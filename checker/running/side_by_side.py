@@ -274,7 +274,7 @@ class _Helper:
                 self.busy = False
                 together.news.notify_all()
 
-    def _outcome(self, number: int, said: Any) -> ScenarioRun | Exception:
+    def _outcome(self, number: int, said: ScenarioRun | Exception | None) -> ScenarioRun | Exception:
         """What it found, as the answer to this process's request."""
         if isinstance(said, Exception):
             return said

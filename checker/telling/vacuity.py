@@ -28,7 +28,8 @@ from highwater.model.language.model import (
     trace_instances,
 )
 from highwater.model.language.protocol import Action, Protocol
-from highwater.model.language.tracing import NeverTaken, State, tracing
+from highwater.model.language.state import State
+from highwater.model.language.tracing import NeverTaken, tracing
 from highwater.model.language.types import Leaf
 
 IMPOSSIBLE, NEVER_TAKEN, CONSTANT = "impossible", "never taken", "constant"

@@ -2,7 +2,7 @@
 
 A page is Markdown with computed blocks in it (``docs.pages.blocks``), and here stands what computes them. What was
 searched for a page is kept (``docs.analyses.kept``) and searched again where something of it has changed; with
-``--afresh`` all of it is.
+``--afresh`` all of it is, and with ``--sample`` a fourth.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ BLOCKS: dict[str, Mapping[str, Block]] = {
 }
 """The pages with computed blocks. The rulebook is the last of them: it looks into the others."""
 
+_MODES = {"--afresh": kept.Mode.AFRESH, "--sample": kept.Mode.SAMPLED}
+"""Options to how questions are answered."""
+
 PICTURE = "images/counterexample.svg"
 PAGES = (*BLOCKS, PICTURE)
 
@@ -61,15 +64,17 @@ def page(name: str) -> str:
 def main(arguments: list[str]) -> int:
     """Write the pages, or with ``--check`` say which differ (exit status 1); names choose among them.
 
-    The status is 2 where there is no page of a name. What is found is kept, unless it is only to be checked.
+    The status is 2 where there is no page of a name. ``--afresh`` asks all questions again and ``--sample`` one in
+    four. What is found is kept, unless it is only to be checked.
     """
     options = {argument for argument in arguments if argument.startswith("--")}
     names = [argument for argument in arguments if argument not in options]
-    if unknown := [name for name in names if name not in PAGES] + sorted(options - {"--check", "--afresh"}):
+    if unknown := [name for name in names if name not in PAGES] + sorted(options - {"--check", *_MODES}):
         print(f"there is no page {unknown[0]}: {', '.join(PAGES)}", file=sys.stderr)
         return 2
     check = "--check" in options
-    with kept.in_mode(kept.Mode.AFRESH if "--afresh" in options else kept.Mode.KEPT_FIRST) as answers:
+    modes = [mode for option, mode in _MODES.items() if option in options]
+    with kept.in_mode(modes[0] if modes else kept.Mode.KEPT_FIRST) as answers:
         wrong = [wrong for name in names or PAGES for wrong in _written(name, check=check)]
     if check:
         wrong += [f"answered otherwise than before: {asked}" for asked in answers.changed]

@@ -35,7 +35,7 @@ def rows(profile: str) -> Iterator[str]:
 
 
 def _row(title: str, missing: str, rules: frozenset[str]) -> str:
-    found = search(Model(Truncation(_BOUNDS, rules), INVARIANTS), SearchOptions(symmetry=True))
+    found = search(Model(Truncation(_BOUNDS, rules), INVARIANTS), SearchOptions(workers=1, symmetry=True))
     depths = {v.property: str(v.depth) for v in found.violations}
     cells = [depths.get(i.name, "–") for i in INVARIANTS]
     return row((title, missing, *cells, f"{found.distinct_states:,}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
+from highwater.invariants.replication.controller_denials import DENIALS
 from highwater.invariants.replication.controller_liveness import LIVENESS
 from highwater.invariants.replication.election_steps import WATCHED
 from highwater.invariants.replication.steps import STEP_PROPERTIES
@@ -181,4 +182,4 @@ EXPLORED = (
 )
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
-__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]
+__all__ = ["DENIALS", "EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]

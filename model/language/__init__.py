@@ -37,8 +37,9 @@ from highwater.model.language.protocol import (
 )
 from highwater.model.language.refinement import refines
 from highwater.model.language.rulebook import Rulebook
+from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty, step_property
-from highwater.model.language.tracing import State, enabled, implies, require, under
+from highwater.model.language.tracing import enabled, implies, require, under
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
 from highwater.model.language.values import (
     ArrayValue,

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 
 from highwater.model.language.protocol import Parameter
-from highwater.model.language.tracing import State, require
+from highwater.model.language.state import State
+from highwater.model.language.tracing import require
 from highwater.model.language.types import Int, Struct
 
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from highwater.model.language import graph, partial
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import Node
-from highwater.model.language.tracing import State, returned_condition, tracing
+from highwater.model.language.state import State
+from highwater.model.language.tracing import returned_condition, tracing
 from highwater.model.language.values import as_bool
 
 if TYPE_CHECKING:

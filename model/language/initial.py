@@ -16,7 +16,8 @@ from highwater.model.language.errors import LanguageError, fail, place_of
 from highwater.model.language.evaluation import compile_nodes
 from highwater.model.language.graph import TRUE, Node
 from highwater.model.language.messages import MessageKind, Messages
-from highwater.model.language.tracing import State, returned_condition, tracing
+from highwater.model.language.state import State
+from highwater.model.language.tracing import returned_condition, tracing
 from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
 
 if TYPE_CHECKING:

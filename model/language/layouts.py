@@ -91,7 +91,7 @@ class Type:
 
     def place(self, old: Value, start: int, hits: Hits, at: tuple[Node, ...]) -> Any:
         """A place for a value of this type in the state after a step; the arguments are those of ``Next``."""
-        from highwater.model.language.tracing import Next
+        from highwater.model.language.state import Next
 
         return Next(old, self, start, hits, at)
 

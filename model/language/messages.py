@@ -14,7 +14,8 @@ from highwater.model.language import graph, mutation
 from highwater.model.language.errors import fail, meant, place
 from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.numbering import count_of, number_of, value_at
-from highwater.model.language.tracing import READ, Check, Next, current, require
+from highwater.model.language.state import READ, Next
+from highwater.model.language.tracing import Check, current, require
 from highwater.model.language.types import Array, Hits, Index, IntType, Set, Struct, Type
 from highwater.model.language.values import (
     Number,

@@ -17,6 +17,7 @@ from highwater.model.language.initial import Scalars, Start, start_of
 from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
 from highwater.model.language.outcomes import bound_checks, guards_asked
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
+from highwater.model.language.state import State
 from highwater.model.language.step_properties import (
     JudgedSteps,
     StepProperty,
@@ -24,15 +25,7 @@ from highwater.model.language.step_properties import (
     judged,
     trace_step_property,
 )
-from highwater.model.language.tracing import (
-    Check,
-    Guard,
-    NeverTaken,
-    State,
-    Write,
-    returned_condition,
-    tracing,
-)
+from highwater.model.language.tracing import Check, Guard, NeverTaken, Write, returned_condition, tracing
 from highwater.model.language.types import Leaf
 
 NO_STATE = "initially() holds in none of the states that initial() gives"

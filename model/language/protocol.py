@@ -32,8 +32,8 @@ from highwater.model.language.errors import (
 from highwater.model.language.identity import refuse_identity
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.rulebook import check_source
+from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.tracing import State
 from highwater.model.language.types import Struct
 
 

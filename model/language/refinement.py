@@ -22,9 +22,10 @@ from highwater.model.language.identity import refuse_identity
 from highwater.model.language.initial import Scalars, start_of
 from highwater.model.language.model import Model, state_inputs
 from highwater.model.language.protocol import Protocol
+from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.substitution import substituted
-from highwater.model.language.tracing import State, implies, tracing
+from highwater.model.language.tracing import implies, tracing
 from highwater.model.language.values import Truth
 
 Mapped = Mapping[str, Any]

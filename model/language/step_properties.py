@@ -15,8 +15,9 @@ from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.errors import LanguageError, has_parentheses, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.identity import refuse_identity
+from highwater.model.language.state import State
 from highwater.model.language.substitution import inputs_of, substituted
-from highwater.model.language.tracing import State, returned_condition, tracing
+from highwater.model.language.tracing import returned_condition, tracing
 
 if TYPE_CHECKING:
     from highwater.model.language.model import Model

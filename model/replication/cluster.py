@@ -42,6 +42,7 @@ from highwater.model.language.sequences import members_of
 from highwater.model.replication import levels, starting
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import Terms
 from highwater.model.replication.freedoms import FREEDOMS
 from highwater.model.replication.rules import PROFILES, RULES
@@ -334,6 +335,10 @@ class Cluster(Protocol):
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR at the controller."""
         return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
+
+    def situation(self, s: State) -> Situation:
+        """What the controller decides by in a state."""
+        return Situation(s.partition, s.registrations, self.min_isr(s), self.unclean_allowed(s))
 
     def min_isr_in(self, view: StructValue) -> Number:
         """966.2. The effective min ISR as a broker's view has it."""

@@ -9,11 +9,11 @@ are one step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from highwater.model.language import (
     ArrayValue,
-    Checks,
     Number,
     SeqValue,
     State,
@@ -113,11 +113,11 @@ def decide_alter_partition(
         new_isr=proposed_members(m, sent),
         leader_recovery_state="RECOVERED",
     )
-    checks: Checks = alter_partition.alter_partition_checks(m.t, request, partition, registrations)
-    arguments = (request, partition, registrations, m.min_isr(s), m.unclean_allowed(s))
+    now = replace(m.situation(s), partition=partition, registrations=registrations)
+    checks = alter_partition.alter_partition_checks(m.t, request, now)
     # The sender leads on, unless its change completes a reassignment.
     decided = elected if m.p.reassignments else Cluster.decided
-    wanted = decided(m, s, lambda t: alter_partition.alter_partition(t, *arguments))
+    wanted = decided(m, s, lambda t: alter_partition.alter_partition(t, request, now))
     record = where(checks.passed, wanted, m.t.record.zero())
     return where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer), record
 
@@ -192,9 +192,7 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
     """
     spend(s, "elections")
     require("there is no leader", s.partition.leader.is_none)
-    record = m.decided(
-        s, lambda t: unclean_recovery.recover(t, s.partition, s.registrations, b, m.min_isr(s))
-    )
+    record = m.decided(s, lambda t: unclean_recovery.recover(t, m.situation(s), b))
     require("the replica is live", ~is_empty_record(m.t, record))
     write_record(m, s, record)
 
@@ -222,9 +220,7 @@ def reassign(m: Cluster, s: State, target: Any) -> None:
     """
     spend(s, "reassignments")
     reassignment.reassignment_checks(m.t, target, s.registrations).require()
-    record = elected(
-        m, s, lambda t: reassignment.reassign(t, s.partition, target, s.registrations, m.min_isr(s))
-    )
+    record = elected(m, s, lambda t: reassignment.reassign(t, m.situation(s), target))
     require("it changes something", ~is_empty_record(m.t, record))
     write_record(m, s, record)
 
@@ -237,13 +233,9 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
     completion: else what was committed while they counted could be left on too few.
     """
     spend(s, "reassignments")
-    unclean = m.unclean_allowed(s)
-    reassignment.cancellation_checks(m.t, s.partition, m.min_isr(s), unclean).require()
-    record = elected(
-        m,
-        s,
-        lambda t: reassignment.cancel_reassignment(t, s.partition, s.registrations, m.min_isr(s), unclean),
-    )
+    now = m.situation(s)
+    reassignment.cancellation_checks(m.t, now).require()
+    record = elected(m, s, lambda t: reassignment.cancel_reassignment(t, now))
     write_record(m, s, record)
 
 
@@ -273,9 +265,7 @@ def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
 
 def on_broker(m: Cluster, s: State, b: Number, rule: Callable[..., StructValue]) -> StructValue:
     """The record by which a rule about a broker changes the partition as it is."""
-    return elected(
-        m, s, lambda t: rule(t, s.partition, s.registrations, b, m.min_isr(s), m.unclean_allowed(s))
-    )
+    return elected(m, s, lambda t: rule(t, m.situation(s), b))
 
 
 def elected(m: Cluster, s: State, rule: Callable[[Terms], StructValue]) -> StructValue:
@@ -303,8 +293,7 @@ def elect(m: Cluster, s: State, election: Number, without: frozenset[str] = froz
     """
 
     def rule(t: Terms) -> StructValue:
-        terms = t.under(t.rules - without)
-        return partition_change(terms, s.partition, m.min_isr(s), t.active(s.registrations), election)
+        return partition_change(t.under(t.rules - without), m.situation(s), election)
 
     record = elected(m, s, rule)
     require("someone can be elected", ~is_empty_record(m.t, record))

@@ -114,16 +114,7 @@ def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
     return elected(
         m,
         s,
-        lambda terms: brokers.on_registration(
-            terms,
-            s.partition,
-            s.registrations,
-            b,
-            clean,
-            same_incarnation,
-            m.min_isr(s),
-            m.unclean_allowed(s),
-        ),
+        lambda t: brokers.on_registration(t, m.situation(s), b, clean, same_incarnation),
     )
 
 

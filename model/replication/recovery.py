@@ -121,9 +121,7 @@ def elect_longest_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     outdone = any_of(counts(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker)
     require("no answer is better", ~outdone)
     require("the winner is live", m.t.active(s.registrations).has(b))
-    record = m.decided(
-        s, lambda t: unclean_recovery.recover(t, s.partition, s.registrations, b, m.min_isr(s))
-    )
+    record = m.decided(s, lambda t: unclean_recovery.recover(t, m.situation(s), b))
     write_record(m, s, record)
     forget_answers(m, s)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_TYPES = {
+_TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
     "string": str,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.checker.conftest import COUNTER
+from tests.checker.conftest import COUNTER, Run
 
 
 def line_of(text: str) -> str:
@@ -262,7 +266,7 @@ BAD_REQUESTS = {
 }
 
 
-def refused(run, parts):
+def refused(run: Any, parts: Any) -> None:
     assert run.status == 2, run
     assert run.out == ""
     assert run.err.startswith("highwater: ")
@@ -273,7 +277,9 @@ def refused(run, parts):
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD_FILES.values(), ids=BAD_FILES)
-def test_scenario_files(highwater, counter, text, parts):
+def test_scenario_files(
+    highwater: Callable[..., Run], counter: Callable[..., Path], text: str, parts: Any
+) -> None:
     path = counter(text)
     if "'rund'" in parts:
         path.write_text("protocol = 'counter.py'\nprofile = 'rund'\n")
@@ -284,26 +290,32 @@ def test_scenario_files(highwater, counter, text, parts):
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD_PROTOCOLS.values(), ids=BAD_PROTOCOLS)
-def test_protocol_files(highwater, counter, text, parts):
+def test_protocol_files(
+    highwater: Callable[..., Run], counter: Callable[..., Path], text: str, parts: Any
+) -> None:
     run = highwater("check", counter("", protocol=text), "--profile", "round")
     refused(run, parts)
 
 
-def test_a_protocol_file_is_named_as_it_was_given(highwater, counter, monkeypatch):
+def test_a_protocol_file_is_named_as_it_was_given(
+    highwater: Callable[..., Run], counter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From its own folder, too: what is wrong in it is its fault there as well."""
     path = counter("", protocol=COUNTER.replace("    return s.count < 7", "    return s.count < self"))
     monkeypatch.chdir(path.parent)
     refused(highwater("check", path.name), ["highwater: counter.py:9: NameError"])
 
 
-def test_what_is_wrong_is_not_told_without_an_end(highwater, counter):
+def test_what_is_wrong_is_not_told_without_an_end(
+    highwater: Callable[..., Run], counter: Callable[..., Path]
+) -> None:
     run = highwater("check", counter(f"title = [{'1, ' * 9_000}]\n"))
     refused(run, ["counter.toml:3: title is a text, not [1, 1"])
     assert len(run.err) < 4100
 
 
 @pytest.mark.parametrize(("arguments", "parts"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
-def test_requests(highwater, arguments, parts):
+def test_requests(highwater: Callable[..., Run], arguments: Any, parts: Any) -> None:
     refused(highwater(*arguments), parts)
 
 
@@ -318,13 +330,15 @@ def test_requests(highwater, arguments, parts):
     ],
     ids=lambda request_: f"{request_[0]} {request_[-1]}",
 )
-def test_a_file_that_turns_out_not_to_be_writable(highwater, tmp_path, request_):
+def test_a_file_that_turns_out_not_to_be_writable(
+    highwater: Callable[..., Run], tmp_path: Path, request_: Any
+) -> None:
     run = highwater(*(part.format(tmp_path) for part in request_), "/dev/full")
     assert run.status == 2
     assert run.err.endswith(f"highwater: {request_[-1]} /dev/full: No space left on device\n")
 
 
-def test_a_baseline_below_a_file(highwater, tmp_path):
+def test_a_baseline_below_a_file(highwater: Callable[..., Run], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     run = highwater(
         "gate", "--update", "truncation/truncate-to-hwm", "--baseline", tmp_path / "file" / "gate.toml"
@@ -333,17 +347,21 @@ def test_a_baseline_below_a_file(highwater, tmp_path):
     assert run.err.endswith(f"{tmp_path / 'file'}: File exists\n")
 
 
-def test_bytes_that_are_no_text(highwater, tmp_path):
+def test_bytes_that_are_no_text(highwater: Callable[..., Run], tmp_path: Path) -> None:
     path = tmp_path / "bytes.toml"
     path.write_bytes(b"title = '\xff\xfe'\n")
     refused(highwater("check", path), [f"{path}: not a text in UTF-8"])
 
 
-def test_a_bad_scenario_among_good_ones_stops_all(highwater, counter):
+def test_a_bad_scenario_among_good_ones_stops_all(
+    highwater: Callable[..., Run], counter: Callable[..., Path]
+) -> None:
     refused(highwater("check", "truncation/kip-320", counter("x = 1\n")), ["counter.toml:3:"])
 
 
-def test_a_type_that_is_left_after_other_scenarios_keeps_their_results(highwater, counter):
+def test_a_type_that_is_left_after_other_scenarios_keeps_their_results(
+    highwater: Callable[..., Run], counter: Callable[..., Path]
+) -> None:
     good = counter(name="good.toml")
     bad = counter("[parameters]\ntop = 9\nsize = 3\n", name="bad.toml")
     run = highwater("check", good, bad, "--json", "-")

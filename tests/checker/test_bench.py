@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.checker.conftest import COUNTER
 MIB = 1 << 20
 
 
-def test_the_peak_of_memory_is_the_process_s_own(counter):
+def test_the_peak_of_memory_is_the_process_s_own(counter: Callable[..., Path]) -> None:
     """Neither that of the process that starts it, which holds more, nor less than what it takes itself."""
     ours = b"x" * (600 * MIB)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > len(ours)
@@ -29,7 +31,7 @@ def test_the_peak_of_memory_is_the_process_s_own(counter):
     assert 10 * MIB < result["peak_memory_bytes"] < len(ours)
 
 
-def test_a_process_that_ends_otherwise_is_refused(counter):
+def test_a_process_that_ends_otherwise_is_refused(counter: Callable[..., Path]) -> None:
     broken = counter("[parameters]\ntop = 7\n")
     with pytest.raises(RuntimeError, match="ended with status 1"):
         measure(["check", str(broken)])

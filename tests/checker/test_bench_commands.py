@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,11 +49,13 @@ def test_a_command_that_ends_otherwise_is_refused_with_what_it_said() -> None:
 SMALL = Command("small", ("check", "truncation/kip-320"), "1 s", "", 1)
 
 
-def test_cold_is_with_an_empty_cache_and_again_with_what_was_left_there(monkeypatch) -> None:
+def test_cold_is_with_an_empty_cache_and_again_with_what_was_left_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kept: list[tuple[str, bool]] = []
-    run = commands.run_whole
+    run = run_whole
 
-    def seen(line, *, environment):  # type: ignore[no-untyped-def]
+    def seen(line: str, *, environment: Any) -> Any:
         kept.append((environment[VARIABLE], os.path.isdir(environment[VARIABLE])))
         return run(line, environment=environment)
 
@@ -64,7 +69,7 @@ def test_cold_is_with_an_empty_cache_and_again_with_what_was_left_there(monkeypa
 
 
 @pytest.fixture
-def _tlc(tmp_path, monkeypatch) -> None:
+def _tlc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Something stands for TLC: it writes what TLC ends with."""
     (tmp_path / "java").write_text(
         '#!/bin/sh\necho "9 states generated, $FOUND distinct states found, 0 states left on queue."\n'
@@ -78,7 +83,7 @@ def _tlc(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("_tlc")
-def test_tlc_runs_in_turn_and_has_to_count_the_same(monkeypatch) -> None:
+def test_tlc_runs_in_turn_and_has_to_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     beside = Command("beside", SMALL.arguments, "", "", 2, beside_tlc=True)
     monkeypatch.setenv("FOUND", "39619")
     assert tlc.absent() is None
@@ -88,7 +93,7 @@ def test_tlc_runs_in_turn_and_has_to_count_the_same(monkeypatch) -> None:
         commands.measure(beside, 1)
 
 
-def test_without_tlc_its_row_says_so(monkeypatch) -> None:
+def test_without_tlc_its_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         commands, "COMMANDS", (Command("beside", SMALL.arguments, "", "", 1, beside_tlc=True),)
     )
@@ -99,10 +104,10 @@ def test_without_tlc_its_row_says_so(monkeypatch) -> None:
     assert all(row.count("|") == 6 for row in rows)
 
 
-def test_the_projects_own_targets_are_rows_with_their_last_line(monkeypatch) -> None:
+def test_the_projects_own_targets_are_rows_with_their_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
     said = Whole(240.0, 400.0, 1_500 * MB, "first\n==== 7 passed, 2 skipped ====\n\n")
     monkeypatch.setattr(development, "run_whole", lambda *_, **__: said)
-    monkeypatch.setattr(development.subprocess, "run", lambda *_, **__: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
     monkeypatch.setattr(development, "_WORK", {development.SLOW: development.slow_tests})
     assert list(development.rows(1)) == [
         "| the tests marked slow | 240 s | 400 s | 1.5 GB | 7 passed, 2 skipped | 25 min |"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from highwater.checker.asking import scenarios
 from highwater.checker.base.problems import InputError
+from tests.checker.conftest import Run
 
 ENGINES = ("native", "interpreter")
 VIOLATED = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven']\n"
@@ -15,47 +19,67 @@ VIOLATED = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven']\n"
 
 @pytest.mark.parametrize("engine", ENGINES)
 class TestStatus:
-    def test_holds_and_nothing_promised(self, highwater, counter, engine):
+    def test_holds_and_nothing_promised(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         run = highwater("check", counter(), "--engine", engine)
         assert run.status == 0
         assert "holds" in run.out
         assert run.err == ""
 
-    def test_violation_that_nothing_promised(self, highwater, counter, engine):
+    def test_violation_that_nothing_promised(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         run = highwater("check", counter("[parameters]\ntop = 7\n"), "--engine", engine)
         assert run.status == 1
         assert "below_seven is violated, but was promised to hold" in run.out
 
-    def test_promised_violation(self, highwater, counter, engine):
+    def test_promised_violation(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         run = highwater("check", counter(VIOLATED), "--engine", engine)
         assert run.status == 0
         assert "as promised" in run.out
 
-    def test_promised_violation_that_is_not_there(self, highwater, counter, engine):
+    def test_promised_violation_that_is_not_there(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         run = highwater("check", counter("[expect]\nviolated = ['below_seven']\n"), "--engine", engine)
         assert run.status == 1
         assert "below_seven holds, but was promised to be violated" in run.out
 
     @pytest.mark.parametrize(("key", "right", "wrong"), [("distinct_states", 6, 7), ("depth", 6, 5)])
-    def test_promised_counts(self, highwater, counter, engine, key, right, wrong):
+    def test_promised_counts(
+        self,
+        highwater: Callable[..., Run],
+        counter: Callable[..., Path],
+        engine: str,
+        key: str,
+        right: Any,
+        wrong: Any,
+    ) -> None:
         assert highwater("check", counter(f"[expect]\n{key} = {right}\n"), "--engine", engine).status == 0
         run = highwater("check", counter(f"[expect]\n{key} = {wrong}\n"), "--engine", engine)
         assert run.status == 1
         assert f"{key} is {right}, but was promised to be {wrong}" in run.out
 
-    def test_limit_reached(self, highwater, counter, engine):
+    def test_limit_reached(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         run = highwater("check", counter("[parameters]\ntop=6\n"), "--engine", engine, "--limit-states", 1)
         assert run.status == 3
         assert "inconclusive" in run.out
         assert "the limit on states was reached: not all states were seen" in run.out
 
-    def test_the_worst_of_several_counts(self, highwater, counter, engine):
+    def test_the_worst_of_several_counts(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         good, bad = counter(name="good.toml"), counter("[parameters]\ntop = 7\n", name="bad.toml")
         run = highwater("check", good, bad, good, "--engine", engine, "--json", "-")
         assert run.status == 1
         assert [r["verdict"] for r in run.results] == ["holds", "violated", "holds"]
 
-    def test_first(self, highwater, counter, engine):
+    def test_first(self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str) -> None:
         two = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven', 'deadlock']\n"
         path = counter("deadlock = true\n" + two)
         assert highwater("check", path, "--engine", engine).status == 0
@@ -63,7 +87,7 @@ class TestStatus:
         assert run.status == 0
         assert len(run.results[0]["violations"]) >= 1
 
-    def test_deadlock(self, highwater, counter, engine):
+    def test_deadlock(self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str) -> None:
         assert highwater("check", counter(), "--engine", engine, "--no-deadlock").status == 0
         for ask in (("--deadlock",), ("--property", "deadlock")):
             run = highwater("check", counter(), "--engine", engine, *ask, "--json", "-")
@@ -72,13 +96,17 @@ class TestStatus:
             assert (violation["property"], violation["depth"]) == ("deadlock", 6)
             assert violation["state"] == {"count": 5}
 
-    def test_deadlock_can_be_the_only_promise(self, highwater, counter, engine):
+    def test_deadlock_can_be_the_only_promise(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         path = counter("properties = ['deadlock']\n[expect]\nviolated = ['deadlock']\n")
         run = highwater("check", path, "--engine", engine, "--json", "-")
         assert run.status == 0
         assert run.results[0]["properties"] == ["deadlock"]
 
-    def test_type_that_is_left(self, highwater, counter, engine):
+    def test_type_that_is_left(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
+    ) -> None:
         run = highwater("check", counter("[parameters]\ntop = 9\nsize = 4\n"), "--engine", engine)
         assert run.status == 2
         assert run.err.count("\n") == 1
@@ -94,20 +122,22 @@ class TestOverrides:
         "option",
         [("--set", "size=9"), ("--rule", "skips=off"), ("--profile", "plain"), ("--property", "below_seven")],
     )
-    def test_a_promised_violation_counts(self, highwater, counter, option):
+    def test_a_promised_violation_counts(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], option: str
+    ) -> None:
         path = counter(VIOLATED)
         run = highwater("check", path, *option, "--engine", "interpreter", "--json", "-")
         assert run.status == 1
         assert run.results[0]["promised"] is None
         assert run.results[0]["broken"] == ["below_seven is violated"]
 
-    def test_counts_do_not_count(self, highwater, counter):
+    def test_counts_do_not_count(self, highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
         path = counter("[expect]\ndistinct_states = 6\n")
         run = highwater("check", path, "--set", "top=3", "--engine", "interpreter", "--json", "-")
         assert run.status == 0
         assert run.results[0]["distinct_states"] == 4
 
-    def test_they_reach_the_model(self, highwater, counter):
+    def test_they_reach_the_model(self, highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
         options = ("--profile", "round", "--rule", "skips=on", "--set", "top=6", "--set", "top=4")
         run = highwater("check", counter(), *options, "--engine", "interpreter", "--json", "-")
         (result,) = run.results
@@ -118,18 +148,20 @@ class TestOverrides:
         assert result["actions"]["skip"] > 0
         assert result["depth"] == 3
 
-    def test_the_file_s_rules_stay_over_another_profile(self, highwater, counter):
+    def test_the_file_s_rules_stay_over_another_profile(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         path = counter("[rules]\nwraps = false\n")
         run = highwater("check", path, "--profile", "round", "--engine", "interpreter", "--json", "-")
         assert run.results[0]["rules"]["wraps"] is False
 
-    def test_symmetry_says_what_is_not_compared(self, highwater):
+    def test_symmetry_says_what_is_not_compared(self, highwater: Callable[..., Run]) -> None:
         said = "  not compared: distinct_states and depth, promised of a search without symmetry"
         run = highwater("check", "truncation/kip-320", "--symmetry")
         assert (run.status, said in run.out) == (0, True)
         assert "not compared" not in highwater("check", "truncation/kip-320").out
 
-    def test_symmetry_keeps_the_promise_but_not_the_counts(self, highwater):
+    def test_symmetry_keeps_the_promise_but_not_the_counts(self, highwater: Callable[..., Run]) -> None:
         run = highwater("check", "truncation/kip-320", "--symmetry", "--json", "-")
         (result,) = run.results
         assert run.status == 0
@@ -138,17 +170,23 @@ class TestOverrides:
 
 
 class TestReport:
-    def test_json_alone_on_standard_output(self, highwater, counter):
+    def test_json_alone_on_standard_output(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         run = highwater("check", counter(VIOLATED), "--json", "-")
         assert [r["verdict"] for r in json.loads(run.out)] == ["violated"]
 
-    def test_json_in_a_file(self, highwater, counter, tmp_path):
+    def test_json_in_a_file(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path], tmp_path: Path
+    ) -> None:
         target = tmp_path / "result.json"
         run = highwater("check", counter(), "--json", target)
         assert "holds" in run.out
         assert json.loads(target.read_text())[0]["verdict"] == "holds"
 
-    def test_quiet_is_the_table_only(self, highwater, counter):
+    def test_quiet_is_the_table_only(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         run = highwater("check", counter("[parameters]\ntop = 7\n"), "--quiet")
         head, row, _, wrong, total = run.out.strip().splitlines()
         assert head.split()[:2] == ["scenario", "verdict"]
@@ -156,32 +194,38 @@ class TestReport:
         assert wrong.endswith("below_seven is violated, but was promised to hold")
         assert total.startswith("1 scenario not as promised: ")
 
-    def test_verbose_has_every_state(self, highwater, counter):
+    def test_verbose_has_every_state(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         run = highwater("check", counter(VIOLATED), "--verbose", "--engine", "interpreter")
         assert run.out.count("          count  ") == 8
 
-    def test_actions_never_taken_and_premises_never_met(self, highwater, counter):
+    def test_actions_never_taken_and_premises_never_met(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         path = counter("[rules]\nwraps = true\nskips = true\n[parameters]\ntop = 1\n")
         run = highwater("check", path, "--engine", "interpreter")
         assert "cannot be taken with these parameters: skip" in run.out
         assert "had nothing to say in any state: even_is_small" in run.out
 
-    def test_cuts_are_said(self, highwater):
+    def test_cuts_are_said(self, highwater: Callable[..., Run]) -> None:
         run = highwater("check", "docs/examples/register.toml", "--engine", "interpreter")
         assert "cut 104 steps at writes" in run.out
 
-    def test_collisions_are_said_where_they_can_be(self, highwater, counter):
+    def test_collisions_are_said_where_they_can_be(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         assert "chance that a collision hid a state" in highwater("check", counter()).out
         assert "hid a state" not in highwater("check", counter(), "--engine", "interpreter").out
 
-    def test_a_run_with_several_properties_is_told_once(self, highwater):
+    def test_a_run_with_several_properties_is_told_once(self, highwater: Callable[..., Run]) -> None:
         options = ("--engine", "interpreter", "--set", "max_leader_epoch=1")
         run = highwater("check", "truncation/truncate-to-hwm", *options)
         assert run.status == 1
         assert run.out.count("The state that violates") == 1
         assert "is violated by the same run as" in run.out
 
-    def test_no_property(self, highwater, counter):
+    def test_no_property(self, highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
         text = "from highwater.model.language import *\nclass Still(Protocol):\n    def define(self):\n        return "
         text += "Struct('State', x=Bool)\n    def initial(self):\n        return [{'x': False}]\n"
         run = highwater("check", counter("protocol = 'counter.py'\n", protocol=text))
@@ -190,23 +234,29 @@ class TestReport:
 
 
 class TestRequests:
-    def test_options_of_spark_are_of_spark(self, highwater, counter):
+    def test_options_of_spark_are_of_spark(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         run = highwater("check", counter(), "--spark-master", "local[1]")
         assert run.status == 2
         assert "--engine spark" in run.err
 
-    def test_what_is_resumed_is_named(self, highwater, counter):
+    def test_what_is_resumed_is_named(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         run = highwater("check", counter(), "--resume")
         assert run.status == 2
         assert "--checkpoint" in run.err
 
-    def test_the_interpreter_has_no_symmetry(self, highwater, counter):
+    def test_the_interpreter_has_no_symmetry(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         run = highwater("check", counter(), "--engine", "interpreter", "--symmetry")
         assert run.status == 2
         assert "--symmetry" in run.err
 
 
-def test_a_pattern_adds_what_is_not_there_yet():
+def test_a_pattern_adds_what_is_not_there_yet() -> None:
     kips = ["truncation/kip-101", "truncation/kip-279", "truncation/kip-320-first-try", "truncation/kip-320"]
     assert scenarios.expanded(["truncation/kip-*"]) == kips
     named = ["truncation/kip-279", "mine.toml", "truncation/kip-*", "truncation/kip-279"]

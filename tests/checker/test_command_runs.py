@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 LONG = ["--set", "replicas=4", "--set", "max_leader_epoch=4", "--set", "log_size=4", "--set", "max_records=4"]
 
 
-def run(*arguments, **extra):
+def run(*arguments: Any, **extra: Any) -> Any:
     return subprocess.run(
         [*COMMAND, *map(str, arguments)],
         cwd=ROOT,
@@ -34,7 +35,7 @@ def run(*arguments, **extra):
     )
 
 
-def start(*arguments):
+def start(*arguments: Any) -> Any:
     return subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
         cwd=ROOT,
@@ -45,7 +46,7 @@ def start(*arguments):
     )
 
 
-def interrupted(process):
+def interrupted(process: Any) -> Any:
     """Interrupt the process after its first line of progress; (that line, standard output, the rest of errors)."""
     line = process.stderr.readline()
     process.send_signal(signal.SIGINT)
@@ -57,7 +58,7 @@ def interrupted(process):
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_interrupt_gives_what_was_found(engine):
+def test_interrupt_gives_what_was_found(engine: str) -> None:
     process = start("check", "truncation/kip-320", *LONG, "--engine", engine, "--json", "-")
     line, out, err = interrupted(process)
     (result,) = json.loads(out)
@@ -74,7 +75,7 @@ def test_interrupt_gives_what_was_found(engine):
     assert "Traceback" not in err
 
 
-def test_interrupt_after_a_violation(tmp_path):
+def test_interrupt_after_a_violation(tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     process = start(
         "check", "truncation/kip-320", *LONG, "--property", "weak_isr", "--deadlock", "--json", target
@@ -88,13 +89,13 @@ def test_interrupt_after_a_violation(tmp_path):
     assert "Traceback" not in err
 
 
-def test_interrupt_leaves_out_the_scenarios_that_follow():
+def test_interrupt_leaves_out_the_scenarios_that_follow() -> None:
     process = start("check", "truncation/kip-320", "truncation/kip-101", *LONG, "--workers", 1, "--json", "-")
     _, out, _ = interrupted(process)
     assert [r["scenario"] for r in json.loads(out)] == ["truncation/kip-320"]
 
 
-def test_interrupt_of_walks():
+def test_interrupt_of_walks() -> None:
     process = start(
         "simulate", "truncation/kip-320", "--engine", "interpreter", "--walks", 10**9, "--json", "-"
     )
@@ -105,19 +106,19 @@ def test_interrupt_of_walks():
     assert result["walks"] > 0
 
 
-def test_quiet_says_nothing_on_the_way():
+def test_quiet_says_nothing_on_the_way() -> None:
     run_ = run("check", "truncation/kip-320", *LONG, "--limit-seconds", 1.5, "--quiet")
     assert run_.returncode == 3
     assert run_.stderr == ""
 
 
-def test_a_bad_request_has_one_line():
+def test_a_bad_request_has_one_line() -> None:
     done = run("check", "truncation/kip-321")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_terminal_without_our_signs():
+def test_a_terminal_without_our_signs() -> None:
     done = subprocess.run(
         [*COMMAND, "check", "docs/examples/register-hasty.toml"],
         cwd=ROOT,
@@ -141,7 +142,7 @@ ANSWERS = [
 ]
 
 
-def into(redirection, arguments):
+def into(redirection: str, arguments: Any) -> Any:
     """Run with a redirection of the shell; (exit status, standard error)."""
     words = shlex.join([*COMMAND, *arguments])
     done = subprocess.run(
@@ -156,7 +157,7 @@ def into(redirection, arguments):
 
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
-def test_nobody_reads(arguments):
+def test_nobody_reads(arguments: Any) -> None:
     """141, what a shell says of a program that a closed pipe ended; 1 would say that something is violated."""
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -169,7 +170,7 @@ def test_nobody_reads(arguments):
 
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
-def test_a_full_disk_behind_standard_output(arguments):
+def test_a_full_disk_behind_standard_output(arguments: Any) -> None:
     status, err = into("> /dev/full", arguments)
     assert status == 2
     assert err.endswith("highwater: cannot write: No space left on device\n")
@@ -178,7 +179,7 @@ def test_a_full_disk_behind_standard_output(arguments):
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 @pytest.mark.parametrize("arguments", [ANSWERS[0], ANSWERS[3], ANSWERS[4]], ids=" ".join)
-def test_standard_streams_that_are_closed(arguments, closed):
+def test_standard_streams_that_are_closed(arguments: Any, closed: Any) -> None:
     status, err = into(closed, arguments)
     assert status == 0
     assert "Traceback" not in err
@@ -206,7 +207,7 @@ def test_standard_streams_that_are_closed(arguments, closed):
     ],
     ids=" ".join,
 )
-def test_what_is_not_needed_is_not_imported(arguments, unwanted):
+def test_what_is_not_needed_is_not_imported(arguments: Any, unwanted: str) -> None:
     program = (
         "import sys, atexit\n"
         "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
@@ -228,7 +229,7 @@ def test_what_is_not_needed_is_not_imported(arguments, unwanted):
     assert imported.isdisjoint(unwanted)
 
 
-def in_a_terminal(*arguments):
+def in_a_terminal(*arguments: Any) -> Any:
     """Run in a pseudo-terminal; (exit status, everything that was shown)."""
     pid, terminal = pty.fork()
     if pid == 0:
@@ -238,7 +239,7 @@ def in_a_terminal(*arguments):
             [*COMMAND, *map(str, arguments)],
             {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"},
         )
-    shown, until = b"", time.monotonic() + 60
+    shown, until = b"", time.monotonic() + 600
     while time.monotonic() < until:
         if select.select([terminal], [], [], 1)[0]:
             try:
@@ -252,7 +253,7 @@ def in_a_terminal(*arguments):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()
 
 
-def test_a_terminal_gets_colour_and_a_live_line():
+def test_a_terminal_gets_colour_and_a_live_line() -> None:
     status, shown = in_a_terminal("check", "truncation/kip-320", *LONG, "--limit-seconds", 2)
     assert status == 3
     assert "states, " in shown
@@ -260,7 +261,7 @@ def test_a_terminal_gets_colour_and_a_live_line():
     assert "\x1b[33m\x1b[1minconclusive" in shown
 
 
-def test_a_terminal_gets_coloured_runs():
+def test_a_terminal_gets_coloured_runs() -> None:
     status, shown = in_a_terminal("check", Path("docs/examples/register-hasty.toml"))
     assert status == 0
     assert "\x1b[31m" in shown

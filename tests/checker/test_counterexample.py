@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
 import pytest
 
 from highwater.checker.asking.request import Overrides, Request
@@ -15,21 +20,21 @@ from highwater.model.language.interpreter import Interpreter
 
 
 @pytest.fixture
-def model(counter):
+def model(counter: Callable[..., Path]) -> Any:
     overrides = Overrides.parse(["top=9"], ["wraps=on"])
     return Request.of(find(str(counter())), overrides).model()
 
 
 @pytest.fixture
-def number(model):
+def number(model: Any) -> Any:
     return {str(instance): i for i, instance in enumerate(model.instances)}
 
 
-def followed(model, *path, name="below_seven", initial=(0,)):
+def followed(model: Any, *path: Any, name: str = "below_seven", initial: Any = (0,)) -> Any:
     return follow(model, Interpreter(model), ViolatingRun(name, initial, tuple(path)))
 
 
-def test_the_run_is_taken_again(model, number):
+def test_the_run_is_taken_again(model: Any, number: Any) -> None:
     one, rest = number["increase()"], number["rest()"]
     example = followed(model, rest, *[one] * 7)
     assert example.depth == 9
@@ -39,23 +44,23 @@ def test_the_run_is_taken_again(model, number):
 
 
 class TestADefectOfAnEngineIsSaid:
-    def test_a_run_that_does_not_violate(self, model, number):
+    def test_a_run_that_does_not_violate(self, model: Any, number: Any) -> None:
         with pytest.raises(BrokenRunError, match="does not violate below_seven"):
             followed(model, number["increase()"])
 
-    def test_a_step_that_cannot_be_taken(self, model, number):
+    def test_a_step_that_cannot_be_taken(self, model: Any, number: Any) -> None:
         with pytest.raises(BrokenRunError, match="takes wrap"):
             followed(model, number["wrap()"])
 
-    def test_a_start_that_is_none(self, model, number):
+    def test_a_start_that_is_none(self, model: Any, number: Any) -> None:
         with pytest.raises(BrokenRunError, match="no initial state"):
             followed(model, number["increase()"], initial=(6,))
 
-    def test_a_deadlock_that_is_none(self, model, number):
+    def test_a_deadlock_that_is_none(self, model: Any, number: Any) -> None:
         with pytest.raises(BrokenRunError, match="no deadlock"):
             followed(model, number["increase()"], name=DEADLOCK)
 
-    def test_a_step_that_is_cut(self):
+    def test_a_step_that_is_cut(self) -> None:
         cut = Request.of(find("docs/examples/register.toml"), Overrides.parse(["writes=1"])).model()
         write = next(i for i, instance in enumerate(cut.instances) if instance.action.name == "write")
         with pytest.raises(BrokenRunError, match="takes write"):
@@ -64,9 +69,9 @@ class TestADefectOfAnEngineIsSaid:
             )
 
 
-def test_the_text(model, number):
+def test_the_text(model: Any, number: Any) -> None:
     one, rest = number["increase()"], number["rest()"]
-    lines = [counterexample.click.unstyle(x) for x in tell(model, followed(model, rest, *[one] * 7))]
+    lines = [click.unstyle(x) for x in tell(model, followed(model, rest, *[one] * 7))]
     assert lines[0] == "below_seven (C1) is violated at depth 9, after 8 steps."
     assert lines[1] == "  It says: The count stays below seven."
     assert lines[3:6] == [
@@ -77,16 +82,17 @@ def test_the_text(model, number):
     assert lines[-2:] == ["The state that violates below_seven:", "  count  7"]
 
 
-def test_a_terminal_folds_what_changed():
+def test_a_terminal_folds_what_changed() -> None:
     model = Request.of(find("truncation/kip-320"), Overrides()).model()
     elect = next(i for i, x in enumerate(model.instances) if str(x) == "controller_elect_leader(replica=0)")
     interpreter = Interpreter(model)
     after = interpreter.step(model.initial[0], elect).state
+    assert after is not None
     step = counterexample.Step("a", {}, "a step", interpreter.changes(model.initial[0], after), {})
     start = counterexample.Step("initial", {}, "initial state", {}, {})
     state = counterexample.Step("b", {}, "b", {}, model.decode(after))
     lines = tell(model, counterexample.Counterexample("x", "", "y", (start, step, state)), width=60)
-    plain = [counterexample.click.unstyle(line) for line in lines]
+    plain = [click.unstyle(line) for line in lines]
     assert max(map(len, plain)) <= 60
     folded = " ".join(line.strip() for line in plain)
     assert (
@@ -95,7 +101,7 @@ def test_a_terminal_folds_what_changed():
     )
 
 
-def test_the_shortest_comes_first(model, number):
+def test_the_shortest_comes_first(model: Any, number: Any) -> None:
     one, rest = number["increase()"], number["rest()"]
     violations = [
         ViolatingRun("below_seven", (0,), (rest, *[one] * 7)),
@@ -105,7 +111,7 @@ def test_the_shortest_comes_first(model, number):
     assert follow_all(model, []) == ()
 
 
-def test_words():
+def test_words() -> None:
     replica = Index("replica", 3)
     record = Struct("Record", id=Int(0, 9), live=Bool)
     cases = [
@@ -122,8 +128,8 @@ def test_words():
     state = Struct("State", sets=Array(replica, Set(replica)), log=Option(Seq(record, 2)), last=record)
     assert words.at(state, "sets[1]") == Set(replica)
     assert words.at(state, "log[0].live") == Bool
-    value = {"sets": [[0], [], [1]], "log": None, "last": {"id": 3, "live": True}}
-    assert list(words.lines(state, value)) == [
+    whole: dict[str, Any] = {"sets": [[0], [], [1]], "log": None, "last": {"id": 3, "live": True}}
+    assert list(words.lines(state, whole)) == [
         ("sets[0]", "{0}"),
         ("sets[1]", "{}"),
         ("sets[2]", "{1}"),

@@ -73,7 +73,8 @@ def test_a_run_that_the_interpreter_cannot_take(
 ) -> None:
     engine_that(monkeypatch, change)
     status, said, wrong = run("check", SCENARIO, "--quiet")
-    assert status == Status.INTERNAL == 70
+    assert status == Status.INTERNAL
+    assert status == 70
     assert "violated" not in said
     assert wrong.count("\n") == 1
     assert wrong.startswith("highwater: internal error: the run")

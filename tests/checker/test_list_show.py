@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from highwater.checker.asking import listing
+from tests.checker.conftest import Run
 from tests.slow import slow
 
 
@@ -14,7 +18,7 @@ from tests.slow import slow
     "every", [13, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 13"))]
 )
 @pytest.mark.parametrize("kind", listing.KINDS)
-def test_what_is_listed_can_be_shown(highwater, kind, every):
+def test_what_is_listed_can_be_shown(highwater: Callable[..., Run], kind: str, every: Any) -> None:
     entries = highwater("list", "--kind", kind, "--json", "-").results
     assert entries
     text = highwater("list", "--kind", kind).out
@@ -28,12 +32,12 @@ def test_what_is_listed_can_be_shown(highwater, kind, every):
             assert entry["name"] in [s["name"] for s in shown]
 
 
-def test_standard_scenarios_are_marked(highwater):
+def test_standard_scenarios_are_marked(highwater: Callable[..., Run]) -> None:
     lines = highwater("list").out.splitlines()
     assert any(line.startswith("truncation/kip-320 *") and "KIP-320" in line for line in lines)
 
 
-def test_a_scenario(highwater):
+def test_a_scenario(highwater: Callable[..., Run]) -> None:
     out = highwater("show", "truncation/kip-320").out
     assert "promised: every property holds, 39,619 states, 22 levels" in out
     assert "max_leader_epoch  1  0 to 6: the last leader epoch that the controller gives out" in out
@@ -42,13 +46,13 @@ def test_a_scenario(highwater):
     assert "strong_isr  Every record below a presumed leader's HWM" in out
 
 
-def test_a_scenario_of_one_s_own(highwater):
+def test_a_scenario_of_one_s_own(highwater: Callable[..., Run]) -> None:
     out = highwater("show", "docs/examples/register-hasty.toml").out
     assert "promised: no_acknowledged_write_is_lost violated" in out
     assert "wait_for_all  off" in out
 
 
-def test_an_action_with_its_guards(highwater):
+def test_an_action_with_its_guards(highwater: Callable[..., Run]) -> None:
     (entry,) = highwater("show", "follower_fetch", "--json", "-").results
     guards = {g["name"]: g["profiles"] for g in entry["guards"]}
     assert guards["both are in the same leader epoch"] == ["kip_320"]
@@ -61,25 +65,25 @@ def test_an_action_with_its_guards(highwater):
     ]
 
 
-def test_a_rule_and_where_it_is_on(highwater):
+def test_a_rule_and_where_it_is_on(highwater: Callable[..., Run]) -> None:
     (entry,) = highwater("show", "matching_tail", "--json", "-").results
     assert entry["profiles"] == ["kip_279", "kip_320_first_try", "kip_320"]
 
 
-def test_a_name_with_its_protocol(highwater):
+def test_a_name_with_its_protocol(highwater: Callable[..., Run]) -> None:
     (entry,) = highwater("show", "truncation:strong_isr", "--json", "-").results
     assert (entry["kind"], entry["protocol"]) == ("invariant", "truncation")
     assert highwater("show", "elsewhere:strong_isr").status == 2
 
 
-def test_json_in_a_file(highwater, tmp_path):
+def test_json_in_a_file(highwater: Callable[..., Run], tmp_path: Path) -> None:
     target = tmp_path / "list.json"
     assert "truncation/kip-101" in highwater("list", "--json", target).out
     assert "truncation/kip-101" in [entry["name"] for entry in json.loads(target.read_text())]
 
 
-def test_a_part_of_a_name_and_a_pattern_choose(highwater):
-    def named(*arguments):
+def test_a_part_of_a_name_and_a_pattern_choose(highwater: Callable[..., Run]) -> None:
+    def named(*arguments: Any) -> Any:
         return [entry["name"] for entry in highwater("list", *arguments, "--json", "-").results]
 
     everything = named("--kind", "invariants")

@@ -95,7 +95,7 @@ def test_the_least_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_limits_leave_is_what_is_not_used_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {resource.RLIMIT_AS: 900 * MIB, resource.RLIMIT_DATA: 500 * MIB}
-    monkeypatch.setattr(memory.resource, "getrlimit", lambda what: (limits[what], -1))
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (limits[what], -1))
     monkeypatch.setattr(memory, "_status", lambda: {"VmSize": 300 * MIB, "VmData": 200 * MIB})
     assert [*memory._of_limits()] == [600 * MIB, 300 * MIB]
     limits[resource.RLIMIT_AS] = resource.RLIM_INFINITY

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from highwater.checker.asking.request import Overrides, Request
@@ -17,7 +19,14 @@ WEAK, STRONG = (
 )
 
 
-def outcome(stopped_by, examples=(), scenario="truncation/kip-279", overrides=None, first=False, **counts):
+def outcome(
+    stopped_by: Any,
+    examples: Any = (),
+    scenario: str = "truncation/kip-279",
+    overrides: Any = None,
+    first: Any = False,
+    **counts: Any,
+) -> Any:
     request = Request.of(find(scenario), overrides or Overrides())
     numbers = {"distinct_states": 60106, "depth": 22} | counts
     return ScenarioOutcome(
@@ -50,11 +59,11 @@ def outcome(stopped_by, examples=(), scenario="truncation/kip-279", overrides=No
         (outcome("violation", [WEAK], "truncation/truncate-to-hwm", depth=9), "violated", 1, False),
     ],
 )
-def test_how_a_search_ends(ended, verdict, status, promised):
+def test_how_a_search_ends(ended: Any, verdict: str, status: Any, promised: Any) -> None:
     assert (ended.verdict, ended.status, ended.promised) == (verdict, status, promised)
 
 
-def test_the_worst_status():
+def test_the_worst_status() -> None:
     ok, bad, open_, stopped = Status.AS_PROMISED, Status.VIOLATED, Status.INCONCLUSIVE, Status.INTERRUPTED
     assert worst([]) is ok
     assert worst([ok, open_]) is open_
@@ -63,10 +72,12 @@ def test_the_worst_status():
 
 
 @pytest.mark.parametrize("where", ["tracing", "searching"])
-def test_an_interrupt_outside_the_search_is_an_outcome_too(monkeypatch, where):
+def test_an_interrupt_outside_the_search_is_an_outcome_too(
+    monkeypatch: pytest.MonkeyPatch, where: Any
+) -> None:
     request = Request.of(find("truncation/kip-320"), Overrides())
 
-    def interrupt(*arguments):
+    def interrupt(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
     if where == "tracing":

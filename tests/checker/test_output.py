@@ -65,3 +65,12 @@ def test_standard_output_is_for_the_result_alone(tmp_path: Path, capsys: pytest.
         out.write({"a": "ä"})
         assert capsys.readouterr().out == "a line for people\n"
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "a": "ä"\n}\n'
+
+
+def test_quiet_leaves_notes_and_progress_out(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet, said in ((False, ("a note\na line\n", "far\n")), (True, ("a line\n", ""))):
+        out = JsonOutput(None, quiet=quiet)
+        out.note("a note")
+        out.progress("far")
+        out.say("a line")
+        assert tuple(capsys.readouterr()) == said

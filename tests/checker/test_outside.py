@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import highwater as package
-from tests.checker.conftest import ROOT
+from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 
 LOG = '''
@@ -79,7 +82,7 @@ class Log(Protocol):
 
 
 @pytest.fixture
-def log(tmp_path):
+def log(tmp_path: Path) -> Any:
     (tmp_path / "log.py").write_text(LOG)
     path = tmp_path / "log.toml"
     path.write_text('protocol = "log.py"\n[expect]\ndistinct_states = 48\n')
@@ -87,23 +90,24 @@ def log(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_a_defect_that_a_bound_hides_is_found(highwater, log, engine) -> None:
+def test_a_defect_that_a_bound_hides_is_found(highwater: Callable[..., Run], log: Any, engine: str) -> None:
     """The follower copies the last record again and again: past the leader's end is past the bound."""
-    wrong = {"rules": {"offset_check": False}, "engine": engine}
+    wrong: dict[str, Any] = {"rules": {"offset_check": False}, "engine": engine}
     hidden = package.check(log, **wrong)
     assert (hidden.verdict, hidden.cut["records"] > 0) == ("holds", True)
     found = package.check(log, **wrong, outside=True)
     assert [v.name for v in found.violations] == ["nothing_is_copied_twice"]
     last = found.violations[0].steps[-1]
     assert (last.action, len(last.state["copy"])) == ("copy", 3)
+    assert found.outcome.outside_states is not None
     assert found.distinct_states - found.outcome.outside_states == hidden.distinct_states
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_a_property_of_the_states_outside(log, engine) -> None:
+def test_a_property_of_the_states_outside(log: Any, engine: str) -> None:
     """The term beyond the bound is allowed by the property with slack, and not without it."""
     assert package.check(log, engine=engine, outside=True, properties=["terms_are_low"]).holds is True
-    tight = {"parameters": {"slack": 0}, "engine": engine, "properties": ["terms_are_low"]}
+    tight: dict[str, Any] = {"parameters": {"slack": 0}, "engine": engine, "properties": ["terms_are_low"]}
     assert package.check(log, **tight).holds is True
     assert package.check(log, **tight, outside=True).verdict == "violated"
 
@@ -112,7 +116,7 @@ def test_a_property_of_the_states_outside(log, engine) -> None:
 @pytest.mark.parametrize(
     "name", ["docs/examples/register.toml", "truncation/kip-279", "quorum/standard-five-voters"]
 )
-def test_inside_nothing_changes(name, engine) -> None:
+def test_inside_nothing_changes(name: str, engine: str) -> None:
     if engine == "interpreter" and name != "docs/examples/register.toml":
         pytest.skip("slow, and the engines are compared elsewhere")
     plain, wide = (
@@ -127,7 +131,7 @@ def test_inside_nothing_changes(name, engine) -> None:
     assert {v.name for v in plain.violations} <= {v.name for v in wide.violations}
 
 
-def test_what_is_said(highwater, log) -> None:
+def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
     (result,) = highwater("check", log, "--outside", "--json", "-").results
     assert problems([result], json.loads((ROOT / "checker/telling/result.schema.json").read_text())) == []
     assert result["outside_states"] > 0
@@ -149,6 +153,6 @@ def test_what_is_said(highwater, log) -> None:
         (["truncation/kip-101", "--engine", "spark"], "the Spark engine does not look outside the bounds"),
     ],
 )
-def test_what_cannot_be_asked(highwater, arguments, said) -> None:
+def test_what_cannot_be_asked(highwater: Callable[..., Run], arguments: Any, said: Any) -> None:
     ran = highwater("check", *arguments, "--outside")
     assert (ran.status, ran.out, said in ran.err) == (2, "", True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from highwater.checker.asking.search import Progress
 from highwater.checker.running.progress import Reporter, size
 
 
-def at(seconds, states, spilled=0):
+def at(seconds: float, states: int, spilled: int = 0) -> Any:
     return Progress(7, states, 2 * states, 12, 3 * 2**20, spilled, seconds)
 
 
-def test_lines_come_after_a_second_and_then_every_five(capsys):
+def test_lines_come_after_a_second_and_then_every_five(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = Reporter("x")
     said = []
     for second in range(1, 14):
@@ -19,7 +23,7 @@ def test_lines_come_after_a_second_and_then_every_five(capsys):
     assert [i + 1 for i, yes in enumerate(said) if yes] == [1, 6, 11]
 
 
-def test_what_it_says(capsys):
+def test_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = Reporter("x")
     reporter(at(0.001, 2))
     reporter(at(2.0, 4000, spilled=5 * 2**30))
@@ -28,7 +32,7 @@ def test_what_it_says(capsys):
     )
 
 
-def test_the_rate_is_that_of_the_last_seconds(capsys):
+def test_the_rate_is_that_of_the_last_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = Reporter("x")
     for second in range(1, 21):
         reporter(at(float(second), 1000 * min(second, 17)))
@@ -36,33 +40,35 @@ def test_the_rate_is_that_of_the_last_seconds(capsys):
     assert capsys.readouterr().err.splitlines()[-1].startswith("x: 17,000 states, 0/s, ")
 
 
-def test_before_the_search_begins_it_says_what_is_done(monkeypatch):
+def test_before_the_search_begins_it_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.0)
     monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append((line, begin)))
     with Reporter("x") as reporter:
+        assert reporter._preparing is not None
         reporter._preparing.join()
         reporter(at(0.5, 10))
     assert said[0] == ("x: tracing and compiling", True)
     assert said[1][0].startswith("x: 10 states")
 
 
-def test_quiet(capsys):
+def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     Reporter("x", quiet=True)(at(10.0, 1))
     assert capsys.readouterr().err == ""
 
 
-def test_sizes():
+def test_sizes() -> None:
     assert [size(n) for n in (5, 2048, 10 * 2**20, 3 * 2**29)] == ["5 B", "2.0 KiB", "10 MiB", "1.5 GiB"]
 
 
-def test_what_ends_before_it_begins_says_nothing_afterwards(monkeypatch):
+def test_what_ends_before_it_begins_says_nothing_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.1)
     monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append(line))
     with Reporter("x") as reporter:
         waiting = reporter._preparing
+    assert waiting is not None
     waiting.join()
     assert said == []

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ from highwater.checker.telling import counterexample
 from highwater.checker.telling.counterexample import BrokenRunError, Counterexample, follow_all
 from highwater.checker.telling.refined import Abstract
 from highwater.model.language.model import Model
-from tests.checker.conftest import ROOT
+from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 
 PAGE = ROOT / "docs/language/refinement.md"
@@ -65,7 +68,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
     assert text.index("No action of promise") < text.index("The step that violates keeps_the_promise")
 
 
-def test_the_json_shows_both_sides(highwater) -> None:
+def test_the_json_shows_both_sides(highwater: Callable[..., Run]) -> None:
     run = highwater("check", "replication/promise-without-gate", "--json", "-", "--workers", "1")
     schema = json.loads((ROOT / "checker/telling/result.schema.json").read_text())
     assert problems(run.results, schema) == []
@@ -93,7 +96,7 @@ def test_a_run_whose_last_step_is_one_is_no_counterexample(gate: Model) -> None:
         follow_all(gate, [violation])
 
 
-def test_states_outside_the_abstract_types_are_said(tmp_path) -> None:
+def test_states_outside_the_abstract_types_are_said(tmp_path: Path) -> None:
     (tmp_path / "further.py").write_text(
         """
 from highwater.language import *
@@ -137,7 +140,7 @@ PROTOCOL = Long
     assert "No action of Short does this, whose types have no such state: n leaves 0..1." in text
 
 
-def test_the_page_shows_what_is_printed(tmp_path, highwater) -> None:
+def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[..., Run]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (snippet,) = re.findall(r"```python\n(.*?)```", text, re.S)
     (shown,) = re.findall(r"```\n(is_a_sale .*?)```", text, re.S)
@@ -158,7 +161,7 @@ def test_what_comes_near_does_as_much_as_any(gate: Model) -> None:
     state = abstract.model.protocol.state
     before = {"writes": ["PENDING", "PENDING"], "log": [0], "shown": [[0], []], "lost": 0, "void": False}
 
-    def step(**after):
+    def step(**after: Any) -> Any:
         return abstract.step(state.encode(before), state.encode({**before, **after}))
 
     assert step(log=[0, 1], shown=[[0, 1], []]).action == "commit"

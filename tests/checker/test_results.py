@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections.abc import Callable
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 
 from highwater import __version__
 from highwater.checker.asking.scenarios import find
-from tests.checker.conftest import ROOT
+from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 
 SCHEMA = json.loads((ROOT / "checker/telling/result.schema.json").read_text())
@@ -23,7 +25,7 @@ CONTRACT = [
 
 
 @pytest.fixture
-def violated(highwater):
+def violated(highwater: Callable[..., Run]) -> Any:
     run = highwater("check", "truncation/truncate-to-hwm", "--engine", "interpreter", "--json", "-")
     return run.results
 
@@ -38,25 +40,25 @@ def violated(highwater):
     ],
     ids=" ".join,
 )
-def test_results_are_as_the_schema_says(highwater, engine, arguments):
+def test_results_are_as_the_schema_says(highwater: Callable[..., Run], engine: str, arguments: Any) -> None:
     run = highwater(*arguments, "--engine", engine, "--json", "-")
     assert run.results
     assert problems(run.results, SCHEMA) == []
 
 
-def test_walks_are_as_the_schema_says(highwater):
+def test_walks_are_as_the_schema_says(highwater: Callable[..., Run]) -> None:
     for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
         run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
         assert problems(run.results, SCHEMA) == []
         assert run.results[0]["distinct_states"] is None
 
 
-def test_the_contract_is_in_the_schema():
+def test_the_contract_is_in_the_schema() -> None:
     assert set(CONTRACT) <= set(RESULT["required"])
     assert set(RESULT["required"]) <= set(RESULT["properties"])
 
 
-def test_every_key_is_documented():
+def test_every_key_is_documented() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
     documented = {
         name for row in re.findall(r"^\| (`.*?) \|", text, re.M) for name in re.findall(r"`(\w+)`", row)
@@ -77,7 +79,7 @@ def test_every_key_is_documented():
         (("surprise",), 1),
     ],
 )
-def test_the_schema_refuses(violated, where, value):
+def test_the_schema_refuses(violated: Any, where: Any, value: Any) -> None:
     changed = copy.deepcopy(violated)
     place = changed[0]
     for key in where[:-1]:
@@ -86,14 +88,14 @@ def test_the_schema_refuses(violated, where, value):
     assert problems(changed, SCHEMA)
 
 
-def test_a_missing_key_is_refused(violated):
+def test_a_missing_key_is_refused(violated: Any) -> None:
     for key in RESULT["required"]:
         changed = copy.deepcopy(violated)
         del changed[0][key]
         assert problems(changed, SCHEMA) == [f"$[0]: {key} is missing"]
 
 
-def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated):
+def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated: Any) -> None:
     """Applying the changes, one after the other, to the initial state gives the state that violates."""
     for violation in violated[0]["violations"]:
         first, *rest = violation["trace"]
@@ -111,7 +113,7 @@ def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated):
         assert state == violation["state"]
 
 
-def test_engines_give_the_same_results(highwater):
+def test_engines_give_the_same_results(highwater: Callable[..., Run]) -> None:
     """Counts, cuts and coverage agree, and so do the depths of violations, on a search that is complete."""
     alike = ("verdict", "distinct_states", "generated_states", "depth", "cut", "actions", "premises")
     for name in ("truncation/truncate-to-hwm", "docs/examples/register.toml"):
@@ -124,12 +126,12 @@ def test_engines_give_the_same_results(highwater):
         assert depths[0] == depths[1]
 
 
-def test_versions(violated):
+def test_versions(violated: Any) -> None:
     assert violated[0]["versions"]["highwater"] == __version__
     assert __version__ == version("highwater-checker")
 
 
-def test_the_scenario_is_as_its_file_says(violated):
+def test_the_scenario_is_as_its_file_says(violated: Any) -> None:
     scenario = find("truncation/truncate-to-hwm")
     assert violated[0]["scenario"] == scenario.name
     assert violated[0]["parameters"] == dict(scenario.parameters)

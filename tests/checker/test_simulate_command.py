@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
 from highwater.checker.engines.simulation import SimulationOptions, simulate
 from highwater.model.language.interpreter import Interpreter
+from tests.checker.conftest import Run
 
 REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.toml"
 WALKS = ("--walks", 300, "--depth", 20)
 
 
 @pytest.fixture(params=["native", "interpreter"])
-def walk(request, highwater):
+def walk(request: pytest.FixtureRequest, highwater: Callable[..., Run]) -> Any:
     """`highwater simulate` with each engine."""
     return lambda *arguments: highwater("simulate", *arguments, "--engine", request.param)
 
 
-def test_a_violation_is_found_and_was_promised(walk):
+def test_a_violation_is_found_and_was_promised(walk: Any) -> None:
     run = walk(HASTY, *WALKS, "--json", "-")
     (result,) = run.results
     assert run.status == 0
@@ -28,13 +33,13 @@ def test_a_violation_is_found_and_was_promised(walk):
     assert violation["state"]["stored"][violation["state"]["leader"]] < violation["state"]["acknowledged"]
 
 
-def test_a_violation_that_nothing_promised(walk):
+def test_a_violation_that_nothing_promised(walk: Any) -> None:
     run = walk(REGISTER, "--rule", "wait_for_all=off", *WALKS)
     assert run.status == 1
     assert "The state that violates no_acknowledged_write_is_lost, as far as" in run.out
 
 
-def test_walks_without_a_violation_prove_nothing(walk):
+def test_walks_without_a_violation_prove_nothing(walk: Any) -> None:
     run = walk(REGISTER, *WALKS, "--json", "-")
     (result,) = run.results
     assert run.status == 0
@@ -43,7 +48,7 @@ def test_walks_without_a_violation_prove_nothing(walk):
     assert "300 random walks, seed 0: nothing is proved" in walk(REGISTER, *WALKS).out
 
 
-def test_a_limit_makes_it_inconclusive(walk):
+def test_a_limit_makes_it_inconclusive(walk: Any) -> None:
     options = ("--walks", 10**9, "--limit-seconds", 0.2)
     run = walk(REGISTER, *options, "--json", "-")
     assert run.status == 3
@@ -51,14 +56,14 @@ def test_a_limit_makes_it_inconclusive(walk):
     assert 0 < run.results[0]["walks"] < 10**9
 
 
-def test_a_deadlock_is_found(walk, counter):
+def test_a_deadlock_is_found(walk: Any, counter: Callable[..., Path]) -> None:
     run = walk(counter(), "--deadlock", *WALKS, "--json", "-")
     assert run.status == 1
     assert run.results[0]["violations"][0]["property"] == "deadlock"
     assert run.results[0]["violations"][0]["depth"] == 6
 
 
-def test_a_depth_is_not_passed(walk, counter):
+def test_a_depth_is_not_passed(walk: Any, counter: Callable[..., Path]) -> None:
     run = walk(counter(), "--walks", 3, "--depth", 4, "--json", "-")
     (result,) = run.results
     assert (result["depth"], result["generated_states"], result["actions"]["increase"]) == (4, 12, 9)
@@ -66,8 +71,8 @@ def test_a_depth_is_not_passed(walk, counter):
     assert (result["depth"], result["generated_states"], result["actions"]["increase"]) == (1, 3, 0)
 
 
-def test_the_same_seed_makes_the_same_walks(walk):
-    def result(seed):
+def test_the_same_seed_makes_the_same_walks(walk: Any) -> None:
+    def result(seed: int) -> Any:
         options = ("--walks", 40, "--seed", seed, "--json", "-")
         found = walk("truncation/kip-320", *options).results[0]
         return {key: found[key] for key in ("generated_states", "depth", "actions", "cut", "premises")}
@@ -76,7 +81,7 @@ def test_the_same_seed_makes_the_same_walks(walk):
     assert result(7) != result(8)
 
 
-def test_walks_keep_to_the_model():
+def test_walks_keep_to_the_model() -> None:
     """The run to a violation is one of the model, and every state but the first has a step that led to it."""
     model = Request.of(find("truncation/kip-101"), Overrides()).model()
     result = simulate(model, SimulationOptions(walks=3000, depth=30, seed=1))
@@ -86,13 +91,15 @@ def test_walks_keep_to_the_model():
         state = violation.initial
         for number in violation.path:
             assert interpreter.refusals(state, model.instances[number]) == []
-            state = interpreter.step(state, number).state
+            after = interpreter.step(state, number).state
+            assert after is not None
+            state = after
         assert "strong_isr" in interpreter.violated(state)
     assert sum(result.actions.values()) == result.generated_states - result.walks
 
 
 @pytest.mark.parametrize("engine", ["spark"])
-def test_engines_without_walks(highwater, engine):
+def test_engines_without_walks(highwater: Callable[..., Run], engine: str) -> None:
     run = highwater("simulate", REGISTER, "--engine", engine)
     assert run.status == 2
     assert run.err == f"highwater: --engine {engine}: simulate is not available with this engine yet\n"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +16,8 @@ from highwater.checker.asking.search import SearchResult
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import run as run_entry
 from highwater.checker.telling.vacuity import constant_properties, vacuous
-from highwater.model.language import Int, Model, Protocol, Struct, action, require, step_property
-from tests.checker.conftest import ROOT
+from highwater.model.language import Int, Model, Protocol, State, Struct, action, require, step_property
+from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 
 BOX = '''
@@ -91,10 +94,10 @@ SOUND = "[the_number_is_small]"
 
 
 @pytest.fixture
-def box(tmp_path):
+def box(tmp_path: Path) -> Any:
     """Write a scenario of the box, with these invariants and actions more; its path."""
 
-    def write(more="", expect="", *, invariants=SOUND, limit=3):
+    def write(more: Any = "", expect: Any = "", *, invariants: Any = SOUND, limit: Any = 3) -> Any:
         text = BOX.replace("INVARIANTS", invariants).replace("LIMIT", str(limit)) + more
         (tmp_path / "box.py").write_text(text)
         path = tmp_path / "box.toml"
@@ -117,7 +120,9 @@ def box(tmp_path):
         (IDLE, "never taken", "wait", "wait is never taken: no reachable state lets it be taken"),
     ],
 )
-def test_an_action_that_does_nothing_is_said(highwater, box, engine, more, kind, name, said) -> None:
+def test_an_action_that_does_nothing_is_said(
+    highwater: Callable[..., Run], box: Any, engine: str, more: Any, kind: str, name: str, said: Any
+) -> None:
     path = box(more)
     for quiet in ([], ["--quiet"]):
         ran = highwater("check", path, "--engine", engine, *quiet)
@@ -139,7 +144,9 @@ def test_an_action_that_does_nothing_is_said(highwater, box, engine, more, kind,
         ("[a_late_number_is_even]", 3, "a_late_number_is_even is true whatever the state"),
     ],
 )
-def test_a_property_that_is_constant_is_said(highwater, box, invariants, limit, how) -> None:
+def test_a_property_that_is_constant_is_said(
+    highwater: Callable[..., Run], box: Any, invariants: Any, limit: Any, how: Any
+) -> None:
     path = box(invariants=invariants, limit=limit)
     assert how in highwater("check", path, "--quiet").err
     name = how.split()[0]
@@ -147,7 +154,7 @@ def test_a_property_that_is_constant_is_said(highwater, box, invariants, limit, 
     assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_what_the_parameters_withhold_is_not(highwater, box) -> None:
+def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box: Any) -> None:
     """No fault is granted, so nothing falls, and nothing that fell is mended; nor can it be emptied."""
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
@@ -158,7 +165,7 @@ def test_what_the_parameters_withhold_is_not(highwater, box) -> None:
     assert "never taken" not in granted.out
 
 
-def test_what_is_expected_is_not(highwater, box) -> None:
+def test_what_is_expected_is_not(highwater: Callable[..., Run], box: Any) -> None:
     ran = highwater("check", box(GHOST + IDLE, 'impossible = ["vanish", "wait"]'))
     assert (ran.status, ran.err) == (0, "")
 
@@ -170,7 +177,7 @@ def test_what_is_expected_is_not(highwater, box) -> None:
         ('constant = ["the_number_is_small"]', "the_number_is_small is not constant, but was promised to be"),
     ],
 )
-def test_an_expectation_is_a_promise(highwater, box, expect, said) -> None:
+def test_an_expectation_is_a_promise(highwater: Callable[..., Run], box: Any, expect: Any, said: Any) -> None:
     ran = highwater("check", box(expect=expect))
     assert ran.status == 1
     assert said in ran.out
@@ -187,18 +194,22 @@ def test_an_expectation_is_a_promise(highwater, box, expect, said) -> None:
         ("impossible = 3", "box.toml:3: [expect] impossible is a list of names, not 3"),
     ],
 )
-def test_an_expectation_of_what_there_is_not(highwater, box, expect, said) -> None:
+def test_an_expectation_of_what_there_is_not(
+    highwater: Callable[..., Run], box: Any, expect: Any, said: Any
+) -> None:
     ran = highwater("check", box(expect=expect))
     assert (ran.status, ran.out) == (2, "")
     assert said in ran.err
 
 
-def test_a_search_that_stopped_says_nothing_of_what_it_did_not_take(highwater, box) -> None:
+def test_a_search_that_stopped_says_nothing_of_what_it_did_not_take(
+    highwater: Callable[..., Run], box: Any
+) -> None:
     ran = highwater("check", box(IDLE), "--limit-states", "2", "--engine", "interpreter")
     assert (ran.status, ran.err) == (3, "")
 
 
-def test_the_gate_does_not_pass(box) -> None:
+def test_the_gate_does_not_pass(box: Any) -> None:
     def broken(*arguments: str) -> tuple[str, ...]:
         path = box(*arguments)
         return run_entry(GateEntry.of_scenario(path.name, path.parent)).broken
@@ -207,7 +218,7 @@ def test_the_gate_does_not_pass(box) -> None:
     assert broken(GHOST, 'impossible = ["vanish"]') == ()
 
 
-def test_walks_and_a_solver_say_what_tracing_found(highwater, box) -> None:
+def test_walks_and_a_solver_say_what_tracing_found(highwater: Callable[..., Run], box: Any) -> None:
     for command in (["simulate", "--walks", "3"], ["prove", "--depth", "2"]):
         ran = highwater(command[0], box(GHOST + IDLE), *command[1:])
         assert [line.split(": ")[3] for line in ran.err.splitlines() if "warning" in line] == [
@@ -223,25 +234,25 @@ def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
 
 
 @step_property("test")
-def nothing_falls(m, before, after):
+def nothing_falls(m: Any, before: Any, after: Any) -> Any:
     """Whatever the step: the type has no number below."""
     return after.moved >= 0
 
 
 @step_property("test")
-def what_rests_stays(m, before, after):
+def what_rests_stays(m: Any, before: Any, after: Any) -> Any:
     """Of a field that no step writes."""
     return before.rests == after.rests
 
 
 @step_property("test")
-def nothing_happens(m, before, after):
+def nothing_happens(m: Any, before: Any, after: Any) -> Any:
     """False of every step that changes something."""
     return (before.moved == after.moved) & (before.rests == after.rests)
 
 
 @step_property("test")
-def it_rises(m, before, after):
+def it_rises(m: Any, before: Any, after: Any) -> Any:
     """What says something."""
     return before.moved < after.moved
 
@@ -251,11 +262,11 @@ class Moving(Protocol):
 
     name = "moving"
 
-    def define(self):
+    def define(self) -> Any:
         return Struct("State", moved=Int(0, 3), rests=Int(0, 3))
 
     @action()
-    def move(self, s):
+    def move(self, s: State) -> None:
         """One more."""
         require("below", s.moved < 3)
         s.next.moved = s.moved + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import click
 import pytest
@@ -19,7 +20,16 @@ from highwater.checker.telling.verdict_table import table, total
 STATES = 39_619
 
 
-def outcome(name, violated=(), *, states=STATES, depth=22, seconds=0.5, overrides=None, stopped_by=None):
+def outcome(
+    name: str,
+    violated: Any = (),
+    *,
+    states: int = STATES,
+    depth: int = 22,
+    seconds: float = 0.5,
+    overrides: Any = None,
+    stopped_by: Any = None,
+) -> Any:
     request = Request.of(scenarios.find(name), overrides or Overrides())
     steps = (Step("initial", {}, "initial state", {}, {}),) * 12
     result = SearchResult(
@@ -32,24 +42,24 @@ def outcome(name, violated=(), *, states=STATES, depth=22, seconds=0.5, override
     return ScenarioOutcome(request, "native", result, examples)
 
 
-def kept(name):
+def kept(name: str) -> Any:
     """A scenario that ends as it promises."""
     promise = scenarios.find(name).promise
     counts = {"states": promise.distinct_states or STATES, "depth": promise.depth or 22}
     return replace(outcome(name, sorted(promise.violated), **counts), constant=tuple(promise.constant))
 
 
-def lines(outcomes, width=verdict_table.WIDTH):
+def lines(outcomes: Any, width: Any = verdict_table.WIDTH) -> Any:
     return [click.unstyle(line) for line in table(outcomes, width)]
 
 
 @pytest.fixture(scope="module")
-def everything():
+def everything() -> Any:
     return [kept(name) for name in scenarios.titles()]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_every_scenario_has_one_whole_line(everything, width):
+def test_every_scenario_has_one_whole_line(everything: Any, width: Any) -> None:
     shown = lines(everything, width)
     assert max(map(len, shown)) <= width
     names = [o.request.scenario.name for o in everything]
@@ -62,7 +72,7 @@ def test_every_scenario_has_one_whole_line(everything, width):
     assert words <= properties, "a name was broken"
 
 
-def test_what_there_is_room_for_is_said(everything):
+def test_what_there_is_room_for_is_said(everything: Any) -> None:
     two = kept("truncation/truncate-to-hwm"), kept("truncation/kip-101")
     wide, medium, narrow = ("\n".join(lines(two, width)) for width in (100, 86, 79))
     assert "violated, as promised: strong_isr at depth 12" in wide
@@ -70,20 +80,20 @@ def test_what_there_is_room_for_is_said(everything):
     assert "violated, as promised: 2 properties" in narrow
 
 
-def test_numbers_give_way_to_the_verdict():
+def test_numbers_give_way_to_the_verdict() -> None:
     one = [kept("replication/defect-truncate-to-hwm")]
     assert lines(one, 82)[0].split() == ["scenario", "verdict", "states", "depth", "seconds"]
     assert lines(one, 74)[0].split() == ["scenario", "verdict", "states", "depth"]
     assert lines(one, 60)[0].split() == ["scenario", "verdict"]
 
 
-def test_a_search_that_took_no_time_has_no_rate():
+def test_a_search_that_took_no_time_has_no_rate() -> None:
     """As a clock may say that is not fine enough."""
     told = [report.rows([outcome("truncation/kip-320", seconds=seconds)])[1] for seconds in (0.5, 0.0)]
     assert [row[-2:] for row in told] == [("0.50", f"{2 * STATES:,}"), ("0.00", "")]
 
 
-def test_groups_are_headed_once_and_a_file_stands_for_itself():
+def test_groups_are_headed_once_and_a_file_stands_for_itself() -> None:
     several = [kept(n) for n in ("truncation/kip-101", "truncation/kip-320", "zookeeper/before-kip-380")]
     shown = lines(several)
     assert [line.split()[0] for line in shown] == [
@@ -95,14 +105,14 @@ def test_groups_are_headed_once_and_a_file_stands_for_itself():
     assert [line.split()[0] for line in mine[1:]] == ["docs/examples/register.toml", "truncation/kip-320"]
 
 
-def test_of_a_long_path_the_end_is_given():
+def test_of_a_long_path_the_end_is_given() -> None:
     assert verdict_table.short_name("docs/examples/register.toml") == "docs/examples/register.toml"
     long = f"/home/somebody/{'deep/' * 9}protocols/mine/first.toml"
     assert verdict_table.short_name(long) == "…/deep/deep/protocols/mine/first.toml"
     assert verdict_table.short_name(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
 
 
-def test_what_must_be_looked_at_is_marked():
+def test_what_must_be_looked_at_is_marked() -> None:
     wrong = outcome("truncation/kip-320", ["weak_isr"])
     missing = outcome("truncation/kip-101", [], states=59_788)
     unended = outcome("truncation/kip-279", [], stopped_by="states")
@@ -113,14 +123,14 @@ def test_what_must_be_looked_at_is_marked():
     assert "inconclusive" in shown[4]
 
 
-def test_the_last_line():
+def test_the_last_line() -> None:
     good = [kept("truncation/kip-101"), kept("truncation/kip-320")]
     wrong = outcome("truncation/kip-320", ["weak_isr"])
     other = outcome("truncation/kip-320", ["weak_isr"], overrides=Overrides(rules={"fenced_fetch": False}))
     many = outcome("truncation/kip-320", states=3_000_000)
     unended = outcome("truncation/kip-279", [], stopped_by="states")
 
-    def said(outcomes):
+    def said(outcomes: Any) -> Any:
         return click.unstyle(total(outcomes, 41.04))
 
     assert said(good) == "2 scenarios as promised: 99,407 states, 41.0 s"
@@ -132,7 +142,7 @@ def test_the_last_line():
     assert said([unended]).startswith("1 scenario inconclusive: ")
 
 
-def test_notes_of_several_are_one_line_and_of_one_all_of_them():
+def test_notes_of_several_are_one_line_and_of_one_all_of_them() -> None:
     first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
     first.result.cut["log_size"] = 5
     first.result.actions |= {"elect": 3, "lose": 0}

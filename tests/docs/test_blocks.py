@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from docs.pages.blocks import asked_for, code, filled, row, table
@@ -17,7 +19,10 @@ By hand, and <!-- computed: count -->7<!-- end --> things.
 <!-- computed: list c -->
 <!-- end -->
 """
-BLOCKS = {"count": lambda: "3", "list": lambda *words: ["", *(f"- {word}" for word in words), ""]}
+BLOCKS: dict[str, Callable[..., str | list[str]]] = {
+    "count": lambda: "3",
+    "list": lambda *words: ["", *(f"- {w}" for w in words), ""],
+}
 
 
 def test_blocks_are_computed_anew_and_the_rest_stays() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from docs.pages.linking import link_numbers
 from docs.pages.place import DOCS
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.telling.counterexample import BrokenRunError
 from highwater.model.replication import control
 
@@ -58,14 +58,20 @@ def test_another_parameter_or_option_is_another_question() -> None:
     ):
         asked(bounces=2)
     with pytest.raises(NotKeptError):
-        kept.search(model, SearchOptions(stop_at_first=options.stop_at_first, limit_states=10))
-    workers = SearchOptions(workers=2, stop_at_first=options.stop_at_first)
-    assert kept.search(model, workers).distinct_states > 10
+        kept.search(model, replace(options, limit_states=10))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_of_several_workers_is_not_kept(workers: int) -> None:
+    """Which of the shortest runs it is differs from one search to the next."""
+    _, model, options = defects.asked(NAME, PLACE)
+    with pytest.raises(ValueError, match="several workers"):
+        kept.search(model, replace(options, workers=workers))
 
 
 def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer to an AlterPartition names another leader epoch, in no scenario and no option."""
-    find = defects.find.__wrapped__
+    find = inspect.unwrap(defects.find)
     assert find("stale-partition-epoch").examples
     right = control.answer_to
 
@@ -89,7 +95,7 @@ def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
     name, initial, path = said["violations"][0]
     answers.kept[key] = text, {**said, "violations": [[name, initial, path[::-1]]]}
     with pytest.raises(BrokenRunError):
-        defects.find.__wrapped__(NAME, PLACE)
+        inspect.unwrap(defects.find)(NAME, PLACE)
 
 
 def test_an_answer_that_is_another_one_afresh_is_told(answers: Answers) -> None:
@@ -128,3 +134,12 @@ def test_what_computes_an_answer_is_part_of_the_question(
     assert text.count(before) == 1
     monkeypatch.setattr(inspect, "getsource", lambda module: text.replace(before, after))
     assert (kept.source(quorum_delays) == digest) == same
+
+
+def test_of_a_sample_the_same_questions_are_asked_each_time() -> None:
+    """Those that are not asked again are answered by what is kept; what is not kept is always asked."""
+    sampled = Answers(dict.fromkeys(("0c", "0d", "0e", "0f", "10"), ("what", "old")), Mode.SAMPLED)
+    for _ in range(2):
+        said = [sampled.to(key, "what", lambda: "new") for key in (*sampled.kept, "11")]
+        assert said == ["new", "old", "old", "old", "new", "new"]
+    assert sampled.changed == ["what", "what"]

@@ -25,7 +25,7 @@ KINDS: list[type[CheckpointDirectory]] = [Native, OnSpark]
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.engine)
 def kind(request: pytest.FixtureRequest) -> type[CheckpointDirectory]:
-    return request.param  # type: ignore[no-any-return]
+    return request.param
 
 
 def at(kind: type[CheckpointDirectory], directory: Path) -> CheckpointDirectory:

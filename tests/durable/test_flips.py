@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from highwater.checker.comparing.mutation.examining import KILLED, VIOLATED, MutantResult
+
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
@@ -99,7 +101,7 @@ def model() -> Model:
 
 
 def native_in_memory(model: Model, place: Path) -> Read:
-    kept = {"workers": 1, "checkpoint": str(place)}
+    kept: dict[str, Any] = {"workers": 1, "checkpoint": str(place)}
     search(model, SearchOptions(**kept, limit_states=3000))
     return lambda: told(search(model, SearchOptions(**kept, resume=True)))
 
@@ -151,9 +153,7 @@ def machine_code(model: Model, place: Path) -> Read:
 
 def kept_mutants(model: Model, place: Path) -> Read:
     place.mkdir()
-    results = {
-        n: findings.MutantResult(findings.KILLED, findings.VIOLATED, "strong_isr", n) for n in range(9)
-    }
+    results = {n: MutantResult(KILLED, VIOLATED, "strong_isr", n) for n in range(9)}
     kept = findings.KeptFile(
         {SCENARIO: findings.Size("0123abcd", 39_619, None)},
         {(SCENARIO, name): findings.ScenarioResults("4567", results) for name in ("append", "fetch")},

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,7 +201,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        # What a command has started may end a moment after it.
+        for _ in range(100):
+            if not subprocess.run(["umount", str(place)], capture_output=True, check=False).returncode:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail(f"{place} is still used by a process")
 
 
 @pytest.mark.parametrize("room", ROOM)

@@ -95,6 +95,7 @@ class Copy:
 def examine(copy: Copy, mutant: plant.Mutant, whole: bool) -> dict[str, Any]:
     """Show a mutant to the tests, the nearest first."""
     naming, beside = near.naming(ROOT, mutant.file), near.beside(ROOT, mutant.file)
+    stages: dict[str, tuple[list[str], list[str]]]
     stages = {"nearest": (naming[:NEAREST], []), "naming": (naming[NEAREST:], []), "beside": (beside, [])}
     if whole:
         stages["all"] = (["tests"], ["-n", "2", "--dist", "loadgroup"])

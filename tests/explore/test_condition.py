@@ -70,6 +70,7 @@ NEVER_OTHERWISE = ("partition.leader is none", "brokers[1].status != 'RUNNING'")
 @pytest.mark.parametrize("text", [t for t, meaning in MEANINGS.items() if meaning])
 def test_it_means_what_it_says(session: Session, states: list[tuple[int, ...]], text: str) -> None:
     meaning = MEANINGS[text]
+    assert meaning is not None
     ask = compile_nodes([condition(session.model, text)])
     said = [bool(ask(state)[0]) for state in states]
     assert said == [bool(meaning(plain(session.model.decode(state)))) for state in states]

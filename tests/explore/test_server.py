@@ -45,7 +45,7 @@ def test_under_another_name_there_is_nothing(client: Client, host: str) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_nothing_can_be_written(client: Client, method: str) -> None:
-    assert client.open(f"/{TOKEN}/run", method=method, **HERE).status_code == 405
+    assert client.open(f"/{TOKEN}/run", method=method, base_url=HERE["base_url"]).status_code == 405
 
 
 def test_the_page_asks_nobody_else(client: Client) -> None:

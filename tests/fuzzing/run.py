@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from highwater.checker.base.memory import peak_memory
 from tests.fuzzing import changes, readers, samples
 
 CPU_SECONDS = 30
@@ -55,7 +56,7 @@ class Fuzzer:
         self.hanging = False
         self.growth: list[str] = []
         """Files with which the most memory that was ever needed grew, and to what."""
-        self.peak = peak_bytes()
+        self.peak = peak_memory()
 
     def one(self, number: int) -> None:
         """Make a case by its number, read it, and put things back."""
@@ -106,7 +107,7 @@ class Fuzzer:
             self._kept(number, kind, shown, traceback.format_exc())
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        if (peak := peak_bytes()) > self.peak + GROWTH:
+        if (peak := peak_memory()) > self.peak + GROWTH:
             self.peak = peak
             self.growth.append(f"{number} {kind}: {peak >> 20} MiB")
             self._kept(number, kind, shown, self.growth[-1])
@@ -127,11 +128,6 @@ class Fuzzer:
             (self.keep / f"{name}.why").write_text(why)
 
 
-def peak_bytes() -> int:
-    """The most memory that this process had, machine code and modules included."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def main() -> None:
     """Read the options, and run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -144,7 +140,7 @@ def main() -> None:
         fuzzer = Fuzzer(Path(folder), given.seed, given.keep)
         signal.signal(signal.SIGPROF, fuzzer.hang)
         resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
-        before = peak_bytes()
+        before = peak_memory()
         for number in range(given.first, given.first + given.count):
             if number % 100 == 0:
                 print(f"{number} of {given.count}, {len(fuzzer.tracebacks)} wrong", flush=True)
@@ -157,7 +153,7 @@ def main() -> None:
         "hangs": fuzzer.hangs,
         "growth": fuzzer.growth,
         "peak_bytes_before": before,
-        "peak_bytes": peak_bytes(),
+        "peak_bytes": peak_memory(),
     }
     print(json.dumps(found))
     sys.exit(bool(fuzzer.tracebacks or fuzzer.hangs))

@@ -14,6 +14,7 @@ from types import FrameType
 
 import pytest
 
+from highwater.checker.base.memory import peak_memory
 from tests.fuzzing import readers, run, samples
 from tests.fuzzing.changes import ODDITIES, VALUES
 from tests.slow import slow
@@ -153,7 +154,7 @@ def test_the_fuzzer_notices_a_hang_and_memory(
     fuzzer.one(1)
     assert fuzzer.hangs == ["1 listed holes"]
     monkeypatch.setattr(run, "CPU_SECONDS", 30)
-    broken(lambda path: bytearray(b"x" * (run.peak_bytes() + (64 << 20))).clear())
+    broken(lambda path: bytearray(peak_memory() + (64 << 20)).clear())
     fuzzer.one(2)
     assert [said.split(":")[0] for said in fuzzer.growth] == ["2 listed holes"]
 

@@ -200,7 +200,7 @@ CHANGES = (
     Change(
         "check-turned-off",
         "replication: the leader does not compare broker epochs (903.2), whatever the rule says",
-        ((ISR, 'under("proposed_broker_epoch_check", known.broker_epoch == view.epochs[f]),', ""),),
+        ((ISR, "known.broker_epoch == view.epochs[f]", "leader.hwm >= 0"),),
         False,
         ("is_eligible: changed",),
     ),

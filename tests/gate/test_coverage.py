@@ -315,20 +315,20 @@ def test_states_that_nobody_saw_are_asked_too(tmp_path: Path) -> None:
         assert after is not None
         seen.append(after)
     meta = {"format": "highwater-trace-1", "protocol": "truncation", "profile": "kip_320", "hidden_steps": 1}
-    lines = [{"meta": {**meta, "parameters": vars(model.protocol.p)}}]
+    lines: list[dict[str, Any]] = [{"meta": {**meta, "parameters": vars(model.protocol.p)}}]
     lines += [{"step": number, "state": model.decode(state)} for number, state in enumerate(seen)]
     file = tmp_path / "run.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     found = Coverage()
     add_trace(found, file, rules=False)
     assert found.notes == []
-    between = {
+    passed = {
         state
         for before, after in itertools.pairwise(seen)
         for state in interpreter.successors(before)
         if after in interpreter.successors(state)
     }
-    assert found.states == len(between | set(seen)) > len(set(seen))
+    assert found.states == len(passed | set(seen)) > len(set(seen))
 
 
 def coverage(*arguments: str) -> Result:

@@ -90,7 +90,7 @@ def test_counts_and_runs_are_those_of_the_interpreter(
             counts[0] += key not in was
             counts[1] += key not in now
             counts[2] += key in was and key in now and was[key] != now[key]
-    assert {a.name: [a.gained, a.lost, a.otherwise] for a in found.actions if not a.same_so_far} == {
+    assert {a.action: [a.gained, a.lost, a.otherwise] for a in found.actions if not a.same_so_far} == {
         n: c for n, c in expected.items() if any(c)
     }
     told = "\n".join(lines(found))
@@ -125,7 +125,7 @@ def test_a_level_is_whole_when_all_of_the_one_before_was_expanded() -> None:
 def test_the_guard_that_refused_is_named() -> None:
     found, _, _ = compared("truncation/kip-320", "join_at_epoch_start=off")
     (change,) = found.actions
-    assert change.name == "leader_expand_isr"
+    assert change.action == "leader_expand_isr"
     assert change.guards_gone == ["the HWM has reached the leader's epoch"]
     assert (change.lost, change.otherwise) == (0, 0)
     assert change.gained > 0
@@ -189,7 +189,7 @@ def test_fields_that_moved_are_the_same_fields() -> None:
     assert moved.actions == []
     faster = compare("x", before, Model(_MovedAndFaster()), asked(_MovedAndFaster))
     assert faster.reordered
-    assert [a.name for a in faster.actions] == ["raise_high"]
+    assert [a.action for a in faster.actions] == ["raise_high"]
     assert faster.states == len(
         reached(Model(_Pair())).keys() & {s[::-1] for s in reached(Model(_MovedAndFaster()))}
     )

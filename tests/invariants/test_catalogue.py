@@ -23,7 +23,8 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node
 from highwater.model.language.model import state_inputs
 from highwater.model.language.protocol import Invariant, Protocol
-from highwater.model.language.tracing import State, tracing
+from highwater.model.language.state import State
+from highwater.model.language.tracing import tracing
 from highwater.model.language.values import as_bool
 from highwater.traces.metadata.beliefs.actions import PROPERTIES
 from highwater.traces.metadata.beliefs.explanation import MEASURED
@@ -37,7 +38,8 @@ MARKS = {"invariant", "helper", "statement", "seen", "step_property"}
 
 
 def everything(of: Stated) -> list[Any]:
-    return [*of.invariants, *of.step_properties, *of.liveness, *of.helpers, *of.helper_steps, *of.watched]
+    of_steps = [*of.step_properties, *of.helper_steps, *of.denials]
+    return [*of.invariants, *of_steps, *of.liveness, *of.helpers, *of.watched]
 
 
 # --- names and meanings ---------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_what_no_scenario_violates_has_its_reason() -> None:
     never = {}
     for protocol, seen in by_protocol.items():
         stated = load(protocol)
-        asked = {p.name for p in (*stated.invariants, *stated.step_properties)}
+        asked = {i.name for i in stated.invariants} | {p.name for p in stated.step_properties}
         if protocol != OF_ONE_PARTITION and asked - seen:
             never[protocol] = asked - seen
     assert never == REASONED

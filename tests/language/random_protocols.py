@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from highwater.model.language import (
     Array,
@@ -94,7 +95,7 @@ def a_type(rng: Random, depth: int = 2) -> Type:
     ]
     nested: list[Callable[[], Type]] = [
         lambda: Option(content()),
-        lambda: Array(rng.choice([NODE, DISK, SHAPE]), inner()),
+        lambda: Array(rng.choice(cast(list[Index | Enum], [NODE, DISK, SHAPE])), inner()),
         lambda: Struct(rng.choice(["Pair", "Other"]), first=inner(), last=inner()),
         lambda: Seq(inner(), rng.randint(1, 3), bound=rng.choice([None, "log"])),
     ]
@@ -237,7 +238,7 @@ class Expressions:
     def reads(self, wanted: Callable[[Type], bool], depth: int) -> list[Callable[[], Expression]]:
         """Reads of the fields, and of what is inside them, of a wanted type."""
         return [
-            lambda name=name, steps=steps: self._read(name, steps, depth)
+            partial(self._read, name, steps, depth)
             for name, type in self.fields.items()
             for steps, found in self.routes(type)
             if wanted(found) and (depth > 0 or not any(kind in ("at", "element") for kind, _ in steps))
@@ -298,7 +299,7 @@ class Expressions:
             n = self.rng.randint(0, 3)
             reads = self.counts(0)[:3]
             return self.one_of([lambda: Expression(str(n), lambda s: n, lambda p: n), *reads * 2])
-        a, b = lambda: self.number(depth - 1), lambda: self.number(depth - 1)
+        a = b = partial(self.number, depth - 1)
         options = [
             lambda: _two(a(), b(), "+", lambda x, y: x + y),
             lambda: _two(a(), b(), "-", lambda x, y: x - y),
@@ -314,7 +315,7 @@ class Expressions:
             *self.counts(depth) * 2,
         ]
         for type in self.all_types((Set, Seq)):
-            options.append(lambda type=type: _one(self.value(type, depth - 1), "size", size, len))
+            options.append(partial(lambda t: _one(self.value(t, depth - 1), "size", size, len), type))
         return self.one_of(options)
 
     def counts(self, depth: int) -> list[Callable[[], Expression]]:
@@ -345,8 +346,8 @@ class Expressions:
         if depth <= 0:
             b = self.rng.random() < 0.5
             return self.one_of([lambda: Expression(str(b), lambda s: b, lambda p: b), *reads[:3] * 2])
-        n = lambda: self.number(depth - 1)  # noqa: E731
-        c = lambda: self.lifted(self.condition(depth - 1))  # noqa: E731
+        n = partial(self.number, depth - 1)
+        c: Callable[[], Expression] = lambda: self.lifted(self.condition(depth - 1))  # noqa: E731
         options: list[Callable[[], Expression]] = [
             lambda: _two(n(), n(), "<", lambda x, y: x < y),
             lambda: _two(n(), n(), "<=", lambda x, y: x <= y),
@@ -374,7 +375,7 @@ class Expressions:
 
     def _about(self, type: Type, depth: int) -> list[Callable[[], Expression]]:
         """Conditions on values of a type."""
-        v = lambda: self.value(type, depth - 1)  # noqa: E731
+        v = partial(self.value, type, depth - 1)
         options: list[Callable[[], Expression]] = [
             lambda: _two(v(), v(), "==", lambda x, y: type.lift(x) == y, lambda x, y: x == y),
             lambda: _two(v(), v(), "!=", lambda x, y: type.lift(x) != y, lambda x, y: x != y),
@@ -411,7 +412,7 @@ class Expressions:
             ]
         if isinstance(type, Seq):
             q = type
-            e = lambda: self.value(q.element, depth - 1)  # noqa: E731
+            e = partial(self.value, q.element, depth - 1)
             options += [
                 lambda: _one(v(), "is_empty", lambda x: q.lift(x).is_empty, lambda x: not x),
                 lambda: _two(v(), e(), "has", lambda x, y: q.lift(x).has(y), lambda x, y: y in x),
@@ -438,13 +439,13 @@ class Expressions:
         return e if whole else Expression(e.text, e.symbolic, lambda p: _inside(type, e.plain(p)))
 
     def _made(self, type: Type, depth: int) -> list[Callable[[], Expression]]:
-        v = lambda: self.value(type, depth - 1)  # noqa: E731
+        v = partial(self.value, type, depth - 1)
         options: list[Callable[[], Expression]] = [lambda: self._where(type, depth)]
         match type:
             case IntType():
                 options += [lambda: _one(self.number(depth - 1), "int", type.lift, lambda x: x)] * 4
             case Set():
-                i = lambda: self.value(type.index, depth - 1)  # noqa: E731
+                i = partial(self.value, type.index, depth - 1)
                 options += [
                     lambda: _two(v(), v(), "|", lambda x, y: x | y),
                     lambda: _two(v(), v(), "&", lambda x, y: x & y),
@@ -468,7 +469,7 @@ class Expressions:
                 inner = options[-1]
                 options[-1] = lambda: _one(inner(), "some", type.some, lambda x: x)
             case Array():
-                element = lambda: self.value(type.element, depth - 1)  # noqa: E731
+                element = partial(self.value, type.element, depth - 1)
                 options += [
                     lambda: _three(
                         v(),
@@ -495,7 +496,7 @@ class Expressions:
                     ),
                 ]  # fmt: skip
             case Seq():
-                element = lambda: self.value(type.element, depth - 1)  # noqa: E731
+                element = partial(self.value, type.element, depth - 1)
                 options += [
                     lambda: _two(v(), element(), "append", lambda x, y: x.append(y), lambda x, y: [*x, y]),
                     lambda: _two(v(), self.number(depth - 1), "truncate", lambda x, n: x.truncate(n), _truncated),
@@ -658,7 +659,7 @@ class Assignment:
                 self._write(s)
 
     def _write(self, s: State) -> None:
-        target, last = s.next, ("field", self.field)
+        target, last = cast(Any, s.next), cast(tuple[str, Any], ("field", self.field))
         for step in self.steps:
             target = getattr(target, last[1]) if last[0] == "field" else target[last[1].symbolic(s)]
             last = step
@@ -694,8 +695,8 @@ class Chain:
     def write(self, s: State) -> None:
         """In the language."""
         for number, branch in enumerate(self.branches):
-            condition = () if branch.condition is None else (branch.condition.symbolic(s),)
-            with otherwise(*condition) if number else when(*condition):  # type: ignore[call-arg]
+            condition = True if branch.condition is None else branch.condition.symbolic(s)
+            with otherwise(condition) if number else when(condition):
                 branch._write(s)
 
 
@@ -839,7 +840,7 @@ def expected(stated: Stated, before: Mapping[str, Any], way: tuple[tuple[str, An
     """
     if not all(guard.plain(before) for guard in stated.guards):
         return "refused", None
-    after, wrong = copy.deepcopy(dict(before)), set()
+    after, wrong = copy.deepcopy(dict(before)), set[str | None]()
     made = [a for item in stated.ways[way] for a in item.made(before)]
     if any(_meet(a.places(before), b.places(before)) for i, a in enumerate(made) for b in made[:i]):
         leaves = any(bound for a in made for bound in left(a.type, a.value.plain(before)))

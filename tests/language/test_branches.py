@@ -27,11 +27,11 @@ from highwater.model.language import (
     require,
     strong,
     tagged,
-    tracing,
     weak,
     when,
 )
 from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.state import Next
 from tests.language.wrong import refused
 
 Body = Callable[[Any, State], None]
@@ -280,7 +280,7 @@ def chooses_twice(m: Any, s: State) -> None:
         (chooses_in_a_branch, r"one_of\(\) stands outside of `with when"),
         (chooses_twice, "there is a choice 'n' above in this action"),
         (lambda m, s: one_of("n", []), "has nothing to choose from"),
-        (lambda m, s: one_of("n", 3), "a type or a list"),
+        (lambda m, s: one_of("n", 3), "a type or a list"),  # type: ignore[arg-type]
         (lambda m, s: one_of(m.node, m.node), "needs a name first"),
         (lambda m, s: one_of("n", [s.n, s.node]), "not from values of the state"),
     ],
@@ -371,7 +371,7 @@ def test_fairness_by_a_tag() -> None:
 
 
 def test_a_conflict_that_is_not_looked_for_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing.Next, "_refuse_twice", lambda *_: None)
+    monkeypatch.setattr(Next, "_refuse_twice", lambda *_: None)
     assert after(both, i=1, j=1)["row"] == [0, 2, 0]
 
 

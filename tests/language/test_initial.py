@@ -124,7 +124,8 @@ def plainly(given: list[dict[str, Any]]) -> set[Any]:
         if isinstance(plain, list) and name in ("row", "paint"):
             inner = [False, True] if name == "row" else [0, 1]
             choices = [
-                inner if x is free else list(x.values) if isinstance(x, type(free)) else [x] for x in plain
+                inner if x is free else list(x.values or ()) if isinstance(x, type(free)) else [x]
+                for x in plain
             ]
             return list(itertools.product(*choices))
         return [plain]

@@ -28,6 +28,7 @@ from highwater.model.language import (
     State,
     Struct,
     action,
+    graph,
     invariant,
     messages,
     require,
@@ -39,7 +40,7 @@ from highwater.model.language.numbering import count_of, number_of, value_at
 from highwater.model.language.symmetry import asymmetry
 
 NODE, COLOUR = Index("node", 3), Enum("Colour", "RED GREEN BLUE")
-KINDS = {
+KINDS: dict[str, Any] = {
     "ask": {"who": NODE, "much": Int(-1, 5), "of": Option(COLOUR)},  # 84: more than a word
     "tell": {"who": NODE, "up": Bool},
     "stop": {},
@@ -82,7 +83,7 @@ def key(kind: str, message: Any) -> tuple[str, str]:
     return kind, repr(sorted(message.items()))
 
 
-def after(stated: Any, duplicates: int = 0, **before: Any) -> dict[str, Any] | None:
+def after(stated: Any, duplicates: int = 0, **before: Any) -> Any:
     """The state after the step; None where it is refused."""
     traced = model(stated, duplicates)
     state = traced.protocol.state.encode(traced.decode(traced.initial[0]) | before)
@@ -236,7 +237,7 @@ def test_symmetry_renames_what_messages_say() -> None:
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
-        (lambda: Messages(ask=NODE), "is a dict of its fields"),
+        (lambda: Messages(ask=NODE), "is a dict of its fields"),  # type: ignore[arg-type]
         (lambda: Messages(has=dict(who=NODE)), "cannot have a kind 'has'"),
         (lambda: Messages(send=dict(who=NODE)), "cannot have a kind 'send'"),
         (lambda: Messages(ask=dict(log=Seq(NODE, 2))), "are not told apart"),
@@ -293,7 +294,7 @@ PLANTED = {
     "a send that overwrites": ("send", lambda self, m, **f: self._change(m, f, lambda word, bit: bit, 1)),
     "a receive that asks nothing": ("receive", messages.NextMessages.discard),
     "a receive that takes nothing": ("discard", lambda self, m, **f: None),
-    "a copy too many": ("send", lambda self, m, **f: self._change(m, f, messages.graph.union, 2)),
+    "a copy too many": ("send", lambda self, m, **f: self._change(m, f, graph.union, 2)),
 }
 
 
@@ -310,9 +311,9 @@ def test_what_is_wrong_is_noticed_here(monkeypatch: pytest.MonkeyPatch, name: st
 
 
 def test_one_number_for_two_messages_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = messages.number_of
-    low = messages.graph.const(80, "int")
-    monkeypatch.setattr(messages, "number_of", lambda t, n: messages.graph.min_(honest(t, n), low))
+    honest = number_of
+    low = graph.const(80, "int")
+    monkeypatch.setattr(messages, "number_of", lambda t, n: graph.min_(honest(t, n), low))
     everything = [value_at(Struct("ask", **KINDS["ask"]), n)._plain() for n in range(84)]
     with pytest.raises(LanguageError, match="stands twice"):
         after(lambda m, s: None, post={"ask": everything})

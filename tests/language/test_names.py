@@ -29,7 +29,7 @@ from highwater.model.language import (
     invariant,
     require,
 )
-from highwater.model.language.tracing import Next
+from highwater.model.language.state import Next
 from highwater.model.language.values import StructValue
 from tests.language.wrong import Base
 
@@ -211,7 +211,7 @@ def test_what_would_not_be_there_is_refused() -> None:
             def step(self, s: State) -> None:
                 s.next.n = 1
 
-            @action()
+            @action()  # type: ignore[no-redef]
             def step(self, s: State) -> None:  # noqa: F811
                 s.next.n = 2
 
@@ -219,21 +219,21 @@ def test_what_would_not_be_there_is_refused() -> None:
 
     def bare() -> object:
         class Wrong(Base):
-            @action
-            def step(self, s: State) -> None:
+            @action  # type: ignore[arg-type]
+            def step(self, s: State) -> None:  # type: ignore[misc]
                 pass
 
         return Wrong
 
     def a_bare_invariant() -> object:
-        @invariant
+        @invariant  # type: ignore[arg-type]
         def holds(m: Any, s: State) -> Any:
             return s.f
 
         return holds
 
     def a_bare_goal() -> object:
-        @eventually
+        @eventually  # type: ignore[arg-type]
         def comes(m: Any, s: State) -> Any:
             return s.f
 

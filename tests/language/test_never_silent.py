@@ -29,10 +29,10 @@ from highwater.model.language.step_properties import step_property
 from highwater.model.language.types import Int
 from tests.language.wrong import Base, Colour, Shape, refused, wrong
 
-Body = Callable[[Any, State], object]
+Body = Callable[[Any, Any], object]
 
 
-def cases(*bodies: tuple[Body, str]) -> Any:
+def cases(*bodies: tuple[Body, str]) -> pytest.MarkDecorator:
     """A test for each, of what is written and what is said of it; numbered, as lambdas have no names."""
     return pytest.mark.parametrize(
         ("body", "message"), bodies, ids=[f"{i}-{message[:24]}" for i, (_, message) in enumerate(bodies)]
@@ -108,7 +108,7 @@ def test_what_is_written_and_written_again_says_what_to_write() -> None:
         s.next.row[1] -= 1
 
     def replaces(m: Any, s: State) -> None:
-        s.next = s
+        s.next = s  # type: ignore[assignment]
 
     def copies(m: Any, s: State) -> None:
         s.next.n = s.next.row[0]
@@ -153,7 +153,7 @@ def test_what_is_written_and_written_again_says_what_to_write() -> None:
     (lambda m, s: require("", s.n == None), "not None"),
     (lambda m, s: require("", m.pair == s.pair), "is a type"),
     (lambda m, s: require("", s.pair == m.pair), "expected Pair"),
-    (lambda m, s: require("", 1), "expected a bool, not 1"),
+    (lambda m, s: require("", 1), "expected a bool, not 1"),  # type: ignore[arg-type]
     (lambda m, s: require("", s.s.has), "expected a bool"),
     (lambda m, s: require("", s.s == 3), "expected Set"),
     (lambda m, s: require("", s.log == s.s), "do not go together"),

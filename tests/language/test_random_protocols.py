@@ -18,10 +18,20 @@ from hypothesis import HealthCheck, event, example, given, note, reject, setting
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from highwater.model.language import Enum, LanguageError, Model, Option, SeqValue, graph, initial, one_of
+from highwater.model.language import (
+    Enum,
+    LanguageError,
+    Model,
+    Option,
+    SeqValue,
+    graph,
+    initial,
+    one_of,
+    when,
+)
 from highwater.model.language.function import Function
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
-from highwater.model.language.tracing import Next
+from highwater.model.language.state import Next
 from highwater.model.language.values import Value
 from tests.language import random_protocols
 from tests.language.random_protocols import Overflow, Stated, a_plain, a_protocol, expected, left, shown
@@ -176,7 +186,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "least_by": (
         random_protocols,
         "least_by",
-        lambda index, key, among: random_protocols.first(index, among),
+        lambda index, key, among: random_protocols.__dict__["first"](index, among),
     ),
     "*": (graph, "mul", graph.add),
     "//": (graph, "floordiv", graph.mod),
@@ -187,7 +197,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "what comes otherwise": (
         random_protocols,
         "otherwise",
-        lambda *condition: random_protocols.when(*condition) if condition else nullcontext(),
+        lambda condition: nullcontext() if condition is True else when(condition),
     ),
     "a choice": (random_protocols, "one_of", lambda name, options: one_of(name, options[:1])),
     "a free part": (initial, "_every", lambda type: EVERY(type)[:2]),

@@ -241,7 +241,7 @@ def test_a_disjunct_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Implementation.fields.fget
+    honest = vars(Implementation)["fields"].fget
     assert honest is not None
     for name in ("writes", "log", "shown", "lost", "void"):
         rest = lambda self, name=name: {n: f for n, f in honest(self).items() if n != name}  # noqa: E731

@@ -244,7 +244,7 @@ class TestModules:
 
     def test_actions_come_in_the_order_of_modules_and_then_of_the_class(self) -> None:
         first, second = self.module("first", "z", "y"), self.module("second", "x")
-        second.borrowed = first.z
+        second.__dict__["borrowed"] = first.z
         assert [a.name for a in self.protocol(first, second).actions()] == ["z", "y", "x", "count"]
         names = [i.action.name for i in Model(self.protocol(first, second)()).instances]
         assert names == ["z", "y", "x", "count"]

@@ -12,6 +12,7 @@ import pytest
 from highwater.model.language import (
     Array,
     Bool,
+    Enum,
     Index,
     Int,
     LanguageError,
@@ -71,7 +72,7 @@ class Nested(Protocol):
 def plainly(type_: Type, plain: Any, renaming: Renaming) -> Any:
     """The plain value, renamed."""
 
-    def name(index: Index, old: int) -> int:
+    def name(index: Index | Enum, old: int) -> int:
         return renaming.get(index.name, range(index.size))[old]
 
     match type_:

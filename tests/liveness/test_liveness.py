@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +17,12 @@ from highwater.checker.telling.charts.sequence_chart import SequenceChart
 from highwater.checker.telling.counterexample import BrokenRunError
 from highwater.model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
 from highwater.model.language.liveness import Liveness, either, strong
+from tests.checker.conftest import Run
 from tests.liveness import protocols
 from tests.liveness.protocols import Cut, ErrorLoop, Flapping
 
 
-def found(model: Model, name: str) -> ViolatingRun | None:
+def found(model: Model, name: str) -> Any:
     prop = next(p for p in model.liveness if p.name == name)
     explored = engines.explore("interpreter")(model, SearchOptions(), None)
     return violating_run(explored, prop).violation
@@ -36,25 +39,25 @@ def flapping() -> Model:
     return Model(Flapping(), (), Flapping.liveness)
 
 
-def test_weak_fairness_is_not_enough_for_a_link_that_flaps(flapping):
+def test_weak_fairness_is_not_enough_for_a_link_that_flaps(flapping: Model) -> None:
     text = told(flapping, found(flapping, "delivered_weakly"))
     assert "cannot be taken" not in text
     assert found(flapping, "delivered_strongly") is None
 
 
-def test_each_assumption_is_needed(flapping):
+def test_each_assumption_is_needed(flapping: Model) -> None:
     text = told(flapping, found(flapping, "delivered_if_the_link_stays"))
     assert "after 1 step: it ends there" in text
     assert "due since state 2" in text
 
 
-def test_a_goal_that_nobody_works_for_is_missed_in_the_initial_state(flapping):
+def test_a_goal_that_nobody_works_for_is_missed_in_the_initial_state(flapping: Model) -> None:
     violation = found(flapping, "sent")
     assert violation is not None
     assert violation.loop_start == len(violation.path)
 
 
-def test_a_fetch_and_error_loop_is_found():
+def test_a_fetch_and_error_loop_is_found() -> None:
     model = Model(ErrorLoop(), (), ErrorLoop.liveness)
     text = told(model, found(model, "progress"))
     assert "violated after 0 steps by a loop of 3 steps" in text
@@ -63,7 +66,7 @@ def test_a_fetch_and_error_loop_is_found():
     assert found(Model(ErrorLoop({"planted": 0}), (), ErrorLoop.liveness), "progress") is None
 
 
-def test_a_chart_has_the_loop_in_it():
+def test_a_chart_has_the_loop_in_it() -> None:
     model = Model(ErrorLoop(), (), ErrorLoop.liveness)
     (example,) = counterexample.follow_all(model, [found(model, "progress")])
     lines = [line.strip() for line in SequenceChart(model.protocol).mermaid(example).splitlines()]
@@ -75,14 +78,14 @@ def test_a_chart_has_the_loop_in_it():
     ]
 
 
-def test_a_fair_step_that_is_cut_can_be_taken():
+def test_a_fair_step_that_is_cut_can_be_taken() -> None:
     model = Model(Cut(), (), Cut.liveness)
     assert found(model, "high") is None  # each loop leaves out a step that could go on outside
     unfair = Model(Cut(), (), [replace(protocols.high, fair=())])
     assert found(unfair, "high") is not None
 
 
-def test_a_step_counts_only_where_its_condition_holds(flapping):
+def test_a_step_counts_only_where_its_condition_holds(flapping: Model) -> None:
     def nothing_is_sent(m: Protocol, s: State) -> Any:
         return ~s.sent
 
@@ -100,7 +103,7 @@ def test_a_step_counts_only_where_its_condition_holds(flapping):
             assert "weak link_up() where nothing is sent: cannot be taken" in example.loop.fairness
 
 
-def test_what_a_limit_left_unexpanded_takes_no_part(flapping):
+def test_what_a_limit_left_unexpanded_takes_no_part(flapping: Model) -> None:
     prop = next(p for p in flapping.liveness if p.name == "delivered_if_the_link_stays")
     explored = engines.explore("interpreter")(flapping, SearchOptions(), None)
     for expanded, violated in ((1, False), (len(explored.states), True)):
@@ -118,7 +121,9 @@ def test_what_a_limit_left_unexpanded_takes_no_part(flapping):
         (("send",), 1, "not fair: weak link_up"),
     ],
 )
-def test_a_run_that_violates_nothing_is_refused(flapping, path, loop_start, why):
+def test_a_run_that_violates_nothing_is_refused(
+    flapping: Model, path: Any, loop_start: int, why: str
+) -> None:
     numbers = {i.action.name: n for n, i in enumerate(flapping.instances)}
     run = ViolatingRun(
         "delivered_strongly", flapping.initial[0], tuple(numbers[a] for a in path), loop_start=loop_start
@@ -132,7 +137,7 @@ def requires_something(m: Protocol, s: State) -> Any:
     return s.up
 
 
-def declared(**fields: object) -> Liveness:
+def declared(**fields: Any) -> Liveness:
     return replace(protocols.delivered_strongly, **fields)
 
 
@@ -146,15 +151,15 @@ def declared(**fields: object) -> Liveness:
         (declared(fair=weak("deliver", when=requires_something)), "writes or requires something"),
     ],
 )
-def test_what_is_declared_wrongly_is_said(liveness, message):
+def test_what_is_declared_wrongly_is_said(liveness: Any, message: str) -> None:
     with pytest.raises(LanguageError) as wrong:
         Model(Flapping(), (), [liveness])
     assert message in str(wrong.value)
 
 
-def test_actions_that_are_fair_as_one_are_one_group():
+def test_actions_that_are_fair_as_one_are_one_group() -> None:
     @leads_to("T", fair=weak(either("link_up", "deliver")) + weak("link_up", "deliver"))
-    def some(m, s):
+    def some(m: Any, s: State) -> Any:
         """."""
         return s.sent, s.arrived
 
@@ -171,7 +176,7 @@ def test_actions_that_are_fair_as_one_are_one_group():
 
 
 @pytest.fixture
-def scenario(tmp_path):
+def scenario(tmp_path: Path) -> Any:
     def write(*lines: str) -> str:
         (tmp_path / "flapping.py").write_text(
             "from tests.liveness.protocols import Flapping\nPROTOCOL = Flapping\n"
@@ -186,7 +191,7 @@ def scenario(tmp_path):
 LIVE = 'properties = ["delivered_weakly", "delivered_strongly"]'
 
 
-def test_a_promise_of_a_violation_is_kept(highwater, scenario):
+def test_a_promise_of_a_violation_is_kept(highwater: Callable[..., Run], scenario: Any) -> None:
     file = scenario(LIVE, "[expect]", 'violated = ["delivered_weakly"]')
     run = highwater("check", file, "--engine", "interpreter", "--json", "-")
     assert run.status == 0
@@ -198,12 +203,12 @@ def test_a_promise_of_a_violation_is_kept(highwater, scenario):
     assert result["premises"]["delivered_strongly"] == 2
 
 
-def test_without_being_named_liveness_is_not_checked(highwater, scenario):
+def test_without_being_named_liveness_is_not_checked(highwater: Callable[..., Run], scenario: Any) -> None:
     (result,) = highwater("check", scenario(), "--engine", "interpreter", "--json", "-").results
     assert result["properties"] == []
 
 
-def test_a_limit_makes_it_inconclusive(highwater, scenario):
+def test_a_limit_makes_it_inconclusive(highwater: Callable[..., Run], scenario: Any) -> None:
     run = highwater(
         "check",
         scenario('properties = ["delivered_strongly"]'),
@@ -224,7 +229,9 @@ def test_a_limit_makes_it_inconclusive(highwater, scenario):
         (("prove",), "Z3 is asked of states and steps only"),
     ],
 )
-def test_where_it_makes_no_sense_it_is_refused(highwater, scenario, arguments, message):
+def test_where_it_makes_no_sense_it_is_refused(
+    highwater: Callable[..., Run], scenario: Any, arguments: Any, message: str
+) -> None:
     command, *options = arguments
     run = highwater(command, scenario(LIVE), *options)
     assert run.status == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,14 @@ from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness import search, violating_run
 from highwater.checker.engines.liveness.fairness import FairGroups as Fair
+from highwater.checker.engines.liveness.lasso import loops
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.telling.counterexample import BrokenRunError, follow_all
 from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.liveness import Fairness, Kind
 from tests.liveness.graphs import Graph, Said, graphs, model_of, violated_cases
-from tests.slow import slow
+from tests.slow import often, slow
 
 
 class Plain(Explored):
@@ -89,24 +91,30 @@ def check(graph: Graph) -> None:
 @example(LATER)
 @example(EITHER)
 @given(graphs())
-def test_a_run_is_found_where_there_is_one_and_it_is_real(graph: Graph):
+def test_a_run_is_found_where_there_is_one_and_it_is_real(graph: Graph) -> None:
     check(graph)
 
 
-@slow("3,000 random graphs; the fast test draws 80")
-@settings(max_examples=3_000, deadline=None)
+@slow("a thousand random graphs and more; the fast test draws 80")
+@settings(max_examples=often(1_000, 3_000), deadline=None)
 @given(graphs())
-def test_a_run_is_found_where_there_is_one_on_many_more_graphs(graph: Graph):
+def test_a_run_is_found_where_there_is_one_on_many_more_graphs(graph: Graph) -> None:
     check(graph)
 
 
 @settings(max_examples=3, deadline=None)
 @given(graphs())
-def test_the_native_graph_gives_the_same_verdict(graph: Graph):
+def test_the_native_graph_gives_the_same_verdict(graph: Graph) -> None:
     model = model_of(graph)
     explored = engines.explore("native")(model, SearchOptions(workers=1), None)
     found = violating_run(explored, model.liveness[0]).violation
     assert (set() if found is None else {found.case, *found.others}) == violated_cases(graph)
+
+
+ONCE = {Kind.EVENTUALLY_ALWAYS: Kind.EVENTUALLY, Kind.LEADS_TO_ALWAYS: Kind.LEADS_TO}
+LOOPS: Any = loops
+SHORTEST: Any = search.shortest_loop
+OPEN: Any = search._open
 
 
 PLANTED: dict[str, tuple[object, str, object]] = {
@@ -133,8 +141,6 @@ PLANTED: dict[str, tuple[object, str, object]] = {
     ),
     "fairness that is not looked at": (search, "FairGroups", lambda groups, *rest: Fair((), *rest)),
 }
-ONCE = {Kind.EVENTUALLY_ALWAYS: Kind.EVENTUALLY, Kind.LEADS_TO_ALWAYS: Kind.LEADS_TO}
-LOOPS, SHORTEST, OPEN = search.loops, search.shortest_loop, search._open
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -162,7 +168,7 @@ def check_many(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(("by", "groups"), [(None, 2), (("choice",), 2), ((), 1)])
-def test_each_choice_of_parameters_is_fair_for_itself_unless_grouped(by, groups):
+def test_each_choice_of_parameters_is_fair_for_itself_unless_grouped(by: Any, groups: Any) -> None:
     there = ((1, 0, None, None), (1, 0, None, None))
     graph = replace(STRAYS, moves=(there, there), fair=(Fairness(("move0",), by=by),))
     assert len(model_of(graph).liveness[0].groups) == groups

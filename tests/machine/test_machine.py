@@ -17,7 +17,18 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from highwater.checker.base.problems import InputError
 from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from highwater.checker.testing.machines.shrinking import shrunk
-from highwater.model.language import Bool, Int, Protocol, State, Struct, action, invariant, require, where
+from highwater.model.language import (
+    Bool,
+    Int,
+    Protocol,
+    State,
+    Struct,
+    Truth,
+    action,
+    invariant,
+    require,
+    where,
+)
 from highwater.traces.replay import replay
 from tests.zoo import Counters
 
@@ -83,7 +94,7 @@ def test_the_run_is_saved_as_a_trace_that_replay_explains(tmp_path: Path) -> Non
 def test_the_example_database_has_the_failure_taken_again_at_once() -> None:
     made, database = machine(HASTY), InMemoryExampleDatabase()
     runs: list[int] = []
-    made.teardown = lambda self: runs.append(len(self.path))  # type: ignore[method-assign]
+    made.teardown = lambda self: runs.append(len(self.path))  # type: ignore[method-assign, attr-defined]
     violated(made, database=database, derandomize=False)
     assert any(database.data.values())
     runs.clear()
@@ -94,7 +105,7 @@ def test_the_example_database_has_the_failure_taken_again_at_once() -> None:
 def test_derandomized_runs_are_the_same_every_time() -> None:
     def paths() -> list[tuple[int, ...]]:
         made, seen = machine(REGISTER), []
-        made.teardown = lambda self: seen.append(tuple(self.path))  # type: ignore[method-assign]
+        made.teardown = lambda self: seen.append(tuple(self.path))  # type: ignore[method-assign, attr-defined]
         run(made, 30)
         return seen
 
@@ -105,7 +116,7 @@ def test_derandomized_runs_are_the_same_every_time() -> None:
 
 def test_settings_are_honoured() -> None:
     made, seen = machine(REGISTER), []
-    made.teardown = lambda self: seen.append(len(self.path))  # type: ignore[method-assign]
+    made.teardown = lambda self: seen.append(len(self.path))  # type: ignore[method-assign, attr-defined]
     run(made, 20, stateful_step_count=2)
     assert len(seen) <= 25
     assert max(seen) <= 16, "one rule starts, the other takes at most 16 steps"
@@ -124,7 +135,7 @@ def test_every_step_is_one_of_the_model_and_cut_ones_are_not_taken() -> None:
             state = after
         assert state == self.state
 
-    made.teardown = look  # type: ignore[method-assign]
+    made.teardown = look  # type: ignore[method-assign, assignment]
     run(made, 60)
     assert actions == {"write", "copy", "acknowledge", "fail_over"}
 
@@ -170,7 +181,7 @@ def test_a_run_to_a_deadlock_is_shrunk() -> None:
         nonlocal longest
         longest = max(longest, len(self.path))
 
-    made.teardown = look  # type: ignore[method-assign]
+    made.teardown = look  # type: ignore[method-assign, assignment]
     failure = violated(made)
     assert failure.counterexample.name == "deadlock"
     assert len(failure.violation.path) == 2 < longest
@@ -214,12 +225,12 @@ def test_a_run_that_comes_back_to_a_state_is_cut_there() -> None:
 
 
 @invariant("test")
-def armed_first(m: Protocol, s: State) -> Bool:
+def armed_first(m: Protocol, s: State) -> Truth:
     return s.armed | ~s.gone
 
 
 @invariant("test")
-def not_armed(m: Protocol, s: State) -> Bool:
+def not_armed(m: Protocol, s: State) -> Truth:
     return ~(s.armed & s.gone)
 
 

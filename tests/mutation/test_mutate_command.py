@@ -22,6 +22,7 @@ from highwater.checker.comparing.mutation.report import as_json, lines, source_o
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
 from tests.models import scenario_model
+from tests.mutation import library
 
 SCHEMA = json.loads(
     (Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text(encoding="utf-8")
@@ -72,12 +73,22 @@ def test_the_command(register: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_noticed(register: Path) -> None:
-    """Guards that matter are; one that only spares a step that changes nothing is equal or stays within."""
+    """Guards that matter are; one that only spares a step that changes nothing is redundant."""
     found = verdicts(asked(register))
     assert found["guard", 'require("every live replica has it", holds)', "dropped"] == "killed"
     assert found["write", "s.next.acknowledged", "dropped"] == "within"
-    assert found["operation", "s.stored[to] < s.stored[s.leader]", "<: <="] in ("within", "equal")
-    assert set(found.values()) <= {"killed", "equal", "within", "survived"}
+    assert found["operation", "s.stored[to] < s.stored[s.leader]", "<: <="] == "redundant"
+    assert set(found.values()) <= {"killed", "equal", "redundant", "within", "survived"}
+
+
+def test_properties_of_steps_alone_are_asked(tmp_path: Path) -> None:
+    """A scenario without invariants: its mutants are killed all the same."""
+    shutil.copy(library.__file__, tmp_path)
+    file = tmp_path / "steps.toml"
+    text = 'protocol = "library.py"\nproperties = ["it_closes_after_a_yes"]\n[parameters]\nmost = 1\n'
+    file.write_text(text, encoding="utf-8")
+    killed = [r.killed[1] for r in asked(file).records.values() if r.killed is not None]
+    assert "it_closes_after_a_yes" in {result.property for result in killed}
 
 
 def test_what_is_kept_is_not_asked_again(
@@ -298,7 +309,11 @@ def test_the_nearest_states_of_a_larger_scenario(register: Path) -> None:
     whole = verdicts(asked(register))
     some, fewer = (asked(register, limit_states=3, nearest=n) for n in (1_000, 4))
     assert "only the nearest 1,000 were asked: it has more than 3 states" in some.notes[0]
-    killed = {mutant for mutant, verdict in whole.items() if verdict == "killed"}
+    everywhere = asked(register).records.values()
+    never = {r.mutant for r in everywhere if r.killed is not None and r.killed[1].how == examining.NEVER}
+    assert never  # that an action is never taken nobody can say of the nearest states
+    killed = {m for m, verdict in whole.items() if verdict == "killed"}
+    killed -= {(m.kind, source_of(m), m.change) for m in never}
     assert {mutant for mutant, verdict in verdicts(some).items() if verdict == "killed"} == killed
     assert set(verdicts(some).values()) == {"killed", "unfinished"}
     assert {mutant for mutant, verdict in verdicts(fewer).items() if verdict == "killed"} < killed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, reject, settings
@@ -113,7 +115,7 @@ class _Random(Protocol):
     """A protocol whose one action writes whatever expressions the test drew."""
 
     name = "random"
-    draw = None
+    draw: Any = None
 
     def define(self) -> Struct:
         self.node = Index("node", 5)
@@ -142,7 +144,7 @@ def drawn(m: _Random, s: State) -> object:
     return _bool(_Random.draw, s, 4)
 
 
-def _int(draw, s, depth):  # type: ignore[no-untyped-def]
+def _int(draw: Any, s: State, depth: int) -> Any:
     if depth == 0:
         return draw(
             st.sampled_from(
@@ -157,7 +159,7 @@ def _int(draw, s, depth):  # type: ignore[no-untyped-def]
     if kind == "where":
         return where(_bool(draw, s, depth - 1), _int(draw, s, depth - 1), _int(draw, s, depth - 1))
     a, b = _int(draw, s, depth - 1), _int(draw, s, depth - 1)
-    return {
+    operations: dict[str, Callable[[], Any]] = {
         "add": lambda: a + b,
         "sub": lambda: a - b,
         "mul": lambda: a * b,
@@ -165,10 +167,11 @@ def _int(draw, s, depth):  # type: ignore[no-untyped-def]
         "mod": lambda: a % b,
         "min": lambda: values.least(a, b),
         "max": lambda: values.greatest(a, b),
-    }[kind]()
+    }
+    return operations[kind]()
 
 
-def _set(draw, s, depth):  # type: ignore[no-untyped-def]
+def _set(draw: Any, s: State, depth: int) -> Any:
     if depth == 0:
         return draw(st.sampled_from([s.x, s.y, s.x.type.lift([0, 3])]))
     kind = draw(st.sampled_from(["or", "and", "minus", "with", "without", "where", "leaf"]))
@@ -183,7 +186,7 @@ def _set(draw, s, depth):  # type: ignore[no-untyped-def]
     return {"or": lambda: a | b, "and": lambda: a & b}.get(kind, lambda: a - b)()
 
 
-def _bool(draw, s, depth):  # type: ignore[no-untyped-def]
+def _bool(draw: Any, s: State, depth: int) -> Any:
     if depth == 0:
         return s.f
     kind = draw(st.sampled_from(["eq", "lt", "le", "and", "or", "not", "has", "subset", "same", "leaf"]))

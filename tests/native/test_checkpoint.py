@@ -28,6 +28,8 @@ from highwater.checker.engines.native.disk import identity
 from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.disk.keeper import Keeper
 from highwater.checker.engines.native.files import DataFile
+from highwater.checker.engines.native.text.runtime import Runtime
+from highwater.checker.engines.native.text.symmetry import canonical
 from highwater.model.language import Model
 from tests import models
 from tests.native.on_disk import FromTheStart, assert_same, small_batches
@@ -264,12 +266,12 @@ def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.Mo
 def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the states nor the model tell which of the renamed states is the least, or what a fingerprint is."""
     model = models.scenario_model(SCENARIO)
-    asked = {"symmetry": True, "workers": 1, "checkpoint": str(tmp_path / "kept")}
+    asked: dict[str, Any] = {"symmetry": True, "workers": 1, "checkpoint": str(tmp_path / "kept")}
     search(model, SearchOptions(**asked, limit_states=4000))
-    honest_canonical, honest_text = identity.canonical, identity.Runtime.text
+    honest = Runtime.text
     for where, name, changed in (
-        (identity, "canonical", lambda *given: honest_canonical(*given) + "\n; another least one"),
-        (identity.Runtime, "text", lambda self: honest_text(self) + "\n; another fingerprint"),
+        (identity, "canonical", lambda *given: canonical(*given) + "\n; another least one"),
+        (Runtime, "text", lambda self: honest(self) + "\n; another fingerprint"),
     ):
         with monkeypatch.context() as otherwise:
             otherwise.setattr(where, name, changed)

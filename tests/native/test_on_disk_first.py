@@ -274,7 +274,7 @@ def test_runs_stay_as_they_are_on_a_full_disk_but_not_on_one_that_fails(
         known.runs.append(written_run(new_file("visited"), [np.array([n + 1, n + 100], dtype=np.uint64)]))
     closed: list[DataFile] = []
     honest = DataFile.close
-    monkeypatch.setattr(DataFile, "close", lambda self: (closed.append(self), honest(self))[1])
+    monkeypatch.setattr(DataFile, "close", lambda self: [closed.append(self), honest(self)].pop())
     try:
         if raises:
             with pytest.raises(OSError, match="Input/output error"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import llvmlite.binding as llvm
 import pytest
 
@@ -13,6 +16,7 @@ from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.frontier import Store
 from highwater.checker.engines.native.text import ir, kernels, runtime
+from highwater.checker.engines.native.text.ir import ValueScope
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.test_agreement import disagreements
@@ -27,7 +31,7 @@ def test_a_kernel_that_drops_an_action(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped = next(i for i, x in enumerate(model.instances) if x.action.name == "leader_write")
     take = kernels.Kernels._take
 
-    def forget(self, f, scope, number, instance, output):  # type: ignore[no-untyped-def]
+    def forget(self: Any, f: Any, scope: Any, number: Any, instance: Any, output: Any) -> Any:
         return output.start if number == dropped else take(self, f, scope, number, instance, output)
 
     monkeypatch.setattr(kernels.Kernels, "_take", forget)
@@ -36,12 +40,12 @@ def test_a_kernel_that_drops_an_action(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.everything()
-    values = kernels.ValueScope.pack
+    values = ValueScope.pack
 
-    def stale(self, node, leaf):  # type: ignore[no-untyped-def]
+    def stale(self: Any, node: Any, leaf: Any) -> Any:
         return values(self, model.inputs[leaf] if leaf == 1 else node, leaf)
 
-    monkeypatch.setattr(kernels.ValueScope, "pack", stale)
+    monkeypatch.setattr(ValueScope, "pack", stale)
     assert disagreements(model, Program(model), 2000)
 
 
@@ -50,12 +54,12 @@ def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, op
     model = models.everything(nodes=2)
     honest = ir.ValueScope._divided
 
-    def towards_zero(self, node, number, by):  # type: ignore[no-untyped-def]
+    def towards_zero(self: Any, node: Any, number: Any, by: Any) -> Any:
         if node.op != operation or node.args[1].low <= 0:
             return honest(self, node, number, by)
         return self._function.op(f"{'sdiv' if operation == 'floordiv' else 'srem'} i64 {number}, {by}")
 
-    def by_zero(self, node, number, by):  # type: ignore[no-untyped-def]
+    def by_zero(self: Any, node: Any, number: Any, by: Any) -> Any:
         found = honest(self, node, number, by)
         return self._function.op(f"add i64 {found}, 1") if node.args[1].low <= 0 else found
 
@@ -78,7 +82,7 @@ def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.scenario_model("truncation/kip-320")
     honest = kernels._by_guard
 
-    def first_only(instances, depth):  # type: ignore[no-untyped-def]
+    def first_only(instances: Any, depth: int) -> Iterator[Any]:
         yield from honest(instances, depth if depth == 0 else 99)
 
     monkeypatch.setattr(kernels, "_by_guard", first_only)
@@ -114,7 +118,7 @@ def test_a_table_that_takes_different_states_for_one(monkeypatch: pytest.MonkeyP
     """Fingerprints of too few bits: states are lost, and the count shows it."""
     honest = kernels.combine
 
-    def weak(f, words):  # type: ignore[no-untyped-def]
+    def weak(f: Any, words: Any) -> Any:
         return f.op(f"or i64 {f.op(f'and i64 {honest(f, words)}, -281474976710656')}, 1")
 
     monkeypatch.setattr(kernels, "combine", weak)
@@ -160,7 +164,7 @@ def test_better_code_that_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_frontier_that_loses_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     honest, calls = Store.put, [0]
 
-    def lossy(self, array):  # type: ignore[no-untyped-def]
+    def lossy(self: Any, array: Any) -> Any:
         calls[0] += 1
         return honest(self, array * 0 if calls[0] == 21 else array)
 

@@ -29,7 +29,6 @@ def found_by_the_reference(name: str) -> SearchResult:
     return reference.search(models.scenario_model(name, max_records=1), SearchOptions())
 
 
-@pytest.mark.xdist_group("the reference search of truncation")
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("name", [n for n in models.scenario_names() if n.startswith("truncation/")])
 def test_same_result_as_the_reference(name: str, workers: int) -> None:

@@ -39,7 +39,7 @@ def pins(text: str) -> dict[str, tuple[str, str]]:
             pin = _PIN.fullmatch(line.strip())
             if pin is None:
                 raise ValueError(f"not a pin: {line}")
-            found[canonicalize_name(pin[1])] = (pin[1], pin[2])
+            found[str(canonicalize_name(pin[1]))] = (pin[1], pin[2])
     return found
 
 
@@ -124,14 +124,14 @@ def _licence(key: str) -> list[dict[str, Any]]:
     known = _installed(key)
     if known is None:
         return []
-    if expression := known.metadata.get("License-Expression"):
+    if expression := known.metadata["License-Expression"]:
         return [{"expression": expression}]
     named = [
         c.rpartition(" :: ")[2]
         for c in known.metadata.get_all("Classifier", [])
         if c.startswith("License ::")
     ]
-    named = named or [text for text in (known.metadata.get("License"),) if text and "\n" not in text]
+    named = named or [text for text in (known.metadata["License"],) if text and "\n" not in text]
     return [{"license": {"name": name}} for name in named]
 
 

@@ -68,7 +68,8 @@ def test_every_cell_is_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -> Non
 
 def test_what_is_possible_and_why_not_is_the_interpreter_s(late: tuple[ShownRun, dict[str, Any]]) -> None:
     run, data = late
-    choices, interpreter, fates = data["choices"], Interpreter(run.model), {}
+    fates: dict[Any, Any] = {}
+    choices, interpreter = data["choices"], Interpreter(run.model)
     for i, step in enumerate(run.steps):
         pairs = choices["states"][i]
         fates |= dict(zip(pairs[::2], pairs[1::2], strict=True))

@@ -44,7 +44,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     found.on("pageerror", lambda error: complaints.append(str(error)))
     found.on(
         "request",
-        lambda r: r.url.startswith(address) or r.url.startswith("blob:") or complaints.append(r.url),
+        lambda r: complaints.extend([] if r.url.startswith((address, "blob:")) else [r.url]),
     )
     found.goto(address)
     found.locator(STEP).first.wait_for()

@@ -38,7 +38,9 @@ def opened(browser: Any, written: Callable[..., Path]) -> Iterator[Callable[...,
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
-        page.on("request", lambda r: r.url.startswith(("file:", "blob:")) or complaints.append(r.url))
+        page.on(
+            "request", lambda r: complaints.extend([] if r.url.startswith(("file:", "blob:")) else [r.url])
+        )
         page.add_init_script(
             "document.addEventListener('securitypolicyviolation', e => console.error('policy: ' + e.blockedURI))"
         )

@@ -36,7 +36,7 @@ def page(browser: Any, incident: Path, request: pytest.FixtureRequest) -> Iterat
     found.set_default_timeout(60_000)
     found.on("console", lambda message: complaints.append(message.text))
     found.on("pageerror", lambda error: complaints.append(str(error)))
-    found.on("request", lambda r: r.url.startswith("file:") or complaints.append(r.url))
+    found.on("request", lambda r: complaints.extend([] if r.url.startswith("file:") else [r.url]))
     found.goto(incident.as_uri())
     yield found
     context.close()

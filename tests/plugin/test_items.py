@@ -120,11 +120,11 @@ def test_a_worker_of_xdist_explores_with_one_thread(
     from highwater.checker.testing.plugin import runs
 
     threads: list[int] = []
-    explore = runs.explore
+    explore = vars(runs)["explore"]
 
     def counted(request: object, engine: object, search: object, options: object, **rest: object) -> object:
         threads.append(options.workers)  # type: ignore[attr-defined]
-        return explore(request, engine, search, options, **rest)  # type: ignore[arg-type]
+        return explore(request, engine, search, options, **rest)
 
     monkeypatch.setattr(runs, "explore", counted)
     scenario(project, "good", 'protocol = "register.py"\n')

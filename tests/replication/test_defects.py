@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from docs.analyses import defects, kept
@@ -95,4 +97,4 @@ def test_a_defect_that_is_not_found_is_told_on_no_page(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(defects, "search", blind)
     with pytest.raises(ValueError, match="defect-min-isr-copies: nothing is violated, as not promised"):
-        defects.find.__wrapped__("min-isr-copies")
+        inspect.unwrap(defects.find)("min-isr-copies")

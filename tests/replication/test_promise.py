@@ -23,7 +23,7 @@ from highwater.model.replication import Replication
 
 PLACE = "replication/promise-"
 
-BROKEN = {
+BROKEN: dict[str, tuple[str, dict[str, Any]]] = {
     "without-gate": ("fence_broker", {"log": ([0], [])}),
     "committed-isr": ("write_acks_all", {"shown[0]": ([], [0])}),
     "elr-kept": ("write_acks_all", {"shown[1]": ([], [0])}),

@@ -263,7 +263,7 @@ def test_966_17_elections_on_request(election: str, changes: dict[str, Any], err
 
 # --- AlterPartition -------------------------------------------------------------------------------------
 
-ALL = [(0, 10), (1, 11)]
+ALL: list[tuple[int, int | None]] = [(0, 10), (1, 11)]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_966_9_a_reassignment_starts_and_completes() -> None:
 
 def test_966_9_it_completes_with_min_isr_members_or_with_all() -> None:
     p = partition(replicas=[0, 1, 2, 3], adding=[3], removing=[2], isr=[0, 1, 2])
-    joined = [(0, 10), (2, 12), (3, 13)]
+    joined: list[tuple[int, int | None]] = [(0, 10), (2, 12), (3, 13)]
     assert alter(rules(), p, joined)["after"]["replicas"] == [0, 1, 3], "1 lags, min ISR is 2"
     assert alter(rules(TRUNK), p, joined)["after"]["replicas"] == [0, 1, 2, 3]
 

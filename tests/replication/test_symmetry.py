@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,7 +79,9 @@ def renamed(plain: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
         "alter_requests": request, "alter_responses": lambda r: fields(r, isr=some),
     }  # fmt: skip
     sets = ("replicas", "adding", "removing", "isr", "elr", "last_known_elr")
-    known = {name: lambda row, each=each: by_broker(row, each) for name, each in brokers_and_messages.items()}
+    known: dict[str, Any] = {
+        name: partial(by_broker, each=each) for name, each in brokers_and_messages.items()
+    }
     known["partition"] = lambda p: fields(p, leader=of, last_known_leader=of, **dict.fromkeys(sets, some))
     result: tuple[Any, ...] = fields(plain, **known)
     return result

@@ -203,13 +203,13 @@ def test_an_index_that_forgets_a_member_is_noticed() -> None:
 )
 def test_properties_are_asked_of_the_second_partition(topic: Model, name: str) -> None:
     (initial,) = topic.initial
-    wrong = {
+    states: dict[str, dict[str, Any]] = {
         "elr_within_replicas": {"replicas": [1], "isr": [1], "elr": [0]},
         "leader_in_isr": {"isr": [0], "elr": []},
         "isr_and_elr_are_disjoint": {"elr": [0]},
         "leader_is_active": {"leader": 1},
-    }[name]
-    second = {**topic.decode(initial)["second"]["partition"], **wrong}
+    }
+    second = {**topic.decode(initial)["second"]["partition"], **states[name]}
     state = changed(topic, initial, second__partition=second)
     if name == "leader_is_active":
         registrations = topic.decode(initial)["registrations"]

@@ -11,9 +11,10 @@ from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines import native
-from highwater.model.language import ArrayValue, Model, Number, StructValue, Truth, as_bool
+from highwater.model.language import Model, Number, StructValue, as_bool
 from highwater.model.replication import Replication, levels
 from highwater.model.replication.controller import brokers
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import Terms
 
 PLACE = "replication/"
@@ -72,7 +73,8 @@ def test_a_broker_that_is_not_there_is_older_in_nothing(older: str) -> None:
 def test_each_feature_ends_by_itself(ended: set[str], off: frozenset[str]) -> None:
     """966.18. With the flag end the rules of the ELR, with the version clean registrations, too."""
     parameters = {"brokers": 2, "recovery": 1, "downgrades": 1, "flag_changes": 1}
-    m = Model(Replication(parameters, Replication.profiles["kip_966"].rules), []).protocol
+    m = Replication(parameters, Replication.profiles["kip_966"].rules)
+    Model(m, [])
     names = ("elr_level", "elr_flag", "recovery_flag")
     s: Any = SimpleNamespace(**{name: as_bool(name not in ended) for name in names})
     assert [without for holds, without in levels.combinations(m, s) if holds._plain()][-1] == off
@@ -94,18 +96,9 @@ def test_after_a_crash_too_few_electable_members_are_noticed(monkeypatch: pytest
         "upgrades": 0,
     }  # fmt: skip
 
-    def empties_the_elr(
-        t: Terms,
-        partition: StructValue,
-        registrations: ArrayValue,
-        broker: Number,
-        min_isr: Number,
-        unclean_election: Truth,
-    ) -> StructValue:
-        concerned, everyone = (partition.isr | partition.elr).has(broker), t.brokers.of(lambda b: True)
-        return brokers._leaves(
-            t, concerned, partition, registrations, broker, min_isr, unclean_election, everyone
-        )
+    def empties_the_elr(t: Terms, now: Situation, broker: Number) -> StructValue:
+        concerned = (now.partition.isr | now.partition.elr).has(broker)
+        return brokers._leaves(t, concerned, now, broker, t.brokers.of(lambda b: True))
 
     asked = {"parameters": bounds, "properties": ("enough_are_electable",)}
     assert not violated("recovery-downgrade", **asked)

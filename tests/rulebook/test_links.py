@@ -11,6 +11,7 @@ import pytest
 
 from docs import pages as docs
 from docs.pages.linking import anchor, link_numbers
+from docs.pages.place import DOCS
 from highwater.checker.asking.rulebook import code
 from highwater.checker.asking.rulebook.html import linked, section
 from highwater.checker.comparing.coverage.gathering import Coverage
@@ -27,7 +28,7 @@ ANCHORS = re.compile(r'<a id="([^"]+)"></a>')
 
 
 def committed(name: str) -> str:
-    return (docs.DOCS / name).read_text(encoding="utf-8")
+    return (DOCS / name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [name for name in docs.PAGES if name.endswith(".md")])
@@ -37,7 +38,7 @@ def test_every_number_in_a_generated_page_is_a_link(name: str) -> None:
     assert "rules.md#" in text or name == "rules.md"
 
 
-@pytest.mark.parametrize("path", sorted(docs.DOCS.glob("*.md")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda p: p.name)
 def test_links_to_rules_lead_to_one(path: Path) -> None:
     anchors = set(ANCHORS.findall(committed("rules.md")))
     text = path.read_text(encoding="utf-8")

@@ -171,12 +171,12 @@ def test_a_protocol_that_is_derived_from_a_shipped_one_keeps_its_rulebook(protoc
 
 
 def _more(self: Protocol, s: State) -> None:
-    s.next = s
+    s.next = s  # type: ignore[assignment]
 
 
 def test_without_a_rulebook_any_source_will_do() -> None:
     class Free(Base):
-        rulebook = None
+        rulebook = None  # type: ignore[assignment]
 
         @action("what I please")
         def flip(self, s: State) -> None:

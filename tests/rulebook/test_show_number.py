@@ -81,7 +81,7 @@ def test_everything_that_goes_with_a_rule(highwater: Command) -> None:
     assert "leaders_wait_for_the_electable" in [h["name"] for h in entry["helpers"]]
     assert "replication/defect-weak-writes" in [s["name"] for s in entry["scenarios"]]
     assert {"name": "weak-writes", "page": "docs/gallery.md"} in entry["gallery"]
-    assert "tests/traces/test_watermarks.py" in [t["name"] for t in entry["tests"]]
+    assert "tests/traces/watermarks/test_high_watermark.py" in [t["name"] for t in entry["tests"]]
 
 
 def test_what_is_in_two_protocols_is_told_once(highwater: Command) -> None:

@@ -50,6 +50,6 @@ def data_path(
     return Model(protocol(chosen, on), own, step_properties=STEPS)
 
 
-def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
-    """The proof with the properties of steps."""
-    return induction.prove(model, actions=actions, workers=cores())
+def prove(model: Model, actions: Collection[str] | None = None, first: bool = False) -> InductionResult:
+    """The proof with the properties of steps; ``first``: one failure is enough."""
+    return induction.prove(model, actions=actions, workers=cores(), first=first)

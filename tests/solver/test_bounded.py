@@ -13,9 +13,9 @@ from highwater.model.language import Int, LanguageError, Model, Protocol, State,
 from tests import models, zoo
 
 
-def depths(model: Model, depth: int, *, deadlock: bool = False, **options: bool) -> dict[str, int]:
+def depths(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, int]:
     """Property to the depth of the shortest run to a violation, each taken again by the interpreter."""
-    result = bounded.check(model, depth, deadlock=deadlock, **options)
+    result = bounded.check(model, depth, deadlock=deadlock)
     return {e.name: e.depth for e in follow_all(model, result.violations)}
 
 
@@ -23,13 +23,6 @@ def explored(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, i
     """The same from the native search."""
     result = native.search(model, SearchOptions(workers=1, deadlock=deadlock, limit_states=2_000_000))
     return {v.property: v.depth for v in result.violations if v.depth <= depth}
-
-
-def test_parameters_that_the_solver_chooses_change_nothing() -> None:
-    model = models.scenario_model("replication/controller/kafka-trunk-min-isr")
-    expected = explored(model, 3)
-    assert expected
-    assert depths(model, 3, grouped=True) == depths(model, 3) == expected
 
 
 def test_several_initial_states_deadlocks_and_the_end_of_all_runs() -> None:
@@ -47,8 +40,7 @@ def test_several_initial_states_deadlocks_and_the_end_of_all_runs() -> None:
     assert len(everything.initial) == 2
     expected = explored(everything, 8)
     assert expected
-    for options in ({}, {"grouped": True}, {"integers": True}):
-        assert depths(everything, 8, **options) == expected
+    assert depths(everything, 8) == expected
 
 
 class Odometer(Protocol):
@@ -73,9 +65,8 @@ def never_turns_over(m: Odometer, s: State) -> object:
     return s.at == s.raised
 
 
-@pytest.mark.parametrize("options", [{}, {"integers": True}])
-def test_a_step_that_is_cut_is_not_taken(options: dict[str, bool]) -> None:
-    result = bounded.check(Model(Odometer(), [never_turns_over]), 9, **options)
+def test_a_step_that_is_cut_is_not_taken() -> None:
+    result = bounded.check(Model(Odometer(), [never_turns_over]), 9)
     assert result.violations == []
     assert (result.complete, result.depth) == (True, 4)
 

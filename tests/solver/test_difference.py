@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from docs import pages as docs
+from docs.pages.place import DOCS
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines.solver import difference
@@ -19,6 +20,7 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars
 from highwater.model.replication import Replication
 from tests import models, zoo
+from tests.checker.conftest import Run
 from tests.slow import slow
 
 CONTROLLER = "replication/controller/unclean-recovery"
@@ -105,7 +107,7 @@ def test_versions_with_other_states_are_refused_and_limits_are_results() -> None
     assert not found.actions
 
 
-def test_the_command(highwater) -> None:  # type: ignore[no-untyped-def]
+def test_the_command(highwater: Callable[..., Run]) -> None:
     run = highwater("diff", CONTROLLER, "--rule", "member_epoch_check=off")
     assert run.status == 1
     assert re.search(r"alter_partition\(isr=\[.*2\], stale=2\) differs", run.out)
@@ -122,7 +124,9 @@ def test_the_command(highwater) -> None:  # type: ignore[no-untyped-def]
     assert run.status == 3
 
 
-def test_a_difference_counts_however_the_comparison_ended(highwater, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_difference_counts_however_the_comparison_ended(
+    highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A limit that is reached later takes nothing away from it."""
 
     def stopped(*models: Model, **options: Any) -> Differences:
@@ -135,7 +139,7 @@ def test_a_difference_counts_however_the_comparison_ended(highwater, monkeypatch
     assert "stopped (seconds) after 1 actions" in run.out
 
 
-def test_two_profiles_or_scenarios(highwater) -> None:  # type: ignore[no-untyped-def]
+def test_two_profiles_or_scenarios(highwater: Callable[..., Run]) -> None:
     """However the two are named, the same is compared."""
     only = ("--action", "change_min_isr", "--json", "-", "--quiet")
     named = [
@@ -172,7 +176,7 @@ def test_two_profiles_or_scenarios(highwater) -> None:  # type: ignore[no-untype
         ((CONTROLLER, "kip_966", "--action", "fences"), "did you mean 'fence'"),
     ],
 )
-def test_bad_requests_are_one_line(highwater, arguments, message) -> None:  # type: ignore[no-untyped-def]
+def test_bad_requests_are_one_line(highwater: Callable[..., Run], arguments: Any, message: str) -> None:
     run = highwater("diff", *arguments)
     assert run.status == 2
     assert message in run.err
@@ -188,10 +192,10 @@ def test_a_witness_is_the_nearest_to_the_initial_state() -> None:
 
 
 def test_the_page_has_every_rule_and_its_links_lead_somewhere() -> None:
-    page = (docs.DOCS / "differences.md").read_text(encoding="utf-8")
+    page = (DOCS / "differences.md").read_text(encoding="utf-8")
     profiles = Replication.profiles
     apart = profiles["kip_966"].rules ^ profiles["kafka_trunk_2024_10"].rules
     assert set(re.findall(r"^## (\w+)$", page, re.M)) == apart
     for other, name in set(re.findall(r"\]\(([\w-]+\.md)#([\w-]+)\)", page)):
         heading = rf"^(##+ {name.replace('-', '[- ]')}|<a id=\"{re.escape(name)}\"></a>)$"
-        assert re.search(heading, (docs.DOCS / other).read_text(), re.M | re.I), (other, name)
+        assert re.search(heading, (DOCS / other).read_text(), re.M | re.I), (other, name)

@@ -29,7 +29,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.interpreter import Interpreter
 from tests import zoo
-from tests.slow import slow
+from tests.slow import largest, slow
 from tests.solver.controller_holes import HARMLESS, HOLES, OTHER_PHASE
 from tests.solver.controllers import HELPERS, broken, controller, prove
 from tests.solver.test_bounded import Odometer, never_turns_over
@@ -52,7 +52,7 @@ def test_the_rules_are_inductive_for_three_brokers() -> None:
 
 
 @slow("the proof for more brokers; that for three is fast")
-@pytest.mark.parametrize("brokers", [4, 5])
+@pytest.mark.parametrize("brokers", [4, pytest.param(5, marks=largest("the benchmark proves it too"))])
 def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
     result = prove(controller(brokers))
     assert result.proved
@@ -60,7 +60,7 @@ def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
 
 
 @slow("a proof of reassignments for each replication factor; a fast one has the factor 3")
-@pytest.mark.parametrize("brokers", [3, 4, 5])
+@pytest.mark.parametrize("brokers", [3, 4, pytest.param(5, marks=largest("25 more proofs of reassignments"))])
 def test_every_replication_factor_and_min_isr(brokers: int) -> None:
     """States have any; these parameters are in the initial states, and in what a reassignment asks for."""
     for factor in range(1, brokers + 1):

@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from highwater import checker
+from tests.checker.conftest import Run
 from tests.checker.schema import problems
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "telling/proof.schema.json").read_text())
@@ -20,7 +23,9 @@ CONTROLLER = "replication/controller/unclean-recovery"
 TWO = ("--set", "brokers=2", "--set", "replication_factor=2")
 
 
-def test_a_promised_violation_is_found_at_the_explorers_depth(highwater, tmp_path):
+def test_a_promised_violation_is_found_at_the_explorers_depth(
+    highwater: Callable[..., Run], tmp_path: Path
+) -> None:
     explored = highwater("check", DEFECT, "--json", "-")
     target = tmp_path / "result.json"
     run = highwater("prove", DEFECT, "--depth", 8, "--json", target)
@@ -38,20 +43,22 @@ def test_a_promised_violation_is_found_at_the_explorers_depth(highwater, tmp_pat
     assert "The state that violates" not in highwater("prove", DEFECT, "--depth", 8, "--quiet").out
 
 
-def test_with_the_rules_on_nothing_is_found(highwater):
+def test_with_the_rules_on_nothing_is_found(highwater: Callable[..., Run]) -> None:
     run = highwater("prove", DEFECT, "--rule", "ineligible_replica_check=on", "--depth", 7, "--json", "-")
     (result,) = run.results
     assert (run.status, result["verdict"], result["stopped_by"]) == (0, "holds", "depth")
     assert (result["depth"], result["asked_depth"], result["complete"]) == (7, 7, False)
 
 
-def test_a_promise_beyond_the_depth_stays_open(highwater):
+def test_a_promise_beyond_the_depth_stays_open(highwater: Callable[..., Run]) -> None:
     run = highwater("prove", DEFECT, "--depth", 3)
     assert run.status == 0
     assert "promised to be violated, and not within this depth: isr_members_are_eligible" in run.out
 
 
-def test_an_unpromised_violation_a_deadlock_and_the_end(highwater, counter):
+def test_an_unpromised_violation_a_deadlock_and_the_end(
+    highwater: Callable[..., Run], counter: Callable[..., Path]
+) -> None:
     path = counter()
     assert highwater("prove", path, "--depth", 9).status == 0
     assert "as no run is longer than 6 states" in highwater("prove", path, "--depth", 9).out
@@ -64,7 +71,7 @@ def test_an_unpromised_violation_a_deadlock_and_the_end(highwater, counter):
     assert run.results[0]["violations"][0]["depth"] == 8
 
 
-def test_limits_are_inconclusive(highwater):
+def test_limits_are_inconclusive(highwater: Callable[..., Run]) -> None:
     for limit in (("--limit-seconds", 0.5), ("--memory", 0.01)):
         run = highwater("prove", "truncation/kip-101", "--depth", 90, *limit, "--json", "-")
         (result,) = run.results
@@ -82,7 +89,7 @@ def test_limits_are_inconclusive(highwater):
     )
 
 
-def test_induction_for_all_epochs(highwater):
+def test_induction_for_all_epochs(highwater: Callable[..., Run]) -> None:
     run = highwater("prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--json", "-")
     (result,) = run.results
     assert run.status == 0
@@ -99,7 +106,7 @@ def test_induction_for_all_epochs(highwater):
     }
 
 
-def test_a_failure_of_induction_is_told(highwater, tmp_path):
+def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     options = ("--induction", "--no-helpers", "--epochs", "unbounded", *TWO)
     run = highwater("prove", CONTROLLER, *options, "--json", target)
@@ -126,14 +133,14 @@ def test_a_failure_of_induction_is_told(highwater, tmp_path):
         (("--rule", "nonsense=on"), "nonsense"),
     ],
 )
-def test_bad_requests_are_one_line(highwater, arguments, message):
+def test_bad_requests_are_one_line(highwater: Callable[..., Run], arguments: Any, message: str) -> None:
     run = highwater("prove", CONTROLLER, *arguments)
     assert run.status == 2
     assert message in run.err
     assert run.err.count("\n") == 1
 
 
-def test_nothing_to_unbound(highwater, counter):
+def test_nothing_to_unbound(highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
     run = highwater("prove", counter(), "--epochs", "unbounded")
     assert run.status == 2
     assert "bounds no number by a parameter" in run.err
@@ -142,7 +149,7 @@ def test_nothing_to_unbound(highwater, counter):
     assert "max_leader_epoch does more than to bound numbers" in run.err
 
 
-def test_epochs_that_end_nowhere_within_a_depth(highwater):
+def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -> None:
     scenario = "replication/controller/kafka-trunk-min-isr"
     run = highwater("prove", scenario, "--epochs", "unbounded", "--depth", 3, "--json", "-")
     (result,) = run.results
@@ -153,7 +160,7 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater):
     }
 
 
-def test_an_interruption_keeps_what_was_found(tmp_path):
+def test_an_interruption_keeps_what_was_found(tmp_path: Path) -> None:
     """Wherever it falls: while the solver works, or between two questions."""
     target = tmp_path / "result.json"
     command = [

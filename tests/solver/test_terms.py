@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import z3
@@ -116,7 +117,7 @@ def test_the_comparison_finds_a_wrong_operation() -> None:
     from highwater.checker.engines.solver import terms
 
     # `less` for `lt` would be no other where the constants are never equal: here they are.
-    other = {
+    other: dict[str, Any] = {
         "not": lambda t, node, a: t(a),
         "and": terms._OPERATIONS["or"],
         "or": terms._OPERATIONS["and"],

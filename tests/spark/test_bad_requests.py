@@ -16,7 +16,7 @@ SCENARIO = "truncation/kip-101"
 
 
 @pytest.fixture(autouse=True)
-def _no_session(monkeypatch):
+def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that has started no session yet."""
     from highwater.checker.engines.spark import session
 
@@ -32,7 +32,7 @@ def refused(*arguments: object) -> str:
     return str(run.stderr)
 
 
-def test_no_java(monkeypatch, tmp_path):
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "needs Java 17 or newer: no java on the path" in refused()
@@ -41,7 +41,7 @@ def test_no_java(monkeypatch, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Spark's pipe to it
-def test_a_java_that_does_not_start(monkeypatch, tmp_path):
+def test_a_java_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "bin" / "java").chmod(0o755)
@@ -49,7 +49,7 @@ def test_a_java_that_does_not_start(monkeypatch, tmp_path):
     assert "Spark does not start" in refused("--spark-master", "local[1]")
 
 
-def test_a_master_that_is_not_there(tmp_path):
+def test_a_master_that_is_not_there(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     said = refused("--spark-master", f"spark://127.0.0.1:{port}", "--checkpoint", tmp_path / "c")
@@ -59,17 +59,17 @@ def test_a_master_that_is_not_there(tmp_path):
     )
 
 
-def test_a_cluster_needs_a_directory_that_all_share():
+def test_a_cluster_needs_a_directory_that_all_share() -> None:
     assert "name a --checkpoint directory" in refused("--spark-master", "spark://127.0.0.1:7077")
 
 
-def test_a_checkpoint_that_is_none(tmp_path):
+def test_a_checkpoint_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "something").write_text("else")
     assert "no checkpoint there" in refused("--checkpoint", tmp_path, "--resume")
     assert "name the --checkpoint" in refused("--resume")
 
 
-def test_a_checkpoint_is_of_one_scenario(tmp_path: Path):
+def test_a_checkpoint_is_of_one_scenario(tmp_path: Path) -> None:
     run = CliRunner().invoke(cli, ["check", "--engine", "spark", "--checkpoint", str(tmp_path)])
     assert run.exit_code == 2
     assert "name one scenario" in run.stderr

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from docs.bench.page import PAGE
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
@@ -15,7 +21,7 @@ from docs.bench.spark_run import Asked
 COST = Cost(20.0, 0.5, 0.25, 0.01, 8, 1e-6, 1e-9, 2.0, 40, 30.0)
 
 
-def made(states: int, levels: int, buckets: int = 8) -> dict[str, object]:
+def made(states: int, levels: int, buckets: int = 8) -> dict[str, Any]:
     """What would be measured where the model is right."""
     sent = states * 2
     spent = COST.processor_seconds(states, levels)
@@ -64,7 +70,7 @@ def test_a_bill_adds_up() -> None:
     assert [size(n) for n in (12, 1.5e9, 2e12, 3.21e15)] == ["12 bytes", "1.5 GB", "2 TB", "3.21 PB"]
 
 
-def test_the_page_has_each_row_in_its_table(monkeypatch) -> None:
+def test_the_page_has_each_row_in_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches are made up here; every figure of the calculated tables comes from them."""
     runs = {spark_search.EMPTY: (0, 0), spark_search.LEVELS: (0, 22), spark_search.MANY_BUCKETS: (0, 22),
             spark_search.SMALL: (6_000_000, 20), spark_search.THIRD: (20_000_000, 25),
@@ -100,9 +106,9 @@ def test_the_page_has_each_row_in_its_table(monkeypatch) -> None:
         list(spark_search.rows(1))
 
 
-def test_its_page_is_the_one_about_spark(tmp_path) -> None:
+def test_its_page_is_the_one_about_spark(tmp_path: Path) -> None:
     copy = tmp_path / "spark.md"
-    copy.write_text(spark_search.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    copy.write_text(PAGE.with_name("spark.md").read_text(encoding="utf-8"), encoding="utf-8")
     before = copy.read_text(encoding="utf-8")
     assert before.count(f"\n{spark_search.HEADING}\n") == 1
     page.write_section(spark_search.HEADING, f"{spark_search.HEADING}\n\nnew\n", copy)
@@ -112,12 +118,12 @@ def test_its_page_is_the_one_about_spark(tmp_path) -> None:
     assert after.splitlines()[-1] == before.splitlines()[-1]
 
 
-def test_a_slowed_process_and_those_below_it_run_half_of_the_time(monkeypatch) -> None:
+def test_a_slowed_process_and_those_below_it_run_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are stopped as long as they go on, again and again, and go on at the end."""
     done: list[object] = []
     monkeypatch.setattr(spark_run, "tree", lambda pid: [pid, pid + 1])
-    monkeypatch.setattr(spark_run.os, "kill", lambda pid, sign: done.append((pid, sign.name)))
-    monkeypatch.setattr(spark_run.time, "sleep", done.append)
+    monkeypatch.setattr(os, "kill", lambda pid, sign: done.append((pid, sign.name)))
+    monkeypatch.setattr(time, "sleep", done.append)
     turns = iter([True, True, False])
     spark_run.half_speed(7, lambda: next(turns))
     stop, go = ([(7, sign), (8, sign)] for sign in ("SIGSTOP", "SIGCONT"))

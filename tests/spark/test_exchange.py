@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +42,7 @@ def as_set(rows: Words) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("groups", [(), (0,), (1,), (500, 0, 7), (3, 1_000, 999)])
-def test_every_row_arrives_once_at_the_bucket_of_its_fingerprint(tmp_path, groups):
+def test_every_row_arrives_once_at_the_bucket_of_its_fingerprint(tmp_path: Path, groups: Any) -> None:
     files, sent = [], []
     for task in range(3):
         with exchange.Sender(tmp_path, task, SHIFT) as sender:
@@ -53,7 +57,7 @@ def test_every_row_arrives_once_at_the_bucket_of_its_fingerprint(tmp_path, group
         assert as_set(arrived) == as_set(everything[everything[:, 0] >> np.uint64(64 - SHIFT) == bucket])
 
 
-def test_a_file_has_its_name_when_it_is_whole(tmp_path):
+def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
     def fails() -> None:
         with exchange.Sender(tmp_path, 0, SHIFT) as sender:
             sender.send(rows_of(10))
@@ -66,7 +70,7 @@ def test_a_file_has_its_name_when_it_is_whole(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [slice(0), slice(7), slice(100), slice(None, -8), slice(8, None)])
-def test_a_damaged_file_is_refused(tmp_path, keep):
+def test_a_damaged_file_is_refused(tmp_path: Path, keep: Any) -> None:
     with exchange.Sender(tmp_path, 0, SHIFT) as sender:
         sender.send(rows_of(50))
     file = tmp_path / sender.file
@@ -77,7 +81,7 @@ def test_a_damaged_file_is_refused(tmp_path, keep):
 
 
 @pytest.mark.parametrize("more", [(1 << 40, 0), (-50, 50)], ids=["too many", "less than none"])
-def test_an_index_that_lies_is_refused(tmp_path, more):
+def test_an_index_that_lies_is_refused(tmp_path: Path, more: Any) -> None:
     with exchange.Sender(tmp_path, 0, SHIFT) as sender:
         sender.send(rows_of(50))
     file = tmp_path / sender.file
@@ -90,7 +94,7 @@ def test_an_index_that_lies_is_refused(tmp_path, more):
         exchange.receive(tmp_path, [sender.file], 0, SHIFT, WIDTH)
 
 
-def test_every_flipped_bit_is_found(tmp_path):
+def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
     """By the bucket whose piece it is in, at the least."""
     with exchange.Sender(tmp_path, 0, SHIFT) as sender:
         for seed in (1, 2):
@@ -120,7 +124,7 @@ def program() -> RowProgram:
 
 
 @pytest.fixture
-def task(program, tmp_path) -> worker.LevelTask:
+def task(program: RowProgram, tmp_path: Path) -> worker.LevelTask:
     """A level of some thousand states."""
     table, buffers = program.table(1 << 26), RowBuffers(program, judging=False)
     level = np.concatenate([rows.copy() for rows in buffers.admit(table, packed(program))])
@@ -138,7 +142,9 @@ def task(program, tmp_path) -> worker.LevelTask:
     return worker.LevelTask(str(tmp_path), run, 0, (0, 0), 1 << 30)
 
 
-def expanded(task: worker.LevelTask, program: RowProgram, buckets: list[int], monkeypatch) -> dict[str, int]:
+def expanded(
+    task: worker.LevelTask, program: RowProgram, buckets: list[int], monkeypatch: pytest.MonkeyPatch
+) -> dict[str, int]:
     """What one process sends that is given these buckets one after the other."""
     monkeypatch.setattr(worker, "_sent", Sent())
     monkeypatch.setattr(worker, "program", lambda run: program)
@@ -159,7 +165,9 @@ def merged(task: worker.LevelTask, program: RowProgram, files: dict[str, int]) -
     return np.concatenate(found)[:, :2]
 
 
-def test_a_process_sends_a_candidate_once_and_with_its_least_predecessor(task, program, monkeypatch):
+def test_a_process_sends_a_candidate_once_and_with_its_least_predecessor(
+    task: worker.LevelTask, program: RowProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alone: dict[str, int] = {}
     for bucket in range(1 << SHIFT):
         alone |= expanded(task, program, [bucket], monkeypatch)
@@ -176,7 +184,7 @@ def test_a_process_sends_a_candidate_once_and_with_its_least_predecessor(task, p
         assert merged(task, program, files).tolist() == expected.tolist()
 
 
-def test_of_a_task_that_fails_nothing_counts_as_sent(program):
+def test_of_a_task_that_fails_nothing_counts_as_sent(program: RowProgram) -> None:
     sent, run = Sent(), SearchIdentity("a run", "{}", "content", 2, SHIFT)
     fingerprints = np.arange(1, 9, dtype=np.uint64)
     for bucket, fails in ((0, False), (1, True), (2, False)):
@@ -194,3 +202,24 @@ def test_of_a_task_that_fails_nothing_counts_as_sent(program):
         assert (table.taken, [*files]) == (8, ["0", "2"])
     with sent.of(run, 6, 4, program) as (table, files):
         assert (table.taken, files) == (0, {})
+
+
+def test_a_table_of_another_run_is_not_taken_on() -> None:
+    """It would grow by that one's machine code, which a process gives up where it has compiled others since."""
+    model, _ = scenario("truncation/kip-320")
+    former, latter = (
+        RowProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True)) for _ in range(2)
+    )
+    sent, kept = Sent(), weakref.ref(former)
+    with sent.of(SearchIdentity("a run", "{}", "content", 2, SHIFT), 5, 0, former) as (table, _):
+        of_the_former = table
+    with sent.of(SearchIdentity("another", "{}", "content", 2, SHIFT), 5, 0, latter) as (table, _):
+        assert table is not of_the_former
+    table = former.table(1 << 24)
+    del former
+    gc.collect()
+    table.make_room(1 << 16)
+    assert kept() is not None, "as long as there is a table of it"
+    del table, of_the_former
+    gc.collect()
+    assert kept() is None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from highwater.checker.asking.search import SearchResult
 from highwater.checker.engines import native
 from highwater.checker.engines.spark.levels.cluster import shift_for
 from highwater.checker.telling import counterexample
@@ -19,7 +23,7 @@ pytestmark = slow("searches on Spark; the fast tests of Spark have the common ki
 
 
 @pytest.fixture
-def own(tmp_path):
+def own(tmp_path: Path) -> Any:
     def write(text: str) -> str:
         (tmp_path / "counter.py").write_text(COUNTER)
         (tmp_path / "counter.toml").write_text(f'protocol = "counter.py"\nprofile = "plain"\n{text}')
@@ -28,7 +32,7 @@ def own(tmp_path):
     return write
 
 
-def test_symmetry(on_spark):
+def test_symmetry(on_spark: Callable[..., SearchResult]) -> None:
     model, options = scenario("truncation/kip-320")
     options = replace(options, symmetry=True)
     expected = native.search(model, options)
@@ -36,7 +40,9 @@ def test_symmetry(on_spark):
     same_counts(on_spark(model, options, small=expected.distinct_states // 12), expected)
 
 
-def test_a_protocol_of_ones_own_with_a_violation_and_a_deadlock(on_spark, own):
+def test_a_protocol_of_ones_own_with_a_violation_and_a_deadlock(
+    on_spark: Callable[..., SearchResult], own: Any
+) -> None:
     model, options = scenario(own("deadlock = true\n[parameters]\ntop = 8\n"))
     expected = native.search(model, options)
     assert {v.property for v in expected.violations} == {"below_seven", "deadlock"}
@@ -46,7 +52,9 @@ def test_a_protocol_of_ones_own_with_a_violation_and_a_deadlock(on_spark, own):
     counterexample.follow_all(model, found.violations)
 
 
-def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(on_spark, own):
+def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(
+    on_spark: Callable[..., SearchResult], own: Any
+) -> None:
     model, options = scenario(own("[parameters]\ntop = 9\nsize = 4\n"))
     with pytest.raises(BoundError) as expected:
         native.search(model, options)
@@ -55,5 +63,5 @@ def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(on_spark, own
     assert str(found.value) == str(expected.value)
 
 
-def test_more_cores_have_more_buckets():
+def test_more_cores_have_more_buckets() -> None:
     assert [1 << shift_for(cores) for cores in (1, 2, 4, 64, 100, 400)] == [8, 8, 16, 256, 256, 512]

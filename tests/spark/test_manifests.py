@@ -206,7 +206,7 @@ def test_a_file_that_takes_little_at_a_time_is_written_whole(
         def write(self, data: memoryview) -> int:
             return int(self.file.write(data[:7]))
 
-    honest = module._Counted.__init__
+    honest: Any = module._Counted.__init__
     monkeypatch.setattr(module._Counted, "__init__", lambda self, file: honest(self, Slow(file)))
     found = SparkCheckpoint(tmp_path)
     level = level_of(found, 0)

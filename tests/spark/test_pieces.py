@@ -8,11 +8,15 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+
+from highwater.checker.engines.spark.session import SparkConnection
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
@@ -57,7 +61,7 @@ def rows_of(program: RowProgram, fingerprints: Words, predecessors: Words) -> Wo
 
 
 @pytest.mark.parametrize("shift", [1, 3, 9])
-def test_merging_is_what_sets_do(program, shift):
+def test_merging_is_what_sets_do(program: RowProgram, shift: int) -> None:
     random = np.random.default_rng(shift)
     table, seen = program.table(1 << 26), set()
     # One bucket's: all share their first bits. Few values, so that many are known or double.
@@ -79,7 +83,7 @@ def test_merging_is_what_sets_do(program, shift):
     table.close()
 
 
-def test_a_fingerprint_of_first_bits_only_is_kept_apart(program):
+def test_a_fingerprint_of_first_bits_only_is_kept_apart(program: RowProgram) -> None:
     table, buffers = program.table(1 << 24), RowBuffers(program, judging=False)
     edge = np.array([1 << 63, (1 << 63) + 1], dtype=np.uint64)
     for expected in (2, 0):
@@ -88,7 +92,7 @@ def test_a_fingerprint_of_first_bits_only_is_kept_apart(program):
     table.close()
 
 
-def test_a_table_is_the_same_from_files_as_from_merging(program, tmp_path):
+def test_a_table_is_the_same_from_files_as_from_merging(program: RowProgram, tmp_path: Path) -> None:
     table, buffers = program.table(1 << 26), RowBuffers(program, judging=False)
     fingerprints = np.random.default_rng(1).integers(1 << 61, 1 << 62, 250_000, dtype=np.uint64)
     buffers.remember(table, np.unique(fingerprints), 2)
@@ -97,13 +101,13 @@ def test_a_table_is_the_same_from_files_as_from_merging(program, tmp_path):
     table.close()
 
 
-def test_every_bucket_has_a_partition_of_its_own():
+def test_every_bucket_has_a_partition_of_its_own() -> None:
     for count in (8, 64, 512):
         assert [partition(key, count) for key in partition_keys(count)] == list(range(count))
 
 
 @pytest.mark.usefixtures("_spark")
-def test_numbers_go_to_the_partitions_that_spark_sends_them_to():
+def test_numbers_go_to_the_partitions_that_spark_sends_them_to() -> None:
     from highwater.checker.engines.spark.session import session
 
     numbers = [*range(40), 1 << 31, 1 << 32, (1 << 63) - 1]
@@ -129,7 +133,9 @@ def committed(
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 30], ids=["read again from files", "kept"])
-def test_a_buckets_table_has_its_levels_and_no_others(program, tmp_path, limit):
+def test_a_buckets_table_has_its_levels_and_no_others(
+    program: RowProgram, tmp_path: Path, limit: Any
+) -> None:
     """An undivided level and a divided one; and what a task left that did more than was committed is not used."""
     checkpoint, run = (
         SparkCheckpoint(tmp_path),
@@ -155,8 +161,10 @@ def test_a_buckets_table_has_its_levels_and_no_others(program, tmp_path, limit):
     assert visited.bytes == 0
 
 
-def test_what_decides_a_search_is_in_the_digest_of_the_sources(tmp_path, monkeypatch):
-    monkeypatch.setattr(package.resources, "files", lambda anchor: tmp_path)
+def test_what_decides_a_search_is_in_the_digest_of_the_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "files", lambda anchor: tmp_path)
     counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/engines/native/d.py": True,
               "checker/engines/spark/e.py": True, "checker/telling/report.py": False, "model/f.txt": False}  # fmt: skip
     for name in counts:
@@ -168,7 +176,7 @@ def test_what_decides_a_search_is_in_the_digest_of_the_sources(tmp_path, monkeyp
         assert (package.sources.__wrapped__() != before) == decides, name
 
 
-def test_a_request_makes_the_same_program_again(program):
+def test_a_request_makes_the_same_program_again(program: RowProgram) -> None:
     model, _ = scenario("truncation/kip-101")
     compiled("truncation/kip-320")  # what else a process has traced makes no difference
     request = ModelRequest.of(model, symmetry=False, deadlock=True)
@@ -178,7 +186,7 @@ def test_a_request_makes_the_same_program_again(program):
     assert compiled("truncation/kip-279").content != program.content
 
 
-def test_levels_are_read_as_they_were_written(tmp_path):
+def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
     checkpoint = SparkCheckpoint(tmp_path / "new")
     run = SearchIdentity("name", "{}", "content", 2, 3)
     checkpoint.take(resume=False)
@@ -213,7 +221,7 @@ def known(rows: Words) -> Fingerprints:
     return lambda states: np.array([known[tuple(state)] for state in states.tolist()], dtype=np.uint64)
 
 
-def test_states_whose_fingerprints_are_others_are_not_taken(program, tmp_path):
+def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram, tmp_path: Path) -> None:
     """The file is what was written: what was written was wrong."""
     checkpoint, run = (
         SparkCheckpoint(tmp_path),
@@ -232,7 +240,7 @@ def test_states_whose_fingerprints_are_others_are_not_taken(program, tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0, 100, -8], ids=["empty", "its beginning", "without its end"])
-def test_a_damaged_file_of_a_level_is_named(program, tmp_path, keep):
+def test_a_damaged_file_of_a_level_is_named(program: RowProgram, tmp_path: Path, keep: Any) -> None:
     checkpoint, run = (
         SparkCheckpoint(tmp_path),
         SearchIdentity("name", "{}", "content", program.layout.words, 2),
@@ -251,7 +259,7 @@ def test_a_damaged_file_of_a_level_is_named(program, tmp_path, keep):
             ask(level.parts[0])
 
 
-def test_the_cause_of_an_error_is_its_innermost_one():
+def test_the_cause_of_an_error_is_its_innermost_one() -> None:
     text = "An error occurred\n: org.apache.spark.SparkException: Job aborted\n\tat a.B\n"
     text += "Caused by: java.io.IOException: No space left on device\n\tat c.D\n"
     assert cause(RuntimeError(text)) == "No space left on device"
@@ -262,7 +270,9 @@ class Cluster:
     """Stands for Spark: a session, its context and a frame, of which each attempt ends as it is told."""
 
     def __init__(self, *ends: object) -> None:
-        self.context, self.ends, self.groups, self.cancelled = self, list(ends), [], []
+        self.groups: list[str] = []
+        self.cancelled: list[str] = []
+        self.context, self.ends = self, list(ends)
 
     def setJobGroup(self, group: str, what: str, interruptOnCancel: bool) -> None:
         self.groups.append(group)
@@ -285,27 +295,27 @@ LOST = RuntimeError("org.apache.spark.SparkException: Job aborted due to stage f
 
 
 @pytest.mark.parametrize(("lost", "found"), [(0, [7]), (2, [7]), (3, None)])
-def test_a_job_that_the_cluster_failed_is_started_again(lost, found):
+def test_a_job_that_the_cluster_failed_is_started_again(lost: Any, found: Any) -> None:
     spark = Cluster(*[LOST] * lost, 7)
     if found is None:
         with pytest.raises(EngineError, match="gave up on level 3: an executor was lost"):
-            collect(spark, spark, "level 3", lambda group: False)
+            collect(cast(SparkConnection, spark), spark, "level 3", lambda group: False)
     else:
-        assert collect(spark, spark, "level 3", lambda group: False) == found
+        assert collect(cast(SparkConnection, spark), spark, "level 3", lambda group: False) == found
     assert len(set(spark.groups)) == min(lost + 1, 3)
 
 
-def test_a_job_whose_program_is_wrong_is_not_started_again():
+def test_a_job_whose_program_is_wrong_is_not_started_again() -> None:
     wrong = type("PythonException", (Exception,), {})("SparkException\nValueError: a defect")
     spark = Cluster(wrong, 7)
     with pytest.raises(EngineError, match="a defect"):
-        collect(spark, spark, "level 3", lambda group: False)
+        collect(cast(SparkConnection, spark), spark, "level 3", lambda group: False)
     assert spark.ends == [7]
 
 
-def test_a_job_is_cancelled_until_it_has_ended():
+def test_a_job_is_cancelled_until_it_has_ended() -> None:
     spark = Cluster("cancelled", 7)
-    assert collect(spark, spark, "level 3", lambda group: True) is None
+    assert collect(cast(SparkConnection, spark), spark, "level 3", lambda group: True) is None
     assert set(spark.cancelled) == set(spark.groups)
     assert len(spark.cancelled) >= 2
     assert spark.ends == [7]
@@ -347,7 +357,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_second_driver_is_refused(without_spark, tmp_path):
+def test_a_second_driver_is_refused(without_spark: list[str], tmp_path: Path) -> None:
     model, options = scenario("truncation/kip-101", "max_records=1")
     refused: list[str] = []
 
@@ -363,7 +373,7 @@ def test_a_second_driver_is_refused(without_spark, tmp_path):
     assert search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True)).complete
 
 
-def test_what_is_damaged_is_told_before_spark_starts(without_spark, tmp_path):
+def test_what_is_damaged_is_told_before_spark_starts(without_spark: list[str], tmp_path: Path) -> None:
     model, options = scenario("truncation/kip-101", "max_records=1")
     search(model, options, None, SparkOptions(MASTER, str(tmp_path)))
     without_spark.clear()

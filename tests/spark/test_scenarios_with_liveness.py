@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,7 +27,7 @@ def _native(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "search", lambda self, count: functools.partial(_search, self))
 
 
-def _search(engine: Engine, model, options, progress):  # type: ignore[no-untyped-def]
+def _search(engine: Engine, model: Any, options: Any, progress: Any) -> Any:
     assert engine.name == "spark"
     assert not model.liveness
     return native.search(model, options, progress)

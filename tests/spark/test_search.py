@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +26,7 @@ def same_counts(found: SearchResult, expected: SearchResult) -> None:
     }
 
 
-def test_levels_of_the_driver_and_of_the_cluster(on_spark):
+def test_levels_of_the_driver_and_of_the_cluster(on_spark: Callable[..., SearchResult]) -> None:
     model, options = scenario("truncation/kip-279")
     found, expected = on_spark(model, options, small=8_500), native.search(model, options)
     assert (found.distinct_states, found.depth) == (60_106, 22)
@@ -33,7 +36,7 @@ def test_levels_of_the_driver_and_of_the_cluster(on_spark):
     assert found.violations == expected.violations != []
 
 
-def test_a_counterexample_of_the_cluster_is_a_shortest_run(on_spark):
+def test_a_counterexample_of_the_cluster_is_a_shortest_run(on_spark: Callable[..., SearchResult]) -> None:
     model, options = scenario("truncation/kip-101")
     expected = native.search(model, options)
     (depth,) = {v.depth for v in expected.violations}
@@ -42,14 +45,16 @@ def test_a_counterexample_of_the_cluster_is_a_shortest_run(on_spark):
     assert [v.depth for v in counterexample.follow_all(model, found.violations)] == [depth]
 
 
-def test_without_memory_for_tables_they_are_read_from_files(on_spark):
+def test_without_memory_for_tables_they_are_read_from_files(on_spark: Callable[..., SearchResult]) -> None:
     model, options = scenario("truncation/kip-320", "max_records=1")
     found = on_spark(model, options, small=1_500, memory_bytes=1)
     assert found.table_bytes == 0  # no task left its table to the next one
     same_counts(found, native.search(model, options))
 
 
-def test_a_search_goes_on_from_the_last_committed_level(on_spark, tmp_path):
+def test_a_search_goes_on_from_the_last_committed_level(
+    on_spark: Callable[..., SearchResult], tmp_path: Path
+) -> None:
     model, options = scenario("truncation/kip-320", "max_records=1")
     expected = native.search(model, options)
     place = tmp_path / "levels"
@@ -68,7 +73,7 @@ def test_a_search_goes_on_from_the_last_committed_level(on_spark, tmp_path):
     same_counts(on_spark(model, options, checkpoint=place, resume=True), expected)
 
 
-def test_only_the_same_search_goes_on(on_spark, tmp_path):
+def test_only_the_same_search_goes_on(on_spark: Callable[..., SearchResult], tmp_path: Path) -> None:
     model, options = scenario("truncation/kip-320", "max_records=1")
     place = tmp_path / "levels"
     on_spark(model, options, checkpoint=place, limit_states=10)
@@ -85,7 +90,7 @@ def test_only_the_same_search_goes_on(on_spark, tmp_path):
         on_spark(model, options, checkpoint=tmp_path / "elsewhere", resume=True)
 
 
-def sealed(text):
+def sealed(text: str) -> Any:
     """As if a manifest had been written so."""
     return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
 
@@ -100,7 +105,9 @@ def sealed(text):
         ("level-00001.json", sealed('{"level": 1, "count": 3, "parts": [], "totals": {}}'), "is damaged"),
     ],
 )
-def test_a_damaged_checkpoint_is_refused(on_spark, tmp_path, file, text, said):
+def test_a_damaged_checkpoint_is_refused(
+    on_spark: Callable[..., SearchResult], tmp_path: Path, file: Any, text: str, said: Any
+) -> None:
     model, options = scenario("truncation/kip-320", "max_records=1")
     on_spark(model, options, checkpoint=tmp_path / "levels", limit_states=100)
     (tmp_path / "levels" / file).write_text(text)

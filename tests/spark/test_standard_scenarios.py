@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchResult
 from highwater.checker.engines import native
 from highwater.checker.telling import counterexample
 from tests.slow import slow
@@ -36,7 +39,7 @@ def test_they_are_standard_and_of_every_protocol() -> None:
 
 @slow("whole searches on Spark; the fast tests of Spark have small ones")
 @pytest.mark.parametrize("name", CHOSEN)
-def test_a_standard_scenario(on_spark, tmp_path, name):
+def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Path, name: str) -> None:
     model, options = scenario(name)
     expected = native.search(model, options)
     alone = on_spark(model, options, checkpoint=tmp_path / "levels", small=1 << 40)

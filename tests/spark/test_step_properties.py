@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines import native
 from highwater.checker.engines.spark.program import RowBuffers
 from highwater.checker.telling import counterexample
@@ -18,7 +21,7 @@ ALL = SearchOptions(workers=1, all_states=True)
 
 
 @pytest.mark.parametrize("small", [1, 60, 200_000])
-def test_spark_finds_the_steps_that_violate(on_spark, small):
+def test_spark_finds_the_steps_that_violate(on_spark: Callable[..., SearchResult], small: Any) -> None:
     """The first levels are the driver's, the others the cluster's; a violation is found by either."""
     model = ledger()
     found = on_spark(model, ALL, small=small)
@@ -27,7 +30,7 @@ def test_spark_finds_the_steps_that_violate(on_spark, small):
     counterexample.follow_all(model, found.violations)
 
 
-def test_a_violation_that_was_found_is_kept(on_spark, tmp_path):
+def test_a_violation_that_was_found_is_kept(on_spark: Callable[..., SearchResult], tmp_path: Path) -> None:
     model, place = ledger(), tmp_path / "levels"
     on_spark(model, ALL, checkpoint=place, limit_states=120)
     found = on_spark(model, ALL, checkpoint=place, resume=True, small=1)
@@ -35,7 +38,9 @@ def test_a_violation_that_was_found_is_kept(on_spark, tmp_path):
     counterexample.follow_all(model, found.violations)
 
 
-def test_a_task_that_keeps_what_it_found_to_itself(on_spark, monkeypatch):
+def test_a_task_that_keeps_what_it_found_to_itself(
+    on_spark: Callable[..., SearchResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted in the driver's half, which is this process."""
     model = ledger()
     monkeypatch.setattr(RowBuffers, "violated_by_steps", lambda self: {})
@@ -43,7 +48,9 @@ def test_a_task_that_keeps_what_it_found_to_itself(on_spark, monkeypatch):
 
 
 @pytest.mark.parametrize("symmetry", [False, True])
-def test_tables_of_both_engines_say_the_same_of_steps(on_spark, tmp_path, symmetry):
+def test_tables_of_both_engines_say_the_same_of_steps(
+    on_spark: Callable[..., SearchResult], tmp_path: Path, symmetry: Any
+) -> None:
     from highwater.checker.engines.native.state_graph import explore
     from highwater.checker.engines.spark.options import SparkOptions
     from highwater.checker.tables import spark, writing

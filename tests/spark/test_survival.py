@@ -94,7 +94,7 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
             yield from descendants(child)
 
 
-def test_a_killed_driver_goes_on(tmp_path, counts):
+def test_a_killed_driver_goes_on(tmp_path: Path, counts: dict[str, Any]) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels)
     # The cluster's levels are 11 to 21; a file of the one after is there, its manifest is not.
@@ -107,7 +107,7 @@ def test_a_killed_driver_goes_on(tmp_path, counts):
     same(result(file), counts)
 
 
-def test_a_killed_executor_costs_a_retry(tmp_path, counts):
+def test_a_killed_executor_costs_a_retry(tmp_path: Path, counts: dict[str, Any]) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", CLUSTER, "--checkpoint", levels, "--json", file)
     wait_for(lambda: any((levels / "level-00016").glob("*.parquet")), process)
@@ -120,7 +120,7 @@ def test_a_killed_executor_costs_a_retry(tmp_path, counts):
     same(result(file), counts)
 
 
-def test_an_interrupted_search_says_what_it_found(tmp_path):
+def test_an_interrupted_search_says_what_it_found(tmp_path: Path) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels, "--json", file)
     wait_for(lambda: (levels / "level-00014.json").exists(), process)
@@ -208,7 +208,7 @@ def standalone(tmp_path: Path) -> Iterator[str]:
         yield master
 
 
-def test_a_cluster_without_workers_is_one_line(tmp_path):
+def test_a_cluster_without_workers_is_one_line(tmp_path: Path) -> None:
     with standalone_cluster(tmp_path, 0) as master:
         line = command(*LARGE, "--spark-master", master, "--checkpoint", tmp_path / "levels", "--quiet")
         done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=300)
@@ -217,7 +217,9 @@ def test_a_cluster_without_workers_is_one_line(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_a_standalone_cluster_gets_the_package(tmp_path, counts, standalone, bare_python):
+def test_a_standalone_cluster_gets_the_package(
+    tmp_path: Path, counts: dict[str, Any], standalone: str, bare_python: Path
+) -> None:
     absent = subprocess.run([bare_python, "-c", "import highwater"], capture_output=True, cwd=tmp_path)
     assert b"No module named 'highwater'" in absent.stderr
     file = tmp_path / "result.json"
@@ -236,7 +238,7 @@ def test_a_standalone_cluster_gets_the_package(tmp_path, counts, standalone, bar
     same(result(file), counts)
 
 
-def test_a_full_disk_is_one_line(tmp_path):
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     """A file system of 12 MiB, where one may be mounted."""
     place = tmp_path / "small"
     place.mkdir()

@@ -89,7 +89,7 @@ def test_the_counts_of_the_page(explored: Any) -> None:
 def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None:
     states = [explored.model.decode(explored.scalars(i)) for i in range(len(explored.states))]
     depths = explored.depths().tolist()
-    active = set()
+    active: set[Any] = set()
     found: dict[Any, list[int]] = {}
     for state, depth in zip(states, depths, strict=True):
         partition = state["partition"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.graph import FALSE
 from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.substitution import substituted
 from tests.native.on_disk import on_disk, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
@@ -275,7 +277,7 @@ def test_a_model_that_asks_steps_that_change_nothing(
 def test_a_substitution_that_forgets_a_write(
     model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = step_properties.substituted
+    honest = substituted
     first = len(model.leaves)
 
     def forgetful(roots: Any, inputs: Any) -> Any:
@@ -288,13 +290,12 @@ def test_a_substitution_that_forgets_a_write(
 
 def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is taken again by the interpreter: what is none is an error, not an answer."""
-    honest = NativeSearch._note_steps
+    honest = NativeSearch._note
 
-    def careless(self: NativeSearch, number: int) -> None:
-        honest(self, number)
-        self.broken = {name: (level, index, 0) for name, (level, index, _) in self.broken.items()}
+    def careless(self: NativeSearch, names: Sequence[str], bits: int, *place: int) -> None:
+        honest(self, names, bits, *place[:2], *(0 for _ in place[2:]))
 
-    monkeypatch.setattr(NativeSearch, "_note_steps", careless)
+    monkeypatch.setattr(NativeSearch, "_note", careless)
     found = native.search(model, ALL)
     for violation in found.violations:
         with pytest.raises(counterexample.BrokenRunError, match=r"not enabled|does not violate"):

@@ -16,6 +16,7 @@ from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
 from highwater.model.language import Model, State, StepProperty, as_bool, implies, step_properties
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from highwater.model.language.substitution import substituted
 from tests.language import test_random_protocols
 from tests.language.random_protocols import Expression, Overflow, Stated, a_plain, a_protocol, shown
 from tests.language.test_random_protocols import traced
@@ -143,7 +144,7 @@ PLANTED: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = step_properties.substituted
+    honest = substituted
     monkeypatch.setattr(step_properties, "substituted", PLANTED[name](honest))
     for module in (__name__, test_random_protocols.__name__):  # Hypothesis has nothing to say here
         for word in ("note", "event"):

@@ -89,7 +89,7 @@ _FIELDS = {
 }
 
 
-def _lists(data: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+def _lists(data: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(data[key]) for key, name in _FIELDS.items() if data.get(key) is not None}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_what_the_isr_had(
 
 def test_a_loss_is_told_once(tmp_path: Path) -> None:
     """The leader that lacks the records goes, and leads again: nothing more is lost."""
-    logs = {0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}
+    logs: dict[int, Any] = {0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}
     again = (
         [
             change(0, isr=[], leader=-1, eligibleLeaderReplicas=[2], lastKnownElr=[2]),
@@ -189,7 +190,8 @@ def test_an_invalid_batch_ends_the_log(tmp_path: Path) -> None:
     lines = dump(PATH, OLD, 21).split("\n")
     at = next(number for number, line in enumerate(lines) if line.startswith("baseOffset: 7 "))
     lines[at] = lines[at].replace("isvalid: true", "isvalid: false")
-    path, notes = tmp_path / "data-node0.txt", []
+    notes: list[str] = []
+    path = tmp_path / "data-node0.txt"
     path.write_text("\n".join(lines))
     (log,) = read_data_dump(path, notes)
     assert (log.end, notes) == (7, [f"{path}:{at + 1}: the batch is not valid: the log of t-0 ends there"])

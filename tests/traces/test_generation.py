@@ -181,7 +181,7 @@ def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
         {"brokers": 64},
     ],
 )
-def test_numbers_that_make_no_cluster_are_refused(tmp_path: Path, wrong: dict[str, int]) -> None:
+def test_numbers_that_make_no_cluster_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="brokers"):
         write_log(tmp_path, **wrong)
     assert list(tmp_path.iterdir()) == []

@@ -264,7 +264,7 @@ def test_what_is_no_way_to_it_is_told_by_itself(other: Finding) -> None:
 
 
 def test_the_worst_is_told_first_and_what_is_only_possible_last() -> None:
-    cut = {
+    cut: dict[str, Any] = {
         "leader": 1, "leader_epoch": 8, "elected_from": None, "restarted": True, "leo": 4, "first_lost": 4,
         "end_lost": 5, "lost": 1, "had": [],
     }  # fmt: skip

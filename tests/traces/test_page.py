@@ -223,7 +223,14 @@ def test_what_json_or_a_browser_cannot_hold_becomes_text(tmp_path: Path) -> None
     deep: Any = []
     for _ in range(900):
         deep = [deep]
-    odd = {"nan": float("nan"), "set": {3, 1}, "tuple": (1, 2), "big": 2**60, 5: b"x", "deep": deep}
+    odd: dict[Any, Any] = {
+        "nan": float("nan"),
+        "set": {3, 1},
+        "tuple": (1, 2),
+        "big": 2**60,
+        5: b"x",
+        "deep": deep,
+    }
     report = some_report(1, 1)
     report.add(Unexplained({"offset": 1}, None, None, odd, ()))
     _, (found,) = written(tmp_path, report)

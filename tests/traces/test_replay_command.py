@@ -96,7 +96,7 @@ def test_bad_requests_are_one_line(good: Path, tmp_path: Path, arguments: list[s
 
 
 def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replay_input = replay_command.replay_input
+    replay_input = vars(replay_command)["replay_input"]
 
     def stop_at_the_second(found: Input, *rest: Any) -> Any:
         if found.path == bad:

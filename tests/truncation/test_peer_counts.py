@@ -7,6 +7,7 @@ the search was complete, the number of states and levels.
 from __future__ import annotations
 
 import csv
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ PARAMETERS = ("replicas", "log_size", "max_records", "max_leader_epoch")
 LARGE = slow("the interpreter needs long for so many states; the native engine has the same row")
 
 
-def rows():
+def rows() -> Any:
     if not PEER.is_file():
         return [
             pytest.param(
@@ -50,7 +51,7 @@ def rows():
 
 
 @pytest.mark.parametrize(("row", "engine"), rows())
-def test_peer(row, engine):
+def test_peer(row: Any, engine: str) -> None:
     name = INVARIANTS[row["invariant"]]
     overrides = Overrides.parse([f"{p}={row[p]}" for p in PARAMETERS], properties=[name])
     model = Request.of(find(SCENARIOS[row["module"]]), overrides).model()

@@ -33,7 +33,7 @@ class Defect:
 
 
 def _changed_min_isr(f: Finding) -> bool:
-    return f.facts["cause"] == "change_min_isr"
+    return bool(f.facts["cause"] == "change_min_isr")
 
 
 def _cleared(f: Finding) -> bool:

@@ -200,7 +200,7 @@ class Acting:
         broker epoch of the sender.
         """
         key = ("answer", leading, f, offset, has_last, fetch_epoch, stale)
-        found = self._kept.get(key)
+        found: Answered | None = self._kept.get(key)
         if found is None:
 
             def ask() -> Answered:
@@ -218,7 +218,7 @@ class Acting:
         The leader's epoch is 3, and the epochs are 0 to 3.
         """
         key = ("diverges", offset, last_epoch, tuple(epochs))
-        found = self._kept.get(key)
+        found: Answered | None = self._kept.get(key)
         if found is None:
 
             def ask() -> Answered:
@@ -302,7 +302,7 @@ class Acting:
     def write_refused(self, leading: Leading) -> tuple[str, ...]:
         """The guards that refuse a write with acks=all (B6)."""
         key = ("write", leading.isr, leading.min_isr, leading.replicas)
-        found = self._kept.get(key)
+        found: tuple[str, ...] | None = self._kept.get(key)
         if found is None:
             state = self._state(leading._replace(leos=(UNHEARD,) * self.slots, hwm=0, end=0))
             found = self._keep(key, lambda: self._refusals("write_acks_all", state, 0, 0))
@@ -331,7 +331,7 @@ class Acting:
     ) -> tuple[str, ...]:
         """The guards that refuse to propose a slot for the ISR (B5, 841.1, 903.2)."""
         key = ("expand", leading, f, leso, epoch_fits)
-        found = self._kept.get(key)
+        found: tuple[str, ...] | None = self._kept.get(key)
         if found is None:
 
             def ask() -> tuple[str, ...]:

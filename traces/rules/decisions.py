@@ -6,14 +6,14 @@ inputs it has and asks for its record, the partition after it, and the named che
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, lru_cache, wraps
 from typing import Any
 
-from highwater.model.language import Bool, Int
+from highwater.model.language import ArrayValue, Bool, Int, Number, SeqValue, SetValue, StructValue, Truth
 from highwater.model.language.function import Function
 from highwater.model.language.types import Type
-from highwater.model.language.values import StructValue
+from highwater.model.language.values import Value
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,
@@ -29,10 +29,15 @@ from highwater.model.replication.controller import (
     sessions,
 )
 from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import MAX_INT, MAX_LONG, BrokerState, ElectionType, Terms
 
 Rule = Callable[..., Any]
 """A rule about a partition, as a function of plain values."""
+Plain = Mapping[str, Any]
+"""A partition as plain values, by the names of its fields."""
+Result = dict[str, Any]
+"""What a rule comes to, by name: symbolic values and checks; plain ones for who calls the function made of it."""
 
 
 class Decisions:
@@ -64,9 +69,7 @@ class Decisions:
         elr = frozenset() if self.t.rules & ELR_FEATURE else PROFILES["kafka_4_2"].rules & ELR_FEATURE
         return decisions(self.t.broker.size, self.t.rules | elr)
 
-    def _change(
-        self, partition: StructValue, record: StructValue, onto: StructValue | None = None
-    ) -> dict[str, Any]:
+    def _change(self, partition: StructValue, record: StructValue, onto: StructValue | None = None) -> Result:
         """A record and what comes of it; ``onto``: the partition as earlier records of the batch have left it."""
         return {
             "record": record,
@@ -77,26 +80,36 @@ class Decisions:
             "after": partition_change.merge(self.t, partition if onto is None else onto, record),
         }
 
+    def _deciding(self, rule: Callable[..., Result], **more: Type) -> Function:
+        """A rule that is asked with a situation, and with more; its name is that of the rule."""
+
+        @wraps(rule)
+        def function(
+            partition: StructValue,
+            registrations: ArrayValue,
+            min_isr: Number,
+            unclean_election: Truth,
+            **rest: Value,
+        ) -> Result:
+            return rule(Situation(partition, registrations, min_isr, unclean_election), **rest)
+
+        return Function(function, **self._partition, **more)
+
     def _about_broker(self, rule: Callable[..., StructValue], **more: Type) -> Rule:
         """A rule that changes a partition because of a broker; ``onto`` is the partition where not given."""
 
-        def function(
-            partition: Any, onto: Any, registrations: Any, min_isr: Any, unclean_election: Any, **rest: Any
-        ) -> Any:
-            record = rule(
-                self.t, partition, registrations, min_isr=min_isr, unclean_election=unclean_election, **rest
-            )
-            return self._change(partition, record, onto)
+        def changes(now: Situation, onto: StructValue, **rest: Value) -> Result:
+            return self._change(now.partition, rule(self.t, now, **rest), onto)
 
-        traced = Function(function, **self._partition, onto=self.t.partition, broker=self.t.broker, **more)
+        traced = self._deciding(changes, onto=self.t.partition, broker=self.t.broker, **more)
 
-        def about_broker(partition: Any, onto: Any = None, **arguments: Any) -> Any:
+        def about_broker(partition: Plain, onto: Plain | None = None, **arguments: object) -> Any:
             return traced(partition=partition, onto=partition if onto is None else onto, **arguments)
 
         return about_broker
 
     @cached_property
-    def no_partition(self) -> dict[str, Any]:
+    def no_partition(self) -> Plain:
         """What stands for a partition that does not exist."""
         zero = self.t.partition.zero()
         return self.t.partition.decode([n.value for n in zero.nodes])
@@ -118,9 +131,9 @@ class Decisions:
         t = self.t
 
         def after(
-            old: Any, new: Any, complete: Any, diminished: Any, min_insync_replicas: Any, joining: Any, lost: Any,
-            chosen: Any,
-        ) -> Any:  # fmt: skip
+            old: StructValue, new: StructValue, complete: SetValue, diminished: Truth, min_insync_replicas: Number,
+            joining: SetValue, lost: SetValue, chosen: Truth,
+        ) -> Result:  # fmt: skip
             holding, still = completeness.after_decision(
                 t, old, new, complete, diminished, min_insync_replicas, joining, lost, chosen
             )
@@ -208,7 +221,7 @@ class Decisions:
     def entries_after(self) -> Function:
         """The controller's index from a broker to the partitions whose ELR it is in."""
 
-        def entries_after(entries: Any, was_member: Any, is_member: Any) -> Any:
+        def entries_after(entries: Number, was_member: Truth, is_member: Truth) -> Result:
             own, astray = elr_index.entries_after(entries, was_member, is_member)
             return {"own": own, "astray": astray}
 
@@ -229,9 +242,10 @@ class Decisions:
         t = self.t
 
         def register(
-            registrations: Any, sessions: Any, now_ms: Any, timeout_ms: Any, broker: Any, same_incarnation: Any,
-            previous_broker_epoch: Any, request_version: Any, features_supported: Any, new_epoch: Any,
-        ) -> Any:  # fmt: skip
+            registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number, broker: Number,
+            same_incarnation: Truth, previous_broker_epoch: Number, request_version: Number,
+            features_supported: Truth, new_epoch: Number,
+        ) -> Result:  # fmt: skip
             registration, session = registrations[broker], sessions[broker]
             names_epoch = registration.registered & (previous_broker_epoch == registration.epoch)
             return {
@@ -310,7 +324,13 @@ class Decisions:
         """Whether this broker, or any, is fenced by the periodic check."""
         t = self.t
 
-        def stale_broker(registrations: Any, sessions: Any, now_ms: Any, timeout_ms: Any, broker: Any) -> Any:
+        def stale_broker(
+            registrations: ArrayValue,
+            sessions: ArrayValue,
+            now_ms: Number,
+            timeout_ms: Number,
+            broker: Number,
+        ) -> Result:
             arguments = (t, registrations, sessions)
             return {
                 "this": _sessions.session_expired(*arguments, broker, now_ms, timeout_ms),
@@ -324,7 +344,9 @@ class Decisions:
         """The checks of a heartbeat, the states before and after, the reply."""
         t = self.t
 
-        def heartbeat(registrations: Any, sessions: Any, request: Any, has_leaderships: Any) -> Any:
+        def heartbeat(
+            registrations: ArrayValue, sessions: ArrayValue, request: StructValue, has_leaderships: Truth
+        ) -> Result:
             registration, session = registrations[request.broker], sessions[request.broker]
             current = _sessions.current_broker_state(registration, session)
             following = _sessions.next_broker_state(t, registrations, sessions, request, has_leaderships)
@@ -367,70 +389,46 @@ class Decisions:
         t = self.t
 
         def alter(
-            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, request: Any, topic_known: Any,
-            partition_known: Any, reorders: Any,
-        ) -> Any:  # fmt: skip
-            record = alter_partition.alter_partition(
-                t, request, partition, registrations, min_isr, unclean_election, reorders
-            )
+            now: Situation, request: StructValue, topic_known: Truth, partition_known: Truth, reorders: Truth
+        ) -> Result:
+            record = alter_partition.alter_partition(t, request, now, reorders)
             return {
                 "checks": alter_partition.alter_partition_checks(
-                    t, request, partition, registrations, topic_known, partition_known
+                    t, request, now, topic_known, partition_known
                 ),
                 "error": alter_partition.alter_partition_error(request, record),
-                **self._change(partition, record),
+                **self._change(now.partition, record),
             }
 
-        return Function(
-            alter,
-            **self._partition,
-            request=t.alter_partition,
-            topic_known=Bool,
-            partition_known=Bool,
-            reorders=Bool,
-        )
+        more = {"topic_known": Bool, "partition_known": Bool, "reorders": Bool}
+        return self._deciding(alter, request=t.alter_partition, **more)
 
     @cached_property
     def elect(self) -> Function:
         """966.17: checks, record and answer of an election on request."""
         t = self.t
 
-        def elect(
-            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, election: Any,
-            partition_known: Any,
-        ) -> Any:  # fmt: skip
-            record = election_tasks.elect_leader(t, partition, registrations, election, min_isr)
-            change = self._change(partition, record)
+        def elect(now: Situation, election: Number, partition_known: Truth) -> Result:
+            change = self._change(now.partition, election_tasks.elect_leader(t, now, election))
             return {
-                "checks": elections.election_checks(partition, election, partition_known),
+                "checks": elections.election_checks(now.partition, election, partition_known),
                 "error": elections.election_error(election, change["nothing"]),
                 **change,
             }
 
-        return Function(elect, **self._partition, election=ElectionType, partition_known=Bool)
+        return self._deciding(elect, election=ElectionType, partition_known=Bool)
 
     @cached_property
     def unclean_task(self) -> Function:
         """966.15: the periodic unclean election."""
-        return Function(
-            lambda partition, registrations, min_isr, unclean_election: self._change(
-                partition,
-                election_tasks.maybe_elect_unclean_leader(
-                    self.t, partition, registrations, min_isr, unclean_election
-                ),
-            ),
-            **self._partition,
-        )
+        rule = election_tasks.maybe_elect_unclean_leader
+        return self._deciding(lambda now: self._change(now.partition, rule(self.t, now)))
 
     @cached_property
     def balance_task(self) -> Function:
         """966.17: the periodic preferred election."""
-        return Function(
-            lambda partition, registrations, min_isr, unclean_election: self._change(
-                partition, election_tasks.maybe_balance_leader(self.t, partition, registrations, min_isr)
-            ),
-            **self._partition,
-        )
+        rule = election_tasks.maybe_balance_leader
+        return self._deciding(lambda now: self._change(now.partition, rule(self.t, now)))
 
     @cached_property
     def reassign(self) -> Function:
@@ -438,46 +436,29 @@ class Decisions:
         t = self.t
 
         def reassign(
-            partition: Any,
-            registrations: Any,
-            min_isr: Any,
-            unclean_election: Any,
-            target: Any,
-            partition_known: Any,
-            factor_may_change: Any,
-        ) -> Any:
+            now: Situation, target: SeqValue, partition_known: Truth, factor_may_change: Truth
+        ) -> Result:
             return {
                 "checks": reassignment.reassignment_checks(
-                    t, target, registrations, partition_known, partition, factor_may_change
+                    t, target, now.registrations, partition_known, now.partition, factor_may_change
                 ),
-                **self._change(
-                    partition, reassignment.reassign(t, partition, target, registrations, min_isr)
-                ),
+                **self._change(now.partition, reassignment.reassign(t, now, target)),
             }
 
-        return Function(
-            reassign, **self._partition, target=t.replicas, partition_known=Bool, factor_may_change=Bool
-        )
+        return self._deciding(reassign, target=t.replicas, partition_known=Bool, factor_may_change=Bool)
 
     @cached_property
     def cancel(self) -> Function:
         """966.9: checks and record of a cancellation."""
         t = self.t
 
-        def cancel(
-            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, partition_known: Any
-        ) -> Any:
+        def cancel(now: Situation, partition_known: Truth) -> Result:
             return {
-                "checks": reassignment.cancellation_checks(
-                    t, partition, min_isr, unclean_election, partition_known
-                ),
-                **self._change(
-                    partition,
-                    reassignment.cancel_reassignment(t, partition, registrations, min_isr, unclean_election),
-                ),
+                "checks": reassignment.cancellation_checks(t, now, partition_known),
+                **self._change(now.partition, reassignment.cancel_reassignment(t, now)),
             }
 
-        return Function(cancel, **self._partition, partition_known=Bool)
+        return self._deciding(cancel, partition_known=Bool)
 
     # --- log directories ----------------------------------------------------------------------------
 
@@ -487,25 +468,19 @@ class Decisions:
         t = self.t
 
         def assign(
-            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, broker: Any, broker_epoch: Any,
-            topic_known: Any, partition_known: Any, changes: Any,
-        ) -> Any:  # fmt: skip
+            now: Situation, broker: Number, broker_epoch: Number, topic_known: Truth, partition_known: Truth,
+            changes: Truth,
+        ) -> Result:  # fmt: skip
+            has_replica = now.partition.replicas.has(broker)
             return {
                 "checks": directories.assignment_checks(
-                    registrations,
-                    broker,
-                    broker_epoch,
-                    topic_known,
-                    partition_known,
-                    partition.replicas.has(broker),
+                    now.registrations, broker, broker_epoch, topic_known, partition_known, has_replica
                 ),
-                **self._change(
-                    partition, directories.assign_directory(t, partition, registrations, min_isr, changes)
-                ),
+                **self._change(now.partition, directories.assign_directory(t, now, changes)),
             }
 
         more = {"topic_known": Bool, "partition_known": Bool, "changes": Bool}
-        return Function(assign, **self._partition, broker=t.broker, broker_epoch=Int(-1, MAX_LONG), **more)
+        return self._deciding(assign, broker=t.broker, broker_epoch=Int(-1, MAX_LONG), **more)
 
     # --- features and configuration -----------------------------------------------------------------
 
@@ -515,13 +490,13 @@ class Decisions:
         t = self.t
 
         def feature(
-            current: Any,
-            level: Any,
-            upgrade: Any,
-            supported: Any,
-            cluster_has_min_isr: Any,
-            broker_has_min_isr: Any,
-        ) -> Any:
+            current: Number,
+            level: Number,
+            upgrade: Number,
+            supported: Truth,
+            cluster_has_min_isr: Truth,
+            broker_has_min_isr: Truth,
+        ) -> Result:
             return {
                 "checks": features.feature_checks(t, current, level, upgrade, supported),
                 "writes_cluster": features.writes_cluster_min_isr(t, level, cluster_has_min_isr),
@@ -592,6 +567,6 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
     return Decisions(brokers, rules)
 
 
-def zero(type_: Any) -> Any:
+def zero(type_: Type) -> Any:
     """The least value of a type."""
     return type_.decode([n.value for n in type_.zero().nodes])

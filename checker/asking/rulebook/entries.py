@@ -23,11 +23,14 @@ def listed() -> list[Entry]:
     return [_short(rule) for rule in RULEBOOK.values()]
 
 
-def find(name: str) -> Entry | None:
-    """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None where there is none."""
+def find(name: str, *, with_tests: bool = True) -> Entry | None:
+    """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None where there is none.
+
+    Which tests name a rule takes a look into all of them: without ``with_tests`` none is named.
+    """
     name = name.strip().upper()
     if name in RULEBOOK:
-        return number(name)
+        return number(name, with_tests=with_tests)
     for family in RULEBOOK.families:
         if name in (family.prefix, f"KIP-{family.prefix}"):
             return _family(family)
@@ -44,7 +47,7 @@ def unknown_number(name: str) -> str | None:
     return f"unknown rule number {name!r}{see}"
 
 
-def number(name: str) -> Entry:
+def number(name: str, *, with_tests: bool = True) -> Entry:
     """A rule of the book with where it is stated and what goes with it."""
     rule = RULEBOOK[name]
     switches = sources.switches(name)
@@ -73,7 +76,7 @@ def number(name: str) -> Entry:
         "helpers": helpers,
         "scenarios": scenarios,
         "gallery": code.gallery(name, [e["name"] for e in scenarios]),
-        "tests": code.tests(name, words),
+        "tests": code.tests(name, words) if with_tests else [],
     }
 
 

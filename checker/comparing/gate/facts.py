@@ -23,7 +23,7 @@ import highwater
 from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.comparing.gate.entries import PROOF, GateEntry
-from highwater.checker.comparing.models.fingerprints import Fingerprints
+from highwater.checker.comparing.models import fingerprints
 from highwater.checker.comparing.models.restored import RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running import one as exploration
@@ -103,11 +103,11 @@ def _graph(entry: GateEntry) -> tuple[Model, str]:
     request = entry.request()
     if entry.kind != PROOF:
         model = request.model()
-        return model, Fingerprints().model(model, request.symmetry, request.deadlock)
+        return model, fingerprints.KEPT.model(model, request.symmetry, request.deadlock)
     from highwater.checker.engines.solver.helpers import with_helpers
 
     model = with_helpers(request).model()
-    return model, Fingerprints().model(model, entry.unbounded)
+    return model, fingerprints.KEPT.model(model, entry.unbounded)
 
 
 def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
@@ -169,7 +169,7 @@ def _found(
         "complete": result.complete,
         "distinct_states": result.distinct_states,
         "depth": result.depth,
-        "graph": Fingerprints().model(model, symmetry, deadlock),
+        "graph": fingerprints.KEPT.model(model, symmetry, deadlock),
     }
     if violated:
         facts["violated"] = dict(violated)

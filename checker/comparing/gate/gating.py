@@ -338,10 +338,10 @@ def _own_files(gate: Gate) -> list[str] | None:
 
 
 def _print_of(image: Mapping[str, Any]) -> str | None:
-    from highwater.checker.comparing.models.fingerprints import Fingerprints
+    from highwater.checker.comparing.models import fingerprints
     from highwater.checker.comparing.models.restored import RestoredModel
 
     try:
-        return Fingerprints().model(RestoredModel(image), image["symmetry"], image["deadlock"])
+        return fingerprints.KEPT.model(RestoredModel(image), image["symmetry"], image["deadlock"])
     except (UnknownImageError, LanguageError):
         return None

@@ -184,10 +184,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "entries": [_entry(v) for v in gate.verdicts],
         "unlisted": gate.unlisted,
         "explained": [_comparison(c) for c in gate.explained],
-        "texts": [
-            {"file": t.file, "name": t.name, "kind": t.kind, "line": t.line, "meaning": t.meaning}
-            for t in gate.texts
-        ],
+        "texts": [vars(text) for text in gate.texts],
         "notes": gate.notes,
         "engine": engine(),
         "versions": versions("gate"),
@@ -202,10 +199,7 @@ def _entry(verdict: EntryVerdict) -> dict[str, Any]:
         "seconds": round(verdict.ran.seconds, 3),
         "expressions_changed": verdict.graph_changed,
         "renamed": [{"kind": k, "before": a, "after": b} for k, a, b in verdict.renamed],
-        "differences": [
-            {"table": d.table, "name": d.name, "before": d.before, "after": d.after}
-            for d in verdict.differences
-        ],
+        "differences": [vars(difference) for difference in verdict.differences],
         "facts": verdict.ran.facts,
         "note": verdict.note,
     }
@@ -221,25 +215,7 @@ def _comparison(found: differences.Comparison) -> dict[str, Any]:
         "actions_gone": found.actions_gone,
         "actions_new": found.actions_new,
         "properties": found.properties,
-        "actions": [
-            {
-                "action": a.name,
-                "before": a.before,
-                "guards_gone": a.guards_gone,
-                "guards_new": a.guards_new,
-                "guards_changed": a.guards_other,
-                "writes_changed": a.writes,
-                "places": a.places,
-                "asked": a.asked,
-                "gained": a.gained,
-                "lost": a.lost,
-                "otherwise": a.otherwise,
-                "examples": a.examples,
-                "unreached": a.unreached,
-                "beyond": a.beyond,
-            }
-            for a in found.actions
-        ],
+        "actions": [vars(change) for change in found.actions],
         "states_in_both": found.states,
         "whole": found.whole,
         "depth": found.depth,
@@ -251,5 +227,4 @@ def _comparison(found: differences.Comparison) -> dict[str, Any]:
 
 
 def _run(found: differences.ToldRun | None) -> list[dict[str, str]]:
-    steps = () if found is None else found.steps
-    return [{"sentence": s.sentence, "changes": s.changes} for s in steps]
+    return [] if found is None else [vars(step) for step in found.steps]

@@ -39,12 +39,12 @@ class ActionChange:
     Counts are of pairs (state, choice of parameters). ``examples`` tell one of each kind, in the shallowest state.
     """
 
-    name: str
+    action: str
     before: str
     guards_gone: list[str] = field(default_factory=list)
     guards_new: list[str] = field(default_factory=list)
-    guards_other: list[str] = field(default_factory=list)
-    writes: list[str] = field(default_factory=list)
+    guards_changed: list[str] = field(default_factory=list)
+    writes_changed: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     gained: int = 0
     lost: int = 0
@@ -113,16 +113,16 @@ def _action_lines(found: Comparison, change: ActionChange) -> Iterator[str]:
         for word, names in (
             ("without guard", change.guards_gone),
             ("with a new guard", change.guards_new),
-            ("another condition in guard", change.guards_other),
+            ("another condition in guard", change.guards_changed),
         )
         if names
     ]
-    if change.writes:
-        shown = change.writes[:4]
-        more = f" and {len(change.writes) - 4} more" if len(change.writes) > 4 else ""
+    if change.writes_changed:
+        shown = change.writes_changed[:4]
+        more = f" and {len(change.writes_changed) - 4} more" if len(change.writes_changed) > 4 else ""
         what.append(f"another value for {', '.join(shown)}{more}")
     places = f" ({', '.join(change.places[:4])})" if change.places else ""
-    yield f"action {change.name}: {'; '.join(what) or 'other expressions'}{places}"
+    yield f"action {change.action}: {'; '.join(what) or 'other expressions'}{places}"
     if not change.asked:
         return
     if change.same_so_far:

@@ -65,15 +65,15 @@ class Expressions:
         change.guards_new = [g for g in new_guards if g not in old_guards]
         if not self.comparable:  # other types make other expressions: only names can be told apart
             return change if change.guards_gone or change.guards_new else None
-        change.guards_other = [g for g in new_guards if g in old_guards and old_guards[g] != new_guards[g]]
+        change.guards_changed = [g for g in new_guards if g in old_guards and old_guards[g] != new_guards[g]]
         old_writes, new_writes = self._writes(before, self.old.leaves), self._writes(after, self.new.leaves)
-        change.writes = [
+        change.writes_changed = [
             p for p in sorted({*old_writes, *new_writes}) if old_writes.get(p) != new_writes.get(p)
         ]
-        changed = {*change.guards_other, *change.guards_new}
+        changed = {*change.guards_changed, *change.guards_new}
         places = [g.place for i in after for g in i.guards if g.name in changed]
         numbers = {leaf.path: n for n, leaf in enumerate(self.new.leaves)}
-        for path in change.writes:
+        for path in change.writes_changed:
             places += [i.writes[numbers[path]].place for i in after if numbers.get(path) in i.writes]
         change.places = sorted({p for p in places if p})
         return change

@@ -135,6 +135,10 @@ class Fingerprints:
         return known
 
 
+KEPT = Fingerprints()
+"""Those of this process: an expression is one object in it, and most of one model's are another's too."""
+
+
 def _negated(key: str) -> str:
     return key[1:] if key.startswith("!") else "!" + key
 

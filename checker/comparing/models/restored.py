@@ -128,8 +128,10 @@ def _type(image: Sequence[Any]) -> Type:
             return types.Bool
         case "IntType":
             return types.Int(*rest)
-        case "Index" | "Enum":
-            return getattr(types, kind)(*rest)
+        case "Index":
+            return types.Index(*rest)
+        case "Enum":
+            return types.Enum(*rest)
         case "Set":
             return types.Set(_index(rest[0]))
         case "Option":

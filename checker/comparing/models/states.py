@@ -60,7 +60,7 @@ class States:
         for change in self.found.actions:
             change.asked = True
             first: dict[str, tuple[int, Instance | None, Instance | None]] = {}
-            pairs = instances_of_both(old[change.before], new[change.name])
+            pairs = instances_of_both(old[change.before], new[change.action])
             for start in range(0, len(pairs), _TOGETHER):
                 some = pairs[start : start + _TOGETHER]
                 nodes = [node for a, b in some for node in questions_of_both(a, b, self.new.inputs)]

@@ -31,7 +31,9 @@ from highwater.model.language.mutated import MutatedModel
 from highwater.model.language.mutation import Mutant
 
 EQUAL, KILLED, SURVIVED, UNFINISHED = "equal", "killed", "survived", "unfinished"
-VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
+VIOLATED, HOLDS, LEAVES, NEVER = "violated", "holds", "leaves its type", "never taken"
+ELSEWHERE = "by other steps"
+"""How a mutant survives where other steps lead wherever those lead that it has not."""
 NEARBY = "nothing nearby"
 """How a mutant is unfinished in a scenario of which only the nearest states were asked."""
 
@@ -45,9 +47,10 @@ Room = tuple[float, int]
 class MutantResult:
     """What one scenario says of a mutant.
 
-    ``how`` it was killed: a property is violated, one that is promised to be violated holds, or an action leaves its
-    type. ``depth`` is where; ``differs`` the depth of the first state with another step. ``new``: how many states that
-    the protocol does not reach it reaches from any of the protocol's states, so from the start no more than these.
+    ``how`` it was killed: a property is violated, one that is promised to be violated holds, an action leaves its
+    type, or one (``property``) is never taken. ``depth`` is where; ``differs`` the depth of the first state with
+    another step. ``new``: how many states that the protocol does not reach it reaches from any of the protocol's
+    states, so from the start no more than these; ``lost`` how many of the protocol's it does not reach.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class MutantResult:
     depth: int | None = None
     differs: int | None = None
     new: int | None = None
+    lost: int | None = None
 
     def as_json(self) -> dict[str, object]:
         """What is known, by name."""
@@ -122,6 +126,25 @@ class Examination:
             options = replace(self.options, limit_states=_most(base.distinct, room))
             for number, depth in self._differing(program, base, numbers, say):
                 say(number, replace(self._lived(program, number, options), differs=depth))
+
+        return self._beside_the_protocol(ask, limit_states, len(numbers))
+
+    def lesser(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
+        """Ask mutants that reach no other state what they leave out, each by its graph and the protocol's."""
+        from highwater.checker.comparing.mutation.lesser import Comparison
+
+        def ask(program: MutantProgram, base: MutantRun) -> None:
+            options = replace(self.options, limit_states=_most(base.distinct, FIRST))
+            comparison = Comparison(self.request, graph(program, 0, options))
+            for number, depth in self._differing(program, base, numbers, say):
+                result = MutantResult(SURVIVED, new=0, differs=depth)
+                explored = graph(program, number, options)
+                assert explored.complete, "it reaches no more states than the protocol"
+                found = comparison.of(explored)
+                if found.never is not None:
+                    result = replace(result, kind=KILLED, how=NEVER, property=found.never)
+                how = ELSEWHERE if found.redundant else result.how
+                say(number, replace(result, how=how, lost=found.lost))
 
         return self._beside_the_protocol(ask, limit_states, len(numbers))
 

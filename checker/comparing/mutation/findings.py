@@ -13,11 +13,13 @@ from highwater.checker.base import untrusted
 from highwater.checker.base.output import write_text
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.mutation.examining import (
+    ELSEWHERE,
     EQUAL,
     HOLDS,
     KILLED,
     LEAVES,
     NEARBY,
+    NEVER,
     SURVIVED,
     UNFINISHED,
     VIOLATED,
@@ -25,12 +27,13 @@ from highwater.checker.comparing.mutation.examining import (
 )
 from highwater.model.language.mutation import Mutant
 
-WITHIN, LISTED = "within", "listed"
-"""Verdicts on mutants that survived: it reaches no state that the protocol does not; somebody has given a reason."""
+WITHIN, REDUNDANT, LISTED = "within", "redundant", "listed"
+"""Verdicts on mutants that survived: it reaches no state that the protocol does not; besides, from every state it
+reaches the same ones; somebody has given a reason."""
 _FORMAT = "highwater mutants 1"
 _DIGEST = "sha256"
 _KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
-_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
+_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEVER, NEARBY, ELSEWHERE}
 
 
 @dataclass
@@ -82,13 +85,22 @@ class Record:
         return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
 
     @property
+    def is_within(self) -> bool:
+        """Whether it has other steps, and none of them leads to a state that the protocol does not reach."""
+        return self._found in (WITHIN, REDUNDANT)
+
+    @property
     def is_hole(self) -> bool:
         """Whether it changes a step, and nothing notices."""
-        return self._found not in (KILLED, EQUAL)
+        return self._found not in (KILLED, EQUAL, REDUNDANT)
 
     @property
     def verdict(self) -> str:
-        """``killed``; ``equal`` where no scenario has another step; else what kind of hole it is, or ``listed``."""
+        """What came of it: ``listed`` and other words for holes, or one of these.
+
+        ``killed``; ``equal`` where no scenario has another step; ``redundant`` where other steps do what
+        its own do not.
+        """
         return LISTED if self.is_hole and self.reason is not None else self._found
 
     @property
@@ -100,8 +112,11 @@ class Record:
             elsewhere = any(r.differs is not None for r in nearby)  # where not all is known
             return EQUAL if kinds and not elsewhere else UNFINISHED
         found = next(k for k in (KILLED, UNFINISHED, SURVIVED) if k in kinds)
-        news = [r.new for r in whole if r.kind == SURVIVED and r.new is not None]
-        return WITHIN if found == SURVIVED and news and not any(news) else found
+        # Of others not all states were seen, as they end where they are to be violated.
+        known = [r for r in whole if r.kind == SURVIVED and r.new is not None]
+        if found != SURVIVED or not known or any(r.new for r in known):
+            return found
+        return REDUNDANT if all(r.how == ELSEWHERE for r in known) else WITHIN
 
     @property
     def differing(self) -> list[tuple[tuple[int, str], MutantResult]]:
@@ -174,7 +189,7 @@ def _size(value: Mapping[str, Any]) -> Size:
 def result(value: Mapping[str, Any]) -> MutantResult:
     """A result from JSON; TypeError or ValueError where it is none."""
     found = MutantResult(**value)
-    numbers = (found.depth, found.differs, found.new)
+    numbers = (found.depth, found.differs, found.new, found.lost)
     if found.kind not in _KINDS or found.how not in _HOWS:
         raise ValueError(f"{found.kind!r}, {found.how!r} is no result")
     if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from highwater.checker.comparing.mutation.examining import HOLDS, KILLED, LEAVES, NEARBY
+from highwater.checker.comparing.mutation.examining import HOLDS, KILLED, LEAVES, NEARBY, NEVER
 from highwater.checker.comparing.mutation.findings import LISTED, WITHIN, Record
 from highwater.checker.comparing.mutation.report import HOLES, VERDICTS, in_order, row_of, source_of
 from highwater.checker.comparing.mutation.run import Findings
@@ -71,6 +71,8 @@ def _killer(record: Record) -> tuple[str, str]:
         return record.protocol, "a type is left"
     if result.how == HOLDS:
         return record.protocol, "what is to be violated holds"
+    if result.how == NEVER:
+        return record.protocol, "an action is never taken"
     return record.protocol, f"`{result.property}`"
 
 

@@ -14,17 +14,18 @@ from highwater.checker.comparing.mutation.examining import (
     HOLDS,
     KILLED,
     LEAVES,
+    NEVER,
     SURVIVED,
     UNFINISHED,
     MutantResult,
 )
-from highwater.checker.comparing.mutation.findings import LISTED, WITHIN, Record
+from highwater.checker.comparing.mutation.findings import LISTED, REDUNDANT, WITHIN, Record
 from highwater.checker.comparing.mutation.run import Findings
 from highwater.checker.telling.verdict_table import short_name
 from highwater.model.language.mutation import Mutant
 from highwater.model.versions import versions
 
-VERDICTS = (KILLED, EQUAL, LISTED, WITHIN, SURVIVED, UNFINISHED)
+VERDICTS = (KILLED, EQUAL, REDUNDANT, LISTED, WITHIN, SURVIVED, UNFINISHED)
 HOLES = (WITHIN, SURVIVED, UNFINISHED)
 
 
@@ -60,7 +61,7 @@ def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
             yield file
         yield from _told(record, width)
     yield ""
-    yield summary(found)
+    yield from fold(summary(found), "", width, "  ")
 
 
 def table(records: Iterable[Record]) -> Iterator[str]:
@@ -68,14 +69,14 @@ def table(records: Iterable[Record]) -> Iterator[str]:
     counts = Counter((row_of(r.mutant), r.verdict) for r in records)
     rows = sorted({row for row, _ in counts})
     heads = ("mutants", *VERDICTS)
-    yield f"{'':<14}" + "".join(f"  {head:>6}" for head in heads)
+    yield f"{'':<14}" + "".join(f" {head:>5}" for head in heads)
     for row in (*rows, "all"):
         own = [
             sum(n for (r, v), n in counts.items() if v == verdict and row in (r, "all"))
             for verdict in VERDICTS
         ]
         cells = zip((sum(own), *own), heads, strict=True)
-        yield f"{row:<14}" + "".join(f"  {n:>{max(6, len(head))},}" for n, head in cells)
+        yield f"{row:<14}" + "".join(f" {n:>{max(5, len(head))},}" for n, head in cells)
 
 
 def row_of(mutant: Mutant) -> str:
@@ -103,6 +104,8 @@ def said(record: Record) -> str:
         return f"{how(result)} in {short_name(scenario)}"
     if verdict == EQUAL:
         return f"the same steps in all states of {len(record.results)} scenarios"
+    if verdict == REDUNDANT:
+        return f"other steps lead where its own do not, in {len(record.differing)} scenarios"
     if verdict == LISTED:
         return f"listed: {record.reason}"
     if not (differing := record.differing):
@@ -110,6 +113,8 @@ def said(record: Record) -> str:
     (_, scenario), first = differing[0]
     new = max(r.new or 0 for _, r in differing)
     states = f"; up to {new:,} other states" if new else ""
+    if lost := max(r.lost or 0 for _, r in differing):
+        states = f"; up to {lost:,} states are out of its reach"
     more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
     depth = "" if first.differs is None else f"at depth {first.differs} of "
     return f"{verdict}: another step {depth or 'in '}{short_name(scenario)}{more}{states}"
@@ -121,6 +126,8 @@ def how(result: MutantResult) -> str:
         return f"leaves its type at depth {result.depth}"
     if result.how == HOLDS:
         return f"{result.property} holds"
+    if result.how == NEVER:
+        return f"{result.property} is never taken"
     return f"{result.property} at depth {result.depth}"
 
 

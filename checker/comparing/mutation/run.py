@@ -10,10 +10,11 @@ from pathlib import Path
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.comparing.mutation import findings
-from highwater.checker.comparing.mutation.examining import UNFINISHED
+from highwater.checker.comparing.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.comparing.mutation.findings import Record, ScenarioResults
 from highwater.checker.comparing.mutation.work import (
     INVARIANTS,
+    LESSER,
     LIVENESS,
     NEAREST,
     ONCE_MORE,
@@ -104,15 +105,17 @@ class MutationRun:
         invariants = [name for name in whole if self._has(name, INVARIANTS)]
         parts = [(name, INVARIANTS) for name in invariants]
         parts += [(name, NEAREST) for name in names if sizes[name] is None]
+        parts += [(name, ONCE_MORE) for name in invariants]
+        parts += [(name, LESSER) for name in invariants]
         if self._liveness:
             parts += [(name, LIVENESS) for name in whole if self._has(name, LIVENESS)]
-        return [*parts, *((name, ONCE_MORE) for name in invariants)]
+        return parts
 
     def _has(self, name: str, part: str) -> bool:
         request = self._requests[name]
         if part == LIVENESS:
             return bool(request.liveness)
-        return bool(request.invariants) or request.deadlock
+        return bool(request.invariants or request.step_properties) or request.deadlock
 
     def _order(self) -> None:
         """The scenarios by how many states they have; those beyond the limit last, or left out."""
@@ -146,7 +149,9 @@ class MutationRun:
         self.found.left_out = True
 
     def _task(self, name: str, part: str) -> Task | None:
-        undecided = self._undecided(name) if part == ONCE_MORE else None
+        undecided = None
+        if part in (ONCE_MORE, LESSER):
+            undecided = self._undecided(name) if part == ONCE_MORE else self._within(name)
         if undecided is not None and not undecided:
             return None
         kept = self.parts.get((name, part))
@@ -174,6 +179,12 @@ class MutationRun:
             if r.killed is None and key in r.results and r.results[key].kind == UNFINISHED
         )
 
+    def _within(self, name: str) -> frozenset[Mutant]:
+        """The mutants that reach nowhere another state, and have another step in a scenario, of which all is known."""
+        key = self._order_of[name, INVARIANTS], name
+        own = [(m, r.results[key]) for m, r in self.found.records.items() if r.is_within and key in r.results]
+        return frozenset(m for m, result in own if result.kind == SURVIVED and result.new == 0)
+
     def _take(self, part: tuple[str, str], told: TaskResult) -> None:
         """Take in what a task says."""
         found = self.found
@@ -193,7 +204,7 @@ class MutationRun:
         for number, result in (told.results or {}).items():
             self.parts[part].results[number] = result
             # What is asked once more takes the place of what was not decided.
-            first = (part[0], INVARIANTS) if part[1] == ONCE_MORE else part
+            first = (part[0], INVARIANTS) if part[1] in (ONCE_MORE, LESSER) else part
             found.records[self._numbers[part][number]].results[self._order_of[first], part[0]] = result
         if told.note:
             self._leave_out(f"{part[0]}: {told.note}")

@@ -27,10 +27,11 @@ from highwater.checker.engines.native.text.kernels import Kernels
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.mutation import Mutant
 
-SIZE, INVARIANTS, NEAREST, LIVENESS, ONCE_MORE = "size", "invariants", "nearest", "liveness", "once more"
+SIZE, INVARIANTS, NEAREST, LIVENESS = "size", "invariants", "nearest", "liveness"
+ONCE_MORE, LESSER = "once more", "lesser"
 """What can be asked of a scenario: its size; mutants of its invariants, with little room for what a mutant reaches
-beyond the protocol; of its invariants, in the nearest states only; of its liveness; and again of its invariants, with
-more room, those that were not decided."""
+beyond the protocol; of its invariants, in the nearest states only; of its liveness; again of its invariants, with
+more room, those that were not decided; and what those leave out that reach nothing else."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ def perform(task: Task, tell: Callable[[TaskResult], None]) -> None:
             say = _Sayer(tell)
             if task.part == NEAREST:
                 examination.nearest(left, say, task.nearest)
+            elif task.part == LESSER:
+                note = examination.lesser(left, say, task.limit_states)
             elif task.part != LIVENESS:
                 room = FIRST if task.part == INVARIANTS else AGAIN
                 note = examination.invariants(left, say, task.limit_states, room)

@@ -62,7 +62,7 @@ class FairGroups:
 
     def of_step(self, numbers: NDArray[np.int64], sources: NDArray[Any]) -> Bits:
         """The groups of steps, given with the states that they start from."""
-        bits = self._table[self._instances[numbers]]
+        bits: Bits = self._table[self._instances[numbers]]
         bits[self._targets[numbers] == sources] = 0
         if self._counts is not None:
             bits &= self._counts[sources]

@@ -27,7 +27,8 @@ class StepTable:
         starts, counts = self.offsets[states], self.offsets[states + 1] - self.offsets[states]
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
-        return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+        numbers: NDArray[np.int64] = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+        return numbers
 
     def source(self, step: int) -> int:
         """The state that a step starts from."""

@@ -98,7 +98,8 @@ class _Walk:
     def _steps_inside(self, state: int) -> States:
         numbers = self.steps.of(np.array([state]))
         targets = self.steps.targets[numbers]
-        return numbers[self.member[targets] & (targets != state)]
+        inside: States = numbers[self.member[targets] & (targets != state)]
+        return inside
 
     def _steps_with(self, state: int, groups: Bits) -> States:
         numbers = self._steps_inside(state)

@@ -33,8 +33,8 @@ def result_of(run: NativeSearch) -> SearchResult:
     result.depth = sum(1 for level in run.levels if level.size)
     result.actions, result.cut, result.premises = run.program.totals(run.workers)
     result.seconds = run.seconds
-    result.violations = [_violation(run, name, *place) for name, place in run.places.items()]
-    result.violations += [_violation(run, name, *place) for name, place in run.broken.items()]
+    ordered = sorted(run.found.items(), key=lambda item: len(item[1]))  # those of states first
+    result.violations = [_violation(run, name, *place) for name, place in ordered]
     n = float(result.distinct_states)
     result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
     result.table_bytes = run.table.bytes

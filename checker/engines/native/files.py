@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
 import numpy as np
 
@@ -147,8 +147,7 @@ class SavedFile:
 def _opened(path: Path) -> BinaryIO:
     """A file, to be read; OSError where it is a link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    file: Any = os.fdopen(descriptor, "rb", buffering=0)
-    return file
+    return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))
 
 
 def bytes_of(array: Array) -> memoryview:

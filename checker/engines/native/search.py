@@ -69,7 +69,8 @@ class NativeSearch:
     """The state of one search.
 
     ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and
-    ``items`` are the parts of it that are not.
+    ``items`` are the parts of it that are not. ``found`` has the first violation of each property: the number of the
+    state's level and its index in it; of a property of steps those of the state before, and the step's instance.
     """
 
     def __init__(self, program: Program, options: SearchOptions, progress: ProgressCallback | None) -> None:
@@ -97,15 +98,9 @@ class NativeSearch:
         self.items: deque[Part] = deque()
         self.names = [p.name for p in model.properties]
         self.step_names = [p.name for p in model.step_properties]
-        self.found: dict[str, object] = {}
-        self.places: dict[str, tuple[int, int]] = {}  # property -> (number of its level, index in it)
-        self.broken: dict[
-            str, tuple[int, int, int]
-        ] = {}  # likewise of the state before, and the step's instance
+        self.found: dict[str, tuple[int, ...]] = {}
         self.result = SearchResult()
-        self.gate = threading.Condition()
-        self.active = 0
-        self.growing = False
+        self.lock = threading.Lock()  # of what several workers write
         self.stop: str | None = None
         self.lost = False  # whether a state that was found is in no level, so that no checkpoint may be made
         self.pause: Pause | None = None
@@ -122,13 +117,9 @@ class NativeSearch:
         self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
-        if self.delayed:
-            self.delayed.close()
-        self.states.close()
-        self.predecessors.close()
-        self.table.close()
-        if self.keeper:
-            self.keeper.close()
+        for held in (self.delayed, self.states, self.predecessors, self.table, self.keeper):
+            if held is not None:
+                held.close()
 
     # --- the search -------------------------------------------------------------------------------
 
@@ -187,8 +178,7 @@ class NativeSearch:
         while not self.stop:
             self.pause = None
             self._expand_items(level, following)
-            self._note_deadlocks(len(self.levels) - 2)
-            self._note_steps(len(self.levels) - 2)
+            self._note_expanded(len(self.levels) - 2)
             self._resolve(level, following)
             if not self.items:
                 break
@@ -265,7 +255,7 @@ class NativeSearch:
             else:
                 self._end(MEMORY)
         finally:
-            with self.gate:
+            with self.lock:
                 self.expanded += start - first
             if start < end:
                 self.items.appendleft((chunk, start, end))
@@ -273,34 +263,15 @@ class NativeSearch:
             self._check_limits()
 
     def _expand(self, worker: Worker, states: Words, start: int, end: int, base: int) -> int:
-        most = self.count * worker.capacity
-        with self.gate:
-            while self.growing:
-                self.gate.wait()
-            if not self.table.has_room(most):
-                self.growing = True
-                try:
-                    while self.active:
-                        self.gate.wait()
-                    self.table.make_room(most)
-                finally:
-                    self.growing = False
-                    self.gate.notify_all()
-            self.active += 1
-        before = worker["out_count"]
-        try:
-            return worker.run(self.program.expand, self.table, states, start, end, base)
-        finally:
-            with self.gate:
-                self.active -= 1
-                self.table.taken += worker["out_count"] - before
-                self.gate.notify_all()
-            self._check_error(worker)
-
-    def _check_error(self, worker: Worker) -> None:
-        if worker["full"]:
-            raise InternalError("the fingerprint table ran out of slots between two growths")
-        self.program.check_error(worker)
+        with self.table.entered(self.count * worker.capacity):
+            before = worker["out_count"]
+            try:
+                return worker.run(self.program.expand, self.table, states, start, end, base)
+            finally:
+                self.table.add_taken(worker["out_count"] - before)
+                if worker["full"]:
+                    raise InternalError("the fingerprint table ran out of slots between two growths")
+                self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:
         """Take over a worker's output: candidates where they are collected, else states."""
@@ -315,30 +286,27 @@ class NativeSearch:
         if count:
             states = self.states.put(worker.out_states[:count])
             predecessors = self.predecessors.put(worker.out_predecessors[:count])
-            with self.gate:
+            with self.lock:
                 chunk = level.add(count, states, predecessors)
                 for index, bits in worker.violations[: worker["violation_count"]].tolist():
-                    for i, name in enumerate(self.names):
-                        if bits >> i & 1 and name not in self.found:
-                            self.found[name] = True
-                            self.places[name] = (len(self.levels) - 1, chunk.base + index)
+                    self._note(self.names, bits, len(self.levels) - 1, chunk.base + index)
         worker.reset_output()
 
-    def _note_deadlocks(self, number: int) -> None:
+    def _note_expanded(self, number: int) -> None:
+        """Take over what the states of a level showed: one without a step, steps that violate a property."""
         stuck = [w["deadlock"] for w in self.workers if w["deadlock"] >= 0]
         for worker in self.workers:
             worker["deadlock"] = -1
-        if stuck and DEADLOCK not in self.found:
-            self.found[DEADLOCK] = True
-            self.places[DEADLOCK] = (number, min(stuck))
-
-    def _note_steps(self, number: int) -> None:
-        """Take over which steps from the states of a level violate a property."""
+        if stuck:
+            self._note([DEADLOCK], 1, number, min(stuck))
         for predecessor, bits in sorted(pair for worker in self.workers for pair in worker.broken()):
-            for i, name in enumerate(self.step_names):
-                if bits >> i & 1 and name not in self.found:
-                    self.found[name] = True
-                    self.broken[name] = (number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
+            self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
+
+    def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
+        """Take over a violation of the properties that have a bit, where it is the first one."""
+        for i, name in enumerate(names):
+            if bits >> i & 1:
+                self.found.setdefault(name, place)
 
     def _end(self, why: str) -> None:
         self.stop = self.stop or why

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import mmap
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,6 +51,9 @@ class Table:
         self._most = slots - SLACK
         self.capacity = min(_FIRST_SLOTS, self._most)
         self.taken = 0
+        self._turn = threading.Condition()
+        self._inside = 0
+        self._growing = False
 
     @property
     def bytes(self) -> int:
@@ -69,6 +75,37 @@ class Table:
             if self._grow(self.address, self.capacity, capacity, room.ctypes.data, room.size):
                 raise InternalError("the fingerprint table has a run of taken slots too long to move")
             self.capacity = capacity
+
+    @contextmanager
+    def entered(self, more: int) -> Iterator[None]:
+        """For one of several threads: be in it with room for so many more. It grows while no thread is in it.
+
+        Raises TableFullError where there is no such room.
+        """
+        with self._turn:
+            while self._growing:
+                self._turn.wait()
+            if not self.has_room(more):
+                self._growing = True
+                try:
+                    while self._inside:
+                        self._turn.wait()
+                    self.make_room(more)
+                finally:
+                    self._growing = False
+                    self._turn.notify_all()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._inside -= 1
+                self._turn.notify_all()
+
+    def add_taken(self, count: int) -> None:
+        """Note that a thread that is in it took so many slots."""
+        with self._turn:
+            self.taken += count
 
     @property
     def most(self) -> int:

@@ -48,21 +48,18 @@ def check(
     deadlock: bool = False,
     stop_at_first: bool = False,
     limits: Limits | None = None,
-    grouped: bool = False,
-    integers: bool = False,
     progress: Callable[[DepthDone], None] | None = None,
 ) -> BoundedResult:
     """Check all properties of a model in every state that at most ``depth - 1`` steps lead to.
 
-    With ``grouped`` the parameters of an action are chosen by the solver, else each instance is a choice of its
-    own; ``integers`` makes numbers mathematical ones. Neither changes the result; both were measured to be slower.
+    Each instance is a choice of its own, as a solver that chooses the parameters of actions was measured to be slower.
     Raises BoundError, as the interpreter does, where a step leaves a type without a declared bound.
     """
     limits = limits or Limits()
     result = BoundedResult(stopped_by="depth")
     started = limits.used
     try:
-        _deepen(model, depth, result, deadlock, stop_at_first, limits, grouped, integers, progress)
+        _deepen(model, depth, result, deadlock, stop_at_first, limits, progress)
     except Stopped as stopped:
         result.stopped_by = stopped.why
     except KeyboardInterrupt:
@@ -78,14 +75,12 @@ def _deepen(
     deadlock: bool,
     stop_at_first: bool,
     limits: Limits,
-    grouped: bool,
-    integers: bool,
     progress: Callable[[DepthDone], None] | None,
 ) -> None:
     interpreter = Interpreter(model)
-    mixed = integers or any(is_wide(leaf.low, leaf.high) for leaf in model.leaves)
+    mixed = any(is_wide(leaf.low, leaf.high) for leaf in model.leaves)
     solver = z3.Solver() if mixed else z3.SolverFor(LOGIC)
-    runs = Unrolling(model, steps(model, grouped=grouped), Numbers(integers))
+    runs = Unrolling(model, steps(model, grouped=False), Numbers())
     solver.add(runs.start())
     if listed(model) is None and not limits.check(solver):
         raise LanguageError(NO_STATE, place_of(model.protocol.initially))

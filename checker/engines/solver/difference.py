@@ -190,7 +190,10 @@ def _nearest(leaf: Leaf, wanted: int) -> list[int]:
     """The values of a scalar, the nearest first: for sets those with the fewest members exchanged."""
     if leaf.high - leaf.low > SHORT:
         return [wanted]
-    distance = (lambda v: (v ^ wanted).bit_count()) if leaf.sort == BITS else (lambda v: abs(v - wanted))
+
+    def distance(value: int) -> int:
+        return (value ^ wanted).bit_count() if leaf.sort == BITS else abs(value - wanted)
+
     return sorted(range(leaf.low, leaf.high + 1), key=lambda v: (distance(v), v))
 
 

@@ -53,8 +53,8 @@ class RowProgram(CompiledModel):
         self.remember = machine.function("remember", 1)
 
     def table(self, maximum_bytes: int) -> BucketTable:
-        """An empty fingerprint table."""
-        return BucketTable(self.grow, maximum_bytes)
+        """An empty fingerprint table. It keeps the program, as machine code that nobody keeps is gone."""
+        return BucketTable(lambda *where: self.grow(*where), maximum_bytes)
 
     def actions_taken(self, counts: NDArray[np.int64]) -> list[int]:
         """Steps by action from steps by instance."""

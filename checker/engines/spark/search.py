@@ -201,7 +201,7 @@ class Exploration:
             if not self.levels:
                 self._commit(self.driver.first(packed(self.program)))
             while self.levels[-1].size and not self.stop:
-                if not missing_verdicts(asked, {**self.totals.places, **self.totals.broken}, self.options):
+                if not missing_verdicts(asked, {*self.totals.places, *self.totals.broken}, self.options):
                     self.stop = "violation"
                     break
                 self._check_limits()

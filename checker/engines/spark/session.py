@@ -95,7 +95,8 @@ class SparkConnection:
         with interruption(interrupted.set):
             ours = signal.getsignal(signal.SIGINT)
             try:
-                gateway = launch_gateway(conf=conf, popen_kwargs={"stdout": self._log, "stderr": self._log})
+                started: Any = launch_gateway
+                gateway = started(conf=conf, popen_kwargs={"stdout": self._log, "stderr": self._log})
                 context = SparkContext(gateway=gateway, conf=conf)
                 # Spark has set a handler that cancels jobs; what Ctrl-C does is decided here, and by the search.
                 if threading.current_thread() is threading.main_thread():

@@ -15,7 +15,7 @@ from highwater.checker.telling.falsity.source import Body, NotReadable, Term, re
 from highwater.model.language import tracing, values
 from highwater.model.language.interpreter import differences
 from highwater.model.language.model import Model, Scalars
-from highwater.model.language.tracing import State
+from highwater.model.language.state import State
 from highwater.model.language.values import StructValue, Value
 
 _DEEP = 14

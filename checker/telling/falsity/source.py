@@ -14,7 +14,7 @@ from typing import Any
 
 from highwater.checker.telling.falsity.known import Known
 from highwater.model.language.errors import shortened
-from highwater.model.language.tracing import State
+from highwater.model.language.state import State
 from highwater.model.language.values import Value
 
 

@@ -188,7 +188,7 @@ def _has(lanes: Lanes, sign: Sign, state: Mapping[str, Any], i: int) -> bool:
         return value
     if isinstance(value, list):
         return i in value
-    return value == i
+    return bool(value == i)
 
 
 def _logs(lanes: Lanes, log: Log, states: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

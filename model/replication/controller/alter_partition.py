@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from highwater.model.language import ArrayValue, Checks, Number, SetValue, StructValue, Truth, any_of, where
+from highwater.model.language import Checks, Number, SetValue, StructValue, Truth, any_of, where
 from highwater.model.language.sequences import any_element, every_element
-from highwater.model.replication.controller.brokers import controller_election
 from highwater.model.replication.controller.partition_change import partition_change
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import Error, LeaderRecoveryState, Terms
 
 
@@ -18,8 +18,7 @@ def proposed_isr(t: Terms, request: StructValue) -> SetValue:
 def alter_partition_checks(
     t: Terms,
     request: StructValue,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     topic_known: Truth | bool = True,
     partition_known: Truth | bool = True,
 ) -> Checks:
@@ -29,6 +28,7 @@ def alter_partition_checks(
     """
     checks = Checks(Error.NONE, on=t.on)
     check, isr = checks.check, proposed_isr(t, request)
+    partition, registrations = now.partition, now.registrations
 
     # Is the sender who it says it is? A request of a broker's former life was made from a log that may be gone.
     sender = registrations[request.broker]
@@ -125,10 +125,7 @@ def _distinct(request: StructValue) -> Truth:
 def alter_partition(
     t: Terms,
     request: StructValue,
-    partition: StructValue,
-    registrations: ArrayValue,
-    min_isr: Number,
-    unclean_election: Truth,
+    now: Situation,
     reorders: Truth | bool = False,
 ) -> StructValue:
     """B8. The record for a request that passed the checks: the proposed ISR and recovery state are the target.
@@ -140,10 +137,8 @@ def alter_partition(
     """
     return partition_change(
         t,
-        partition,
-        min_isr,
-        t.acceptable(partition, registrations),
-        controller_election(unclean_election),
+        now,
+        now.election,
         isr=proposed_isr(t, request),
         leader_recovery_state=request.leader_recovery_state if t.on("proposals_end_recovery") else None,
         reorders=reorders,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from highwater.model.language import ArrayValue, Number, SetValue, StructValue, Truth, cases, where
+from highwater.model.language import Number, SetValue, StructValue, Truth, cases, where
 from highwater.model.replication.controller.partition_change import partition_change
-from highwater.model.replication.controller.types import BrokerState, ElectionType, Terms
-
-
-def controller_election(unclean_election: Truth) -> Number:
-    """966.15. The kind of election that the controller runs by itself: UNCLEAN where the topic allows it."""
-    return where(unclean_election, ElectionType.UNCLEAN, ElectionType.ONLINE)
+from highwater.model.replication.controller.situation import Situation
+from highwater.model.replication.controller.types import BrokerState, Terms
 
 
 def is_clean_registration(
@@ -33,32 +29,26 @@ def is_clean_registration(
 
 def on_unclean_registration(
     t: Terms,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     broker: Number,
-    min_isr: Number,
-    unclean_election: Truth,
 ) -> StructValue:
     """966.5. A broker registers after an unclean shutdown: it leaves both ISR and ELR, as it may lack records.
 
     A partition that has it in neither is changed too where it is visited: an index can be stale (``elr_index``).
     """
-    concerned: Truth | bool = (partition.isr | partition.elr).has(broker)
+    concerned: Truth | bool = (now.partition.isr | now.partition.elr).has(broker)
     if t.on("cleared_elr_stays_indexed"):
         concerned = True
     if not t.on("unclean_registration"):
         concerned = concerned & False
     lost = t.brokers.zero().with_(broker)
-    return _leaves(t, concerned, partition, registrations, broker, min_isr, unclean_election, lost)
+    return _leaves(t, concerned, now, broker, lost)
 
 
 def on_fencing(
     t: Terms,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     broker: Number,
-    min_isr: Number,
-    unclean_election: Truth,
 ) -> StructValue:
     """966.5, 841.2. A broker is fenced, starts a controlled shutdown, or registers cleanly: it leaves the ISR.
 
@@ -66,43 +56,36 @@ def on_fencing(
     under min ISR nothing is committed without it (966.4).
     """
     nobody = t.brokers.zero()
-    concerned = partition.isr.has(broker)
-    return _leaves(t, concerned, partition, registrations, broker, min_isr, unclean_election, nobody)
+    concerned = now.partition.isr.has(broker)
+    return _leaves(t, concerned, now, broker, nobody)
 
 
 def without_broker(
     t: Terms,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     broker: Number,
-    min_isr: Number,
-    unclean_election: Truth,
 ) -> StructValue:
     """B8, 858.1. A broker is removed from the cluster, or loses the directory that its replica is in.
 
     It leaves the ISR as if it were fenced, and stays in the ELR. Partitions are visited that it is not in the ISR of.
     """
-    return _leaves(t, True, partition, registrations, broker, min_isr, unclean_election, t.brokers.zero())
+    return _leaves(t, True, now, broker, t.brokers.zero())
 
 
 def _leaves(
     t: Terms,
     concerned: Truth | bool,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     broker: Number,
-    min_isr: Number,
-    unclean_election: Truth,
     unclean_shutdown: SetValue,
 ) -> StructValue:
     # It is still active in the registrations, which are changed later: it is not to be elected by this very change.
     record = partition_change(
         t,
-        partition,
-        min_isr,
-        t.acceptable(partition, registrations).without(broker),
-        controller_election(unclean_election),
-        isr=partition.isr.without(broker),
+        now,
+        now.election,
+        acceptable=t.acceptable(now.partition, now.registrations).without(broker),
+        isr=now.partition.isr.without(broker),
         unclean_shutdown=unclean_shutdown,
     )
     return where(concerned, record, t.record.zero())
@@ -110,21 +93,18 @@ def _leaves(
 
 def on_unfencing(
     t: Terms,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     broker: Number,
-    min_isr: Number,
-    unclean_election: Truth,
 ) -> StructValue:
     """966.5. A broker is unfenced: a partition without a leader elects one, and the broker may be the one.
 
     If nobody elects then, a partition waits for ever while a replica with every record is alive.
     """
-    concerned = partition.leader.is_none
+    concerned = now.partition.leader.is_none
     if not t.on("election_on_unfencing"):
         concerned = concerned & False
-    acceptable = t.acceptable(partition, registrations, coming=broker)
-    record = partition_change(t, partition, min_isr, acceptable, controller_election(unclean_election))
+    acceptable = t.acceptable(now.partition, now.registrations, coming=broker)
+    record = partition_change(t, now, now.election, acceptable=acceptable)
     return where(concerned, record, t.record.zero())
 
 
@@ -135,40 +115,32 @@ def treats_as_fenced(t: Terms) -> bool:
 
 def on_registration(
     t: Terms,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     broker: Number,
     clean: Truth,
     same_incarnation: Truth,
-    min_isr: Number,
-    unclean_election: Truth,
 ) -> StructValue:
     """966.5, 966.12. What a registration does to a partition, before it is stored.
 
     Before, because a broker that is registered can be unfenced, and be elected from an ELR that it should have left.
     A restart after a clean shutdown is a fencing that went unseen; the same incarnation again changes nothing.
     """
-    arguments = (t, partition, registrations, broker, min_isr, unclean_election)
-    cleanly = on_fencing(*arguments)
-    uncleanly = cleanly if treats_as_fenced(t) else on_unclean_registration(*arguments)
+    cleanly = on_fencing(t, now, broker)
+    uncleanly = cleanly if treats_as_fenced(t) else on_unclean_registration(t, now, broker)
     return cases((same_incarnation, t.record.zero()), (clean, cleanly), otherwise=uncleanly)
 
 
 def on_heartbeat(
     t: Terms,
-    partition: StructValue,
-    registrations: ArrayValue,
+    now: Situation,
     broker: Number,
     current: Number,
     next: Number,
-    min_isr: Number,
-    unclean_election: Truth,
 ) -> StructValue:
     """841.5, 966.5. What a heartbeat does to a partition: fencing, unfencing, or nothing.
 
     A broker in controlled shutdown leaves the ISR as if it were fenced.
     """
-    arguments = (t, partition, registrations, broker, min_isr, unclean_election)
-    leaving, unfencing = on_fencing(*arguments), on_unfencing(*arguments)
+    leaving, unfencing = on_fencing(t, now, broker), on_unfencing(t, now, broker)
     stays, comes_back = current == next, next == BrokerState.UNFENCED
     return cases((stays, t.record.zero()), (comes_back, unfencing), otherwise=leaving)

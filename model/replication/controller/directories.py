@@ -6,6 +6,7 @@ from highwater.model.language import Enum
 from highwater.model.language.checks import Checks
 from highwater.model.language.values import ArrayValue, Number, StructValue, Truth
 from highwater.model.replication.controller.partition_change import partition_change
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import Error, Terms
 
 Directory = Enum("Directory", "NAMED UNASSIGNED LOST MIGRATING")
@@ -47,13 +48,10 @@ def assignment_checks(
     return checks
 
 
-def assign_directory(
-    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Number, changes: Truth | bool
-) -> StructValue:
+def assign_directory(t: Terms, now: Situation, changes: Truth | bool) -> StructValue:
     """858.1. The record of an assignment; ``changes``: the replica was not in that directory before.
 
     With ``assignment_empties_elr`` it is built as if ELR were off.
     """
     terms = t.without_elr() if t.on("assignment_empties_elr") else t
-    acceptable = t.acceptable(partition, registrations)
-    return partition_change(terms, partition, min_isr, acceptable, assigns=changes)
+    return partition_change(terms, now, assigns=changes)

@@ -6,7 +6,7 @@ for again and again must not fail.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from highwater.model.language import Bool, Number, SetValue, State, StructValue, Truth, any_of, where
 from highwater.model.replication.controller import brokers, election_tasks, partition_change
@@ -30,26 +30,17 @@ def goes_on(m: Controller, s: State) -> Truth:
 
     Leaders ask for all replicas that may be in the ISR, and for themselves alone.
     """
-    partition, min_isr, unclean = s.partition, m.controllers_min_isr(s), m.unclean_election(s)
-    acceptable, election = m.t.acceptable(partition, s.registrations), brokers.controller_election(unclean)
+    now, partition = m.situation(s), s.partition
+    acceptable = m.t.acceptable(partition, s.registrations)
 
     def asked_for(isr: SetValue) -> StructValue:
-        def rule(t: Any) -> StructValue:
-            return partition_change.partition_change(t, partition, min_isr, acceptable, election, isr=isr)
-
-        record: StructValue = m.by_level(s, rule)
-        return record
+        return m.by_level(s, lambda t: partition_change.partition_change(t, now, now.election, isr=isr))
 
     alone = m.t.brokers.zero().with_(partition.leader.value)
     by_leader = [asked_for(isr) for isr in (m.assigned(partition) & acceptable, alone)]
     by_itself = [
-        m.by_level(s, lambda t: election_tasks.maybe_balance_leader(t, partition, s.registrations, min_isr)),
-        m.by_level(
-            s,
-            lambda t: election_tasks.maybe_elect_unclean_leader(
-                t, partition, s.registrations, min_isr, unclean
-            ),
-        ),
+        m.by_level(s, lambda t: election_tasks.maybe_balance_leader(t, now)),
+        m.by_level(s, lambda t: election_tasks.maybe_elect_unclean_leader(t, now)),
     ]
     failing = partition.leader.is_some & any_of(record.fails for record in by_leader)
     return ~(failing | any_of(record.fails for record in by_itself))

@@ -25,16 +25,16 @@ from highwater.model.replication.controller.eligible_leader_replicas import (
     last_known_elr,
     last_known_leader,
 )
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms, written
 
 
 def partition_change(
     t: Terms,
-    partition: StructValue,
-    min_isr: Number,
-    acceptable: SetValue,
-    election: Number | None = None,
+    now: Situation,
+    election: Number = ElectionType.ONLINE,
     *,
+    acceptable: SetValue | None = None,
     isr: SetValue | None = None,
     replicas: SeqValue | None = None,
     adding: SetValue | None = None,
@@ -47,15 +47,17 @@ def partition_change(
     """B8, 966.5. The PartitionChangeRecord that takes a partition to a target; empty where nothing changes.
 
     The target is the partition as it is, with what the caller gives in its place: ISR, replicas, adding and
-    removing replicas, leader recovery state. ``min_isr`` is the effective one (966.2), ``acceptable`` the brokers
-    that may lead now, ``election`` ONLINE where not given, ``unclean_shutdown`` who lost its log, ``assigns``
-    whether a replica gets another log directory, ``reorders`` whether the ISR is to have its members in another order,
-    which no rule looks at but which is written. Whether building the record throws is its field ``fails``.
+    removing replicas, leader recovery state. ``acceptable`` are the brokers that may lead, where they are others than
+    may now; ``unclean_shutdown`` who lost its log, ``assigns`` whether a replica gets another log directory,
+    ``reorders`` whether the ISR is to have its members in another order, which no rule looks at but which is written.
+    Whether building the record throws is its field ``fails``.
 
     The order matters: 1. a reassignment completes; 2. the ELR that goes with the ISR; 3. the election, and what it
     does to both; 4. whether the ISR is written; 5. whether the leader is, and so the leader epoch ends. If the election
     came before the ELR, a partition that loses its last ISR member would know of nobody who may lead.
     """
+    partition, min_isr = now.partition, now.min_isr
+    acceptable = t.acceptable(partition, now.registrations) if acceptable is None else acceptable
     target = ChangeTarget(
         isr=partition.isr if isr is None else isr,
         replicas=partition.replicas if replicas is None else replicas,
@@ -63,7 +65,6 @@ def partition_change(
         removing=partition.removing if removing is None else removing,
     )
     lost_log = t.brokers.zero() if unclean_shutdown is None else unclean_shutdown
-    election = ElectionType.ONLINE if election is None else election
 
     target = complete_reassignment(t, target, min_isr)
     if t.on("reassignment_needs_min_isr"):

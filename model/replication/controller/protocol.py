@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from highwater.model.language import (
     Array,
@@ -34,6 +34,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.sequences import ascending
 from highwater.model.language.types import Type
+from highwater.model.language.values import Value
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,
@@ -50,8 +51,11 @@ from highwater.model.replication.controller import (
     unclean_recovery,
 )
 from highwater.model.replication.controller.rules import PROFILES, RULES
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
 from highwater.model.rulebook import RULEBOOK
+
+V = TypeVar("V", bound=Value)
 
 
 class Controller(Protocol):
@@ -222,11 +226,15 @@ class Controller(Protocol):
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
 
+    def situation(self, s: State) -> Situation:
+        """What the controller decides by in a state."""
+        return Situation(s.partition, s.registrations, self.controllers_min_isr(s), self.unclean_election(s))
+
     def leads(self, s: State, broker: Number) -> Truth:
         """Whether a broker leads some partition, as far as that is known here."""
         return s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere)
 
-    def by_level(self, s: State, rule: Callable[[Terms], Any]) -> Any:
+    def by_level(self, s: State, rule: Callable[[Terms], V]) -> V:
         """What a rule says under the level that eligible.leader.replicas.version has now."""
         on = rule(self.t)
         return where(s.elr_on, on, rule(self.t.without_elr())) if self.p.elr_changes else on
@@ -337,14 +345,9 @@ class Controller(Protocol):
             require("the broker does not try to register", ~s.restarting.has(leader))
         if self.on("offline_directory_check") and self.p.directories < 2:
             require("nobody joins from an offline directory", (isr & partition.offline) <= partition.isr)
-        alter_partition.alter_partition_checks(t, request, partition, s.registrations).require()
-        settings = (self.controllers_min_isr(s), self.unclean_election(s))
-        record = self.by_level(
-            s,
-            lambda terms: alter_partition.alter_partition(
-                terms, request, partition, s.registrations, *settings
-            ),
-        )
+        now = self.situation(s)
+        alter_partition.alter_partition_checks(t, request, now).require()
+        record = self.by_level(s, lambda terms: alter_partition.alter_partition(terms, request, now))
         require("something changes", ~partition_change.is_empty_record(t, record))
         self.decide(s, record, joining=where(stale.is_some, isr.without(stale.value), isr))
 
@@ -352,10 +355,8 @@ class Controller(Protocol):
 
     def about(self, s: State, broker: Number, rule: Callable[..., StructValue]) -> StructValue:
         """The record of a rule about a broker."""
-        settings = (self.controllers_min_isr(s), self.unclean_election(s))
-        return cast(
-            StructValue, self.by_level(s, lambda t: rule(t, s.partition, s.registrations, broker, *settings))
-        )
+        now = self.situation(s)
+        return self.by_level(s, lambda t: rule(t, now, broker))
 
     @action("966.5", says="broker {broker} is fenced", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
@@ -410,13 +411,8 @@ class Controller(Protocol):
         previous = where(clean, registration.epoch, -1)
         never = Bool.lift(False)
         seen_clean = brokers.is_clean_registration(t, registration, previous, never)
-        settings = (self.controllers_min_isr(s), self.unclean_election(s))
-        record = self.by_level(
-            s,
-            lambda terms: brokers.on_registration(
-                terms, s.partition, s.registrations, broker, seen_clean, never, *settings
-            ),
-        )
+        now = self.situation(s)
+        record = self.by_level(s, lambda t: brokers.on_registration(t, now, broker, seen_clean, never))
         if not self.has_index:
             return record, None, seen_clean
         as_fenced = seen_clean | self.by_level(s, lambda terms: Bool.lift(brokers.treats_as_fenced(terms)))
@@ -535,10 +531,8 @@ class Controller(Protocol):
             online = self.t.brokers.zero().with_(broker)
         else:
             require("its directory is online", ~s.partition.offline.has(broker))
-        min_isr, assigned = self.controllers_min_isr(s), Bool.lift(True)
-        record = self.by_level(
-            s, lambda t: directories.assign_directory(t, s.partition, s.registrations, min_isr, assigned)
-        )
+        now, assigned = self.situation(s), Bool.lift(True)
+        record = self.by_level(s, lambda t: directories.assign_directory(t, now, assigned))
         self.decide(s, record, online=online)
 
     # --- elections ------------------------------------------------------------------------------------
@@ -547,30 +541,24 @@ class Controller(Protocol):
     def elect_leader(self, s: State, election: Number) -> None:
         """An operator asks for an election."""
         elections.election_checks(s.partition, election).require()
-        min_isr = self.controllers_min_isr(s)
-        record = self.by_level(
-            s, lambda t: election_tasks.elect_leader(t, s.partition, s.registrations, election, min_isr)
-        )
+        now = self.situation(s)
+        record = self.by_level(s, lambda t: election_tasks.elect_leader(t, now, election))
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record, election=election)
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
         """The periodic task, where the topic allows unclean election."""
-        settings = (self.controllers_min_isr(s), self.unclean_election(s))
-        record = self.by_level(
-            s, lambda t: election_tasks.maybe_elect_unclean_leader(t, s.partition, s.registrations, *settings)
-        )
+        now = self.situation(s)
+        record = self.by_level(s, lambda t: election_tasks.maybe_elect_unclean_leader(t, now))
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
 
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
         """The periodic task that makes preferred replicas leaders."""
-        min_isr = self.controllers_min_isr(s)
-        record = self.by_level(
-            s, lambda t: election_tasks.maybe_balance_leader(t, s.partition, s.registrations, min_isr)
-        )
+        now = self.situation(s)
+        record = self.by_level(s, lambda t: election_tasks.maybe_balance_leader(t, now))
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record, election=ElectionType.PREFERRED)
 
@@ -586,9 +574,7 @@ class Controller(Protocol):
             "unclean recovery may elect",
             unclean_recovery.may_recover(self.t, s.partition, s.registrations, s.unclean_election),
         )
-        record = unclean_recovery.recover(
-            self.t, s.partition, s.registrations, winner, self.controllers_min_isr(s)
-        )
+        record = unclean_recovery.recover(self.t, self.situation(s), winner)
         require("the winner is a live replica", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
 
@@ -599,10 +585,8 @@ class Controller(Protocol):
         """An operator asks for other replicas."""
         require("replicas are reassigned", bool(self.p.reassignments))
         reassignment.reassignment_checks(self.t, target, s.registrations).require()
-        min_isr = self.controllers_min_isr(s)
-        record = self.by_level(
-            s, lambda t: reassignment.reassign(t, s.partition, target, s.registrations, min_isr)
-        )
+        now = self.situation(s)
+        record = self.by_level(s, lambda t: reassignment.reassign(t, now, target))
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record, chosen=True)
 
@@ -610,11 +594,9 @@ class Controller(Protocol):
     def cancel_reassignment(self, s: State) -> None:
         """An operator cancels a reassignment that has not completed."""
         require("replicas are reassigned", bool(self.p.reassignments))
-        arguments = (self.controllers_min_isr(s), self.unclean_election(s))
-        reassignment.cancellation_checks(self.t, s.partition, *arguments).require()
-        record = self.by_level(
-            s, lambda t: reassignment.cancel_reassignment(t, s.partition, s.registrations, *arguments)
-        )
+        now = self.situation(s)
+        reassignment.cancellation_checks(self.t, now).require()
+        record = self.by_level(s, lambda t: reassignment.cancel_reassignment(t, now))
         self.decide(s, record, chosen=True)
 
     @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_choice")

@@ -20,9 +20,9 @@ from highwater.model.language.sequences import (
     is_distinct,
     members_of,
 )
-from highwater.model.replication.controller.brokers import controller_election
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.controller.partition_change import partition_change
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import Error, Terms
 
 
@@ -86,22 +86,19 @@ def _replicas_in_the_end(t: Terms, partition: StructValue) -> SetValue:
     return where(_in_progress(partition), in_the_end, replicas)
 
 
-def reassign(
-    t: Terms, partition: StructValue, target: SeqValue, registrations: ArrayValue, min_isr: Number
-) -> StructValue:
+def reassign(t: Terms, now: Situation, target: SeqValue) -> StructValue:
     """966.9. The record that starts a reassignment, or completes it at once.
 
     An operator asks. Who is to go stays a replica until the new ones are in the ISR, or its copies would be gone first.
     The replicas are the target and then those that are to go. What was being added or removed already stays
     so where the new target neither adds nor removes anything.
     """
+    partition = now.partition
     current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
     removing, adding = current - wanted, wanted - current
     return partition_change(
         t,
-        partition,
-        min_isr,
-        t.acceptable(partition, registrations),
+        now,
         replicas=target + ascending(removing, t.replicas),
         removing=where(removing.is_empty, partition.removing, removing),
         adding=where(adding.is_empty, partition.adding, adding),
@@ -114,13 +111,7 @@ def _isr_without_adding(t: Terms, partition: StructValue) -> tuple[SeqValue, Set
     return original, partition.isr - partition.adding
 
 
-def cancellation_checks(
-    t: Terms,
-    partition: StructValue,
-    min_isr: Number,
-    unclean_election: Truth,
-    partition_known: Truth | bool = True,
-) -> Checks:
+def cancellation_checks(t: Terms, now: Situation, partition_known: Truth | bool = True) -> Checks:
     """966.9. Whether a reassignment can be cancelled: one is in progress, and enough of the ISR is left.
 
     Enough are min ISR members, as the adding replicas take their copies with them; with
@@ -128,32 +119,30 @@ def cancellation_checks(
     """
     checks, too_few = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = now.partition
     checks.check("a reassignment is in progress", _in_progress(partition), Error.NO_REASSIGNMENT_IN_PROGRESS)
     original, left = _isr_without_adding(t, partition)
-    enough = size(left) >= effective_min_isr(min_isr, original.length)
+    enough = size(left) >= effective_min_isr(now.min_isr, original.length)
     checks.check("min ISR members are left in the ISR", enough, too_few, rule="reassignment_needs_min_isr")
-    somebody = ~left.is_empty | unclean_election
+    somebody = ~left.is_empty | now.unclean_election
     checks.check("a member is left in the ISR, or unclean election is enabled", somebody, too_few)
     return checks
 
 
-def cancel_reassignment(
-    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Number, unclean_election: Truth
-) -> StructValue:
+def cancel_reassignment(t: Terms, now: Situation) -> StructValue:
     """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR, and nobody is to go.
 
     Where that empties the ISR, the first replica is put into it, whatever its log holds: that is how records are lost
     where ``reassignment_needs_min_isr`` is off.
     """
+    partition = now.partition
     original, left = _isr_without_adding(t, partition)
     nobody, first = t.brokers.zero(), t.brokers.zero().with_(original.at(0))
     is_whole = t.on("cancellation_is_whole")
     return partition_change(
         t,
-        partition,
-        min_isr,
-        t.acceptable(partition, registrations),
-        controller_election(unclean_election),
+        now,
+        now.election,
         isr=where(left.is_empty, first, left),
         replicas=original,
         adding=nobody if is_whole else partition.adding,

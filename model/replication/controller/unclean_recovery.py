@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from highwater.model.language import ArrayValue, Number, StructValue, Truth, size, where
 from highwater.model.language.sequences import members_of
+from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import LeaderRecoveryState, Terms, written
 
 
@@ -29,17 +30,16 @@ def may_recover(
     return stuck & (balanced | aggressive)
 
 
-def recover(
-    t: Terms, partition: StructValue, registrations: ArrayValue, winner: Number, min_isr: Number
-) -> StructValue:
+def recover(t: Terms, now: Situation, winner: Number) -> StructValue:
     """966.14. The record that makes a live replica leader, by what the replicas said of their logs.
 
     What they said is in no metadata, so the winner is an argument: any live replica can have it.
     """
+    partition = now.partition
     alone, nobody = t.brokers.zero().with_(winner), t.brokers.zero()
-    possible = members_of(partition.replicas, t.brokers) & t.active(registrations)
+    possible = members_of(partition.replicas, t.brokers) & t.active(now.registrations)
     leader, known_leader = partition.leader.type.some(winner), partition.last_known_leader
-    forgets = (size(alone) >= min_isr) & ~partition.last_known_elr.is_empty
+    forgets = (size(alone) >= now.min_isr) & ~partition.last_known_elr.is_empty
     if not t.on("last_known_elr") and t.on("elr_off_forgets_last_known"):
         forgets = ~partition.last_known_elr.is_empty
     recovering, elr_changes = LeaderRecoveryState.RECOVERING, ~partition.elr.is_empty

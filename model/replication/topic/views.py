@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model.language import Number, State
-from highwater.model.language.tracing import Next, Nowhere
+from highwater.model.language.state import Next, Nowhere
 
 FIRST, SECOND = 0, 1
 """The partitions of the topic."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from highwater.traces.kafka import batches as reading
 from highwater.traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
-from highwater.traces.kafka.compression import CODECS, compress, decompress
+from highwater.traces.kafka.compression import CODECS, MAX_BATCH, compress, decompress
 from highwater.traces.reading.errors import TraceError
 from tests.traces.kafka.made import TIME, batches_of, change, check_shown, leader_change, segment
 
@@ -280,7 +280,7 @@ def test_a_bomb_is_an_error_in_little_memory(codec: str) -> None:
     try:
         error_of(content)
         # The library's buffers are of the limit's size, and Python's.
-        assert tracemalloc.get_traced_memory()[1] < 2 * reading.MAX_BATCH + len(content) * 4 + (1 << 22)
+        assert tracemalloc.get_traced_memory()[1] < 2 * MAX_BATCH + len(content) * 4 + (1 << 22)
     finally:
         tracemalloc.stop()
 

@@ -309,10 +309,15 @@ def _without_times(replay: Replayed) -> object:
     work = ("beliefs", "steps explained")
     found = replay.report.figures.items()
     figures = {name: number for name, number in found if "ms " not in name and name not in work}
-    lines = [
-        {k: v for k, v in line.items() if k != "time"} for line in (*said["unexplained"], *said["findings"])
-    ]
-    return lines, figures, said["doubts"], said["profile"], said["rules"], _states(replay)
+    lines = [*said["unexplained"], *said["findings"]]
+    return _timeless(lines), figures, said["doubts"], said["profile"], said["rules"], _states(replay)
+
+
+def _timeless(said: Any) -> Any:
+    """JSON without its members that are times, however deep."""
+    if isinstance(said, dict):
+        return {name: _timeless(value) for name, value in said.items() if name != "time"}
+    return [_timeless(value) for value in said] if isinstance(said, list) else said
 
 
 def _snapshots(log: Log) -> list[tuple[int, list[MetadataRecord]]]:

@@ -59,7 +59,8 @@ class Operations:
 
 def replayed(folder: Path) -> tuple[Report, dict[int, str | None]]:
     """The report on a log, and what explains the change at each offset."""
-    report, causes = Report("", "", ""), {}
+    causes: dict[Any, Any] = {}
+    report = Report("", "", "")
     log = open_metadata_log(folder)
     replay_metadata(
         log,

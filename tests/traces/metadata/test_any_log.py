@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.partition_records import CHANGE
 from highwater.traces.kafka.values import (
     KEYS,
     TYPES,
@@ -21,7 +22,6 @@ from highwater.traces.kafka.values import (
     is_known,
 )
 from highwater.traces.metadata.follow import _HANDLERS
-from highwater.traces.metadata.groups import CHANGE
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report

@@ -41,10 +41,8 @@ def doubts(report: Report) -> list[tuple[str, int, tuple[str, ...] | None]]:
 
 def marks(report: Report) -> dict[str | None, set[bool]]:
     """Of each partition whether what is told of it is reliable."""
-    found: dict[str | None, set[bool]] = {}
-    for line in (*report.unexplained, *report.findings):
-        found.setdefault(line.partition, set()).add(line.reliable)
-    return found
+    lines: list[Any] = [*report.unexplained, *report.findings]
+    return {a.partition: {b.reliable for b in lines if b.partition == a.partition} for a in lines}
 
 
 def replayed(tmp_path: Path, *values: bytes, start: list[bytes] | None = None) -> Report:
@@ -199,7 +197,8 @@ def test_a_record_that_clears_elrs_concerns_those_that_have_one(tmp_path: Path) 
     report = replayed(tmp_path, clear, change(0, isr=[0, 1]), elr, clear, *loss("u"))
     assert doubts(report) == [("no rule", START, ("t-0",))]
     assert marks(report)["u-0"] == {True}
-    report = replayed(tmp_path / "more", change(0, isr=[0, 1]), elr, clear, change(0, **UNCLEAN), *loss("u"))
+    again: dict[str, Any] = UNCLEAN
+    report = replayed(tmp_path / "more", change(0, isr=[0, 1]), elr, clear, change(0, **again), *loss("u"))
     assert marks(report) == {"t-0": {False}, "u-0": {True}}
     other = encode("CLEAR_ELR_RECORD", 0, {"topicName": "u"})
     assert doubts(replayed(tmp_path / "other", change(0, isr=[0, 1]), elr, other)) == [
@@ -244,7 +243,7 @@ def test_an_undefined_value_is_named(tmp_path: Path, value: bytes, field: str, s
 @pytest.mark.parametrize(
     ("name", "value"), [("leaderRecoveryState", 7), ("leader", -7), ("leaderRecoveryState", -3)]
 )
-def test_an_undefined_value_of_a_change_concerns_its_partition(tmp_path: Path, name: str, value: int) -> None:
+def test_an_undefined_value_of_a_change_concerns_its_partition(tmp_path: Path, name: str, value: Any) -> None:
     report = replayed(tmp_path, change(0, **{name: value}), *loss(), *loss("u"))
     assert doubts(report) == [("not followed", START, ("t-0",))]
     (first, *_) = report.unexplained

@@ -357,7 +357,7 @@ def test_a_change_of_a_registration_says_something(tmp_path: Path) -> None:
 def test_a_snapshot_that_is_written_with_elr_off_has_no_elr(tmp_path: Path) -> None:
     """The controller keeps what was left over (K9), its snapshot does not; and an ELR that it has must be that one."""
     values = [*SHRUNK, feature(ON[1][0], 0)]
-    now = {"isr": [0], "partitionEpoch": 2}
+    now: dict[str, Any] = {"isr": [0], "partitionEpoch": 2}
 
     def compared(level: int, **elr: list[int]) -> list[set[str]]:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))

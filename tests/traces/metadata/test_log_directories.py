@@ -48,7 +48,7 @@ def assigned(topic: str, *directories: str, **changed: Any) -> bytes:
 
 
 def lists(broker: int, *directories: str, epoch: int | None = None) -> bytes:
-    data = {"brokerId": broker, "brokerEpoch": EPOCHS[broker] if epoch is None else epoch}
+    data: dict[str, Any] = {"brokerId": broker, "brokerEpoch": EPOCHS[broker] if epoch is None else epoch}
     data |= {"logDirs": list(directories)} if directories else {}
     return encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data, lenient=True)
 

@@ -17,13 +17,14 @@ from tests.traces.metadata.made_logs import (
     TOPICS,
     beginning,
     change,
+    default,
     feature,
     registration,
     registration_change,
     setting,
     write,
 )
-from tests.traces.metadata.test_kafka_4_2 import MIN_ISR, OFF, ON, SHRUNK, clear, default
+from tests.traces.metadata.test_kafka_4_2 import MIN_ISR, OFF, ON, SHRUNK, clear
 
 NEW, MIGRATING = "AAAAAAAAAAAAAAAAAAAAEA", "AAAAAAAAAAAAAAAAAAAAAA"
 ELR = "eligible.leader.replicas.version"

@@ -40,7 +40,7 @@ def a_partition(rng: Random, brokers: list[int]) -> PartitionState:
     """Whatever a log could say: members in any order, a leader that is no replica, what is moved to or from."""
     return PartitionState(
         some(rng, brokers, 1),
-        **{name: some(rng, brokers) for name in SETS},
+        **dict[str, Any]((name, some(rng, brokers)) for name in SETS),
         leader=rng.choice([None, *brokers]),
         leader_recovery_state=rng.choice(["RECOVERED", "RECOVERING"]),
     )

@@ -21,7 +21,7 @@ ALL = Quorum.profiles["kip_996"].rules
 FURTHER = 6
 """A line tells that something did not follow: the run goes on a little."""
 
-BROKEN = (
+BROKEN: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("unknown_hwm_is_told", "no_fetch_waits_while_its_hwm_is_behind", {}),
     ("behind_is_answered", "no_fetch_waits_while_its_hwm_is_behind", {}),
     ("fetch_carries_hwm", "no_fetch_waits_while_its_hwm_is_behind", {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def found(report: Report) -> set[tuple[str, str]]:
     return {(f.rule, f.property) for f in report.findings if "line" in f.position}
 
 
-def run(directory: Path, rules_off: Sequence[str], steps: Sequence[Step], **parameters: int) -> Report:
+def run(directory: Path, rules_off: Sequence[str], steps: Sequence[Step], **parameters: Any) -> Report:
     Written(directory, scripted(model(rules_off, **parameters), steps))
     return replay(directory)
 
@@ -295,7 +296,14 @@ def test_a_proposal_that_is_forgotten_shows(tmp_path: Path) -> None:
     assert found(replay(tmp_path)) == {("B4, B7", "hwm_waits_for_isr")}
 
 
-LIFE = {"fencings": 1, "crashes": 1, "losses": 1, "shrinks": 2, "elections": 1, "controlled_shutdowns": 1}
+LIFE: dict[str, Any] = {
+    "fencings": 1,
+    "crashes": 1,
+    "losses": 1,
+    "shrinks": 2,
+    "elections": 1,
+    "controlled_shutdowns": 1,
+}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -313,7 +321,7 @@ def test_many_runs_of_the_rules_are_explained(seed: int, tmp_path: Path) -> None
     _explained(seed, tmp_path)
 
 
-INTERPRETER = []
+INTERPRETER: list[Any] = []
 
 
 def _explained(seed: int, directory: Path) -> None:

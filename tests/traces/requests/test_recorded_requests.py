@@ -120,11 +120,11 @@ def test_files_that_were_rolled_are_read_in_their_order(tmp_path: Path) -> None:
 def test_nodes_can_be_in_one_file(tmp_path: Path) -> None:
     """The lines of all nodes in one file, in the order of their times: the address says whose a line is."""
     below = CLUSTERS_4_2 / "requests-elr"
-    lines = []
+    lines: list[bytes] = []
     for log in sorted(below.glob("logs/*/kafka-request.log.gz")):
-        lines += gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+        lines += bytes(gzip.decompress(log.read_bytes())).splitlines(keepends=True)
     together = tmp_path / "kafka-request.log"
-    together.write_bytes(b"".join(sorted(lines, key=lambda line: line[:24])))
+    together.write_bytes(b"".join(sorted(lines, key=lambda line: bytes(line)[:24])))
     report = replay(below / "__cluster_metadata-0", broker_logs=[together])
     assert report.unexplained_count == 0, report.unexplained[:3]
     assert [f for f in report.findings if "line" in f.position] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slow import slow
+from tests.slow import often, slow
 from tests.traces.kafka.made import needs_clusters_4_2
 from tests.traces.requests.sameness import SAME as SAME_MEANING
 from tests.traces.requests.sameness import computed
@@ -38,14 +38,14 @@ def test_what_was_read_by_hand_could_not_be_computed() -> None:
     assert all(found.values())
 
 
-@slow("500 changes of each of two larger recordings, each judged by itself")
+@slow("hundreds of changes of two larger recordings, each judged by itself")
 @pytest.mark.parametrize("name", ["mixed-requests-elr-4", "mixed-requests-elr-6"])
 def test_of_changes_that_mean_something_else_95_percent_are_noticed(name: str) -> None:
     """Each that is not seen has a reason, computed or read; 95 % of those that change the meaning are noticed."""
     recording = Recording(name)
     read = {one["seed"]: one["same"] for one in READ if one["recording"] == name}
     seen = same = 0
-    for seed, changed, how in noticed(name, range(500)):
+    for seed, changed, how in noticed(name, range(0, 500, often(5, 1))):
         if how == UNSEEN:
             reason = computed(recording, changed)
             assert reason or seed in read, (seed, changed.what, changed.before, changed.after)
@@ -61,9 +61,9 @@ def test_changes_are_noticed() -> None:
     assert sum(counted[how] for how in SEEN) >= 10, counted
 
 
-@slow("500 changes of each recording, each judged by itself")
+@slow("hundreds of changes of each recording, each judged by itself")
 @pytest.mark.parametrize("name", ["requests-elr", "unclean-requests-elr"])
 def test_five_hundred_changes_are_noticed(name: str) -> None:
-    found = list(noticed(name, range(500)))
+    found = list(noticed(name, range(0, 500, often(2, 1))))
     unseen = [changed for _, changed, how in found if how == UNSEEN and changed.what not in SAME]
     assert len(unseen) <= (1 - EXPECTED) * len(found), [(c.what, c.before, c.after) for c in unseen]

@@ -110,7 +110,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("path", "value", "field", "message"), META)
-def test_a_first_line_that_is_wrong(path, value, field, message, tmp_path):
+def test_a_first_line_that_is_wrong(path: Any, value: Any, field: str, message: str, tmp_path: Path) -> None:
     wrong = trouble(write(tmp_path / "run", with_change(LINES, 0, path, value)))
     assert wrong is not None
     assert (wrong.line, wrong.field) == (1, field)
@@ -118,14 +118,16 @@ def test_a_first_line_that_is_wrong(path, value, field, message, tmp_path):
 
 
 @pytest.mark.parametrize(("at", "path", "value", "field", "message"), STEPS)
-def test_a_line_that_is_wrong(at, path, value, field, message, tmp_path):
+def test_a_line_that_is_wrong(
+    at: Any, path: Any, value: Any, field: str, message: str, tmp_path: Path
+) -> None:
     wrong = trouble(write(tmp_path / "run", with_change(LINES, at, path, value)))
     assert wrong is not None
     assert (wrong.line, wrong.field) == (at + 1, field)
     assert message in wrong.message
 
 
-def test_lines_that_say_two_things(tmp_path):
+def test_lines_that_say_two_things(tmp_path: Path) -> None:
     lines = with_change(LINES, 3, "state", {"next_record_id": 0})
     lines[3]["changes"]["next_record_id"] = 1
     wrong = trouble(write(tmp_path / "run", lines))
@@ -133,7 +135,7 @@ def test_lines_that_say_two_things(tmp_path):
     assert "says something else of this" in wrong.message
 
 
-def test_what_is_not_observed_is_not_told(tmp_path):
+def test_what_is_not_observed_is_not_told(tmp_path: Path) -> None:
     lines = with_change(LINES, 0, "meta/observed", ["logs"])
     wrong = trouble(write(tmp_path / "run", lines))
     assert wrong is not None
@@ -146,7 +148,7 @@ def test_what_is_not_observed_is_not_told(tmp_path):
     assert wrong.line == 3
 
 
-def test_parameters_of_no_action(tmp_path):
+def test_parameters_of_no_action(tmp_path: Path) -> None:
     lines = copy.deepcopy(LINES)
     del lines[2]["action"]
     wrong = trouble(write(tmp_path / "run", lines))
@@ -154,13 +156,13 @@ def test_parameters_of_no_action(tmp_path):
     assert "parameters of no action" in wrong.message
 
 
-def test_a_trace_without_steps(tmp_path):
+def test_a_trace_without_steps(tmp_path: Path) -> None:
     wrong = trouble(write(tmp_path / "run", LINES[:1]))
     assert wrong is not None
     assert "no steps" in wrong.message
 
 
-def test_a_protocol_that_is_too_large_is_not_traced(tmp_path):
+def test_a_protocol_that_is_too_large_is_not_traced(tmp_path: Path) -> None:
     first = {"meta": {"format": "highwater-trace-1", "protocol": "replication.controller"}}
     first["meta"]["parameters"] = {"brokers": 12, "replication_factor": 5, "reassignments": 1}  # type: ignore[assignment]
     wrong = trouble(write(tmp_path / "run", [first, {"step": 1}]))
@@ -168,7 +170,7 @@ def test_a_protocol_that_is_too_large_is_not_traced(tmp_path):
     assert "are the most" in wrong.message
 
 
-def test_a_line_after_one_that_nothing_explains_is_read_all_the_same(tmp_path):
+def test_a_line_after_one_that_nothing_explains_is_read_all_the_same(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-101", depth=8)
     del lines[3]["changes"]
     lines[3]["state"] = {"next_record_id": 2}
@@ -178,7 +180,7 @@ def test_a_line_after_one_that_nothing_explains_is_read_all_the_same(tmp_path):
     assert wrong.line == 6
 
 
-def test_arguments_that_name_nothing(tmp_path):
+def test_arguments_that_name_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "run", LINES)
     with pytest.raises(LanguageError, match="unknown rule of truncation 'x'"):
         replay_run(path, rules={"x": True})
@@ -186,7 +188,7 @@ def test_arguments_that_name_nothing(tmp_path):
         replay_run(path, profile="x")
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         assert trouble(path) is not None
     for content in (
@@ -203,14 +205,15 @@ def test_files_that_cannot_be_read(tmp_path):
         assert trouble(tmp_path / "run") is not None
 
 
-def test_a_compressed_trace(tmp_path):
+def test_a_compressed_trace(tmp_path: Path) -> None:
     text = "".join(json.dumps(line) + "\n" for line in LINES)
     (tmp_path / "run.gz").write_bytes(gzip.compress(text.encode()))
     assert replay_run(tmp_path / "run.gz").explained
 
 
-def test_the_format_is_known_by_the_first_line():
+def test_the_format_is_known_by_the_first_line() -> None:
     assert is_run_trace(LINES[0])
+    other: Any
     for other in (
         None,
         [],
@@ -245,7 +248,7 @@ def agrees_with_schema(lines: Any) -> bool:
 
 @fuzzing
 @given(data=st.data(), seed=st.integers(0, 2**32))
-def test_any_field_replaced_by_anything(data, seed, tmp_path):
+def test_any_field_replaced_by_anything(data: st.DataObject, seed: int, tmp_path: Path) -> None:
     """A trace that is read agrees with the schema; any other one is one TraceError."""
     rng = random.Random(seed)
     lines = copy.deepcopy(rng.choice([LINES, WHOLE]))
@@ -261,7 +264,7 @@ def test_any_field_replaced_by_anything(data, seed, tmp_path):
 
 @fuzzing
 @given(data=st.data(), seed=st.integers(0, 2**32))
-def test_any_value_changed_and_any_key_added(data, seed, tmp_path):
+def test_any_value_changed_and_any_key_added(data: st.DataObject, seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     lines = copy.deepcopy(rng.choice([LINES, WHOLE]))
     for _ in range(3):
@@ -277,14 +280,14 @@ def test_any_value_changed_and_any_key_added(data, seed, tmp_path):
 
 @fuzzing
 @given(content=st.binary(max_size=200))
-def test_any_bytes(content, tmp_path):
+def test_any_bytes(content: Any, tmp_path: Path) -> None:
     (tmp_path / "run").write_bytes(content)
     assert trouble(tmp_path / "run") is not None
 
 
 @fuzzing
 @given(data=st.data(), seed=st.integers(0, 2**32))
-def test_any_byte_damaged(data, seed, tmp_path):
+def test_any_byte_damaged(data: st.DataObject, seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     content = bytearray("".join(json.dumps(line) + "\n" for line in LINES).encode())
     content[rng.randrange(len(content))] = data.draw(st.integers(0, 255))
@@ -294,7 +297,7 @@ def test_any_byte_damaged(data, seed, tmp_path):
 
 
 @pytest.mark.parametrize("depth", [100, 700, 850, 900, 950, 980, 1000, 100_000])
-def test_nested_deeply(depth, tmp_path):
+def test_nested_deeply(depth: int, tmp_path: Path) -> None:
     nested = "[" * depth + "]" * depth
     texts = [json.dumps(line) for line in LINES]
     for line in ('{"step": 2, "state": %s}', '{"step": 2, "changes": {"logs": %s}}', '{"step": 2, "about": %s}',

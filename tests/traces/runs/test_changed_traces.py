@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,18 +19,18 @@ OUTSIDE = {("meta", "scenario")}
 """What is for people only."""
 
 
-def looked_at(path) -> bool:
+def looked_at(path: Any) -> bool:
     return path[:2] not in OUTSIDE
 
 
-def reported(tmp_path, lines) -> bool:
+def reported(tmp_path: Path, lines: Any) -> bool:
     try:
         return not replayed(tmp_path, lines).explained
     except TraceError:
         return True
 
 
-def check(tmp_path, lines, at, path, value) -> bool:
+def check(tmp_path: Path, lines: Any, at: Any, path: Any, value: Any) -> bool:
     """Whether a change is reported; where it is not, the trace must be a run."""
     changed = copy.deepcopy(lines)
     put(changed[at], path, value)
@@ -38,13 +40,13 @@ def check(tmp_path, lines, at, path, value) -> bool:
     return False
 
 
-def places(lines):
+def places(lines: Any) -> Any:
     return [(at, path) for at, line in enumerate(lines) for path in fields_of(line) if looked_at(path)]
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_some_changes(scenario, whole, tmp_path):
+def test_some_changes(scenario: str, whole: Any, tmp_path: Path) -> None:
     """Of the lines after the first one; a first line that is changed asks for another model (below, slow)."""
     lines = walk_of(scenario, depth=12, seed=1, whole=whole)
     assert is_run(lines)
@@ -57,7 +59,7 @@ def test_some_changes(scenario, whole, tmp_path):
 @slow("a change of each field of each line; the fast test has 30 of each run")
 @pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_field(scenario, whole, tmp_path):
+def test_every_field(scenario: str, whole: Any, tmp_path: Path) -> None:
     lines = walk_of(scenario, depth=12, seed=2, whole=whole)
     rng = random.Random(scenario)
     for at, path in places(lines):
@@ -66,7 +68,7 @@ def test_every_field(scenario, whole, tmp_path):
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_changes_left_out_or_made_up(scenario, tmp_path):
+def test_changes_left_out_or_made_up(scenario: str, tmp_path: Path) -> None:
     """A change that a line does not tell, and a value told as changed that has not."""
     lines = walk_of(scenario, depth=12)
     for at, line in enumerate(lines[2:], 2):
@@ -77,7 +79,7 @@ def test_changes_left_out_or_made_up(scenario, tmp_path):
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_lines_lost_doubled_and_in_another_order(scenario, tmp_path):
+def test_lines_lost_doubled_and_in_another_order(scenario: str, tmp_path: Path) -> None:
     lines = walk_of(scenario, depth=12, whole=True)
     for at in range(2, len(lines)):
         if at < len(lines) - 1:
@@ -87,7 +89,7 @@ def test_lines_lost_doubled_and_in_another_order(scenario, tmp_path):
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_lines_lost_and_counted_anew(scenario, tmp_path):
+def test_lines_lost_and_counted_anew(scenario: str, tmp_path: Path) -> None:
     lines = walk_of(scenario, depth=12, whole=True)
     for at in range(2, len(lines) - 1):
         changed = copy.deepcopy(lines[:at] + lines[at + 1 :])

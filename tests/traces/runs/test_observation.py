@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.traces.runs.made import model_of
 @pytest.mark.parametrize(
     "scenario", ["truncation/kip-101", "replication/controller/reassignment", "replication/standard-crashes"]
 )
-def test_a_whole_state_over_any_other_is_the_state(scenario, tmp_path):
+def test_a_whole_state_over_any_other_is_the_state(scenario: str, tmp_path: Path) -> None:
     """Also where the other one has something behind the end of a sequence, or inside of an option."""
     model = model_of(scenario)
     rng = random.Random(scenario)
@@ -29,4 +30,6 @@ def test_a_whole_state_over_any_other_is_the_state(scenario, tmp_path):
             other = tuple(rng.randint(leaf.low, leaf.high) for leaf in model.leaves)
             assert seen.fits(state)
             assert seen.over(other) == state == model.protocol.state.encode(model.decode(state))
-            state = interpreter.step(state, number).state
+            after = interpreter.step(state, number).state
+            assert after is not None
+            state = after

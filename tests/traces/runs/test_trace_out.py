@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,20 +20,20 @@ REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.t
 
 
 @pytest.fixture
-def out(tmp_path):
+def out(tmp_path: Path) -> Any:
     return tmp_path / "run.ndjson"
 
 
-def run(*arguments):
+def run(*arguments: Any) -> Any:
     return CliRunner().invoke(cli, [str(a) for a in arguments], standalone_mode=False)
 
 
-def first_line(path):
+def first_line(path: Any) -> Any:
     return json.loads(path.read_text(encoding="utf-8").splitlines()[0])["meta"]
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_the_counterexample_of_a_search(engine, out):
+def test_the_counterexample_of_a_search(engine: str, out: Any) -> None:
     ended = run("check", DEFECT, "--engine", engine, "--trace-out", out)
     report = replay_run(out)
     assert f"{out}: {report.operations - 1} steps written, to a violation of " in ended.output
@@ -41,13 +43,13 @@ def test_the_counterexample_of_a_search(engine, out):
     assert first_line(out)["scenario"] == DEFECT
 
 
-def test_without_a_violation_nothing_is_written(out):
+def test_without_a_violation_nothing_is_written(out: Any) -> None:
     ended = run("check", SOUND, "--trace-out", out)
     assert "not written, as no violation was found" in ended.output
     assert not out.exists()
 
 
-def test_what_the_command_line_sets_is_in_the_trace(out):
+def test_what_the_command_line_sets_is_in_the_trace(out: Any) -> None:
     run("simulate", SOUND, "--rule", "join_at_epoch_start=off", "--set", "log_size=1", "--walks", 1,
         "--trace-out", out)  # fmt: skip
     meta = first_line(out)
@@ -56,7 +58,7 @@ def test_what_the_command_line_sets_is_in_the_trace(out):
     assert replay_run(out).operations > 1
 
 
-def test_a_walk_of_a_simulation(out):
+def test_a_walk_of_a_simulation(out: Any) -> None:
     ended = run("simulate", SOUND, "--walks", 3, "--depth", 9, "--seed", 5, "--trace-out", out)
     report = replay_run(out)
     assert report.explained
@@ -65,24 +67,24 @@ def test_a_walk_of_a_simulation(out):
     assert first_line(out)["about"] == {"seed": 5}
 
 
-def test_the_violating_walk_of_a_simulation(out):
+def test_the_violating_walk_of_a_simulation(out: Any) -> None:
     run("simulate", "replication/defect-min-isr-copies", "--walks", 2000, "--trace-out", out)
     assert set(first_line(out)["about"]["violates"]) <= set(replay_run(out).findings_count)
 
 
-def test_quiet_says_nothing_of_it(out):
+def test_quiet_says_nothing_of_it(out: Any) -> None:
     ended = run("check", "truncation/kip-101", "--quiet", "--trace-out", out)
     assert "trace-out" not in ended.output
     assert out.exists()
 
 
 @pytest.mark.parametrize("names", [(), (SOUND, DEFECT)])
-def test_a_trace_is_one_run(names, out):
+def test_a_trace_is_one_run(names: Any, out: Any) -> None:
     ended = run("check", *names, "--trace-out", out)
     assert "name one scenario" in ended.output
 
 
-def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path):
+def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
     for target, why in ((tmp_path, "is a directory"), (tmp_path / "no" / "run", "cannot be written")):
         for command in ("check", "simulate"):
             ended = run(command, DEFECT, "--trace-out", target)
@@ -90,7 +92,7 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path):
             assert why in ended.output
 
 
-def test_a_protocol_of_ones_own_is_held_from_python(out):
+def test_a_protocol_of_ones_own_is_held_from_python(out: Any) -> None:
     """A trace never makes the replay load a file; whoever has the model hands it over."""
     from highwater.checker.asking.request import Overrides, Request
     from highwater.checker.asking.scenarios import find

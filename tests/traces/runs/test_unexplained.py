@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +41,7 @@ def new_guards(scenario: str, rule: str, action: str) -> set[str]:
 
 
 @pytest.mark.parametrize("scenario", BY_A_GUARD)
-def test_a_defect_is_refused_by_the_guard_of_the_rule(scenario, tmp_path):
+def test_a_defect_is_refused_by_the_guard_of_the_rule(scenario: str, tmp_path: Path) -> None:
     rule = BY_A_GUARD[scenario]
     lines = counterexample_of(scenario)
     assert not replayed(tmp_path, lines).unexplained
@@ -56,7 +58,7 @@ def test_a_defect_is_refused_by_the_guard_of_the_rule(scenario, tmp_path):
 
 
 @pytest.mark.parametrize("scenario", BY_A_FIELD)
-def test_a_defect_is_shown_by_the_field_that_the_rule_decides(scenario, tmp_path):
+def test_a_defect_is_shown_by_the_field_that_the_rule_decides(scenario: str, tmp_path: Path) -> None:
     rule, field = BY_A_FIELD[scenario]
     lines = counterexample_of(scenario)
     report = replayed(tmp_path, lines, rules={rule: True})
@@ -67,7 +69,7 @@ def test_a_defect_is_shown_by_the_field_that_the_rule_decides(scenario, tmp_path
     assert recorded == lines[first.position["line"] - 1]["changes"][field] != model_value
 
 
-def test_without_the_name_the_right_action_is_the_nearest(tmp_path):
+def test_without_the_name_the_right_action_is_the_nearest(tmp_path: Path) -> None:
     scenario = "replication/defect-late-fetch"
     first, *lines = counterexample_of(scenario, whole=True)
     names = [line.pop("action", None) for line in lines]
@@ -81,7 +83,7 @@ def test_without_the_name_the_right_action_is_the_nearest(tmp_path):
     assert scores == sorted(scores)
 
 
-def test_the_replay_goes_on_from_a_whole_state(tmp_path):
+def test_the_replay_goes_on_from_a_whole_state(tmp_path: Path) -> None:
     lines = walk_of("replication/standard-fencing", whole=True)
     lines[5]["state"]["brokers"][1]["hwm"] ^= 1
     report = replayed(tmp_path, lines)
@@ -92,7 +94,7 @@ def test_the_replay_goes_on_from_a_whole_state(tmp_path):
     assert path == "brokers[1].hwm"
 
 
-def test_the_replay_goes_on_from_all_changes(tmp_path):
+def test_the_replay_goes_on_from_all_changes(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-320", depth=12)
     lines[4]["changes"]["replicas[0].hwm"] = 2
     report = replayed(tmp_path, lines)
@@ -100,7 +102,7 @@ def test_the_replay_goes_on_from_all_changes(tmp_path):
     assert NOT_LOOKED_AT not in report.skipped
 
 
-def test_else_it_ends_and_says_so(tmp_path):
+def test_else_it_ends_and_says_so(tmp_path: Path) -> None:
     lines = walk_of("replication/standard-fencing", whole=True)
     for line in lines[1:]:
         line["state"] = {"brokers": line["state"]["brokers"]}
@@ -112,7 +114,7 @@ def test_else_it_ends_and_says_so(tmp_path):
     assert "the lines after it were not looked at" in report.notes[0]
 
 
-def test_what_was_before_it(tmp_path):
+def test_what_was_before_it(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-320", depth=8, whole=True)
     before = copy.deepcopy(lines[4]["state"])
     lines[5]["time_ms"] = 17
@@ -122,7 +124,7 @@ def test_what_was_before_it(tmp_path):
     assert (found.time, found.partition, found.position) == (17, None, {"line": 6, "step": 4})
 
 
-def test_of_many_states_before_it_a_few_are_told(tmp_path):
+def test_of_many_states_before_it_a_few_are_told(tmp_path: Path) -> None:
     lines = walk_of("replication/standard-fencing", depth=4)
     blind = [{"step": line["step"]} for line in lines[1:]]
     blind[-1]["state"] = {"committed": [{"value": 0, "epoch": 3}]}
@@ -130,7 +132,7 @@ def test_of_many_states_before_it_a_few_are_told(tmp_path):
     assert len(found.before["states"]) == TOLD < found.before["states_that_fit"]
 
 
-def test_a_start_that_is_none(tmp_path):
+def test_a_start_that_is_none(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-320", depth=8, whole=True)
     lines[1]["state"]["quorum"]["isr"] = [0, 1]
     found = replayed(tmp_path, lines).unexplained[0]
@@ -138,7 +140,7 @@ def test_a_start_that_is_none(tmp_path):
     assert (candidate.action, candidate.differences) == ("initial", {"quorum.isr": ([0, 1, 2], [0, 1])})
 
 
-def test_an_action_of_a_rule_that_is_off(tmp_path):
+def test_an_action_of_a_rule_that_is_off(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-101", depth=2)[:2]
     lines.append({"step": 1, "action": "follower_truncate", "parameters": {"follower": 1}})
     (candidate,) = replayed(tmp_path, lines).unexplained[0].candidates
@@ -146,7 +148,7 @@ def test_an_action_of_a_rule_that_is_off(tmp_path):
     assert "divergence_on_fetch" in candidate.refused_by[0]
 
 
-def test_a_bound_that_cuts_is_named(tmp_path):
+def test_a_bound_that_cuts_is_named(tmp_path: Path) -> None:
     """The third record has no room: what a larger log would explain is not called impossible."""
     first, start, *_ = walk_of("truncation/kip-101")
     lines = [first, start, {"step": 1, "action": "controller_elect_leader", "parameters": {"replica": 0}}]
@@ -165,7 +167,7 @@ class Steps(Protocol):
     def define(self) -> Struct:
         return Struct("State", count=Int(0, 3))
 
-    def initial(self):
+    def initial(self) -> Any:
         return [{"count": 0}]
 
     @action("T1")
@@ -175,9 +177,13 @@ class Steps(Protocol):
 
 
 @pytest.mark.parametrize("hidden", [0, 2])
-def test_a_step_that_no_run_takes_explains_nothing(hidden, tmp_path):
+def test_a_step_that_no_run_takes_explains_nothing(hidden: Any, tmp_path: Path) -> None:
     meta = {"format": "highwater-trace-1", "protocol": "steps", "start": "given", "hidden_steps": hidden}
-    lines = [{"meta": meta}, {"step": 0, "state": {"count": 3}}, {"step": 1, "state": {"count": 3}}]
+    lines: list[dict[str, Any]] = [
+        {"meta": meta},
+        {"step": 0, "state": {"count": 3}},
+        {"step": 1, "state": {"count": 3}},
+    ]
     report = Report("steps", "run of the model", "")
     hold(read_run(write(tmp_path / "run", lines)), Compiled(Model(Steps())), report)
     (found,) = report.unexplained

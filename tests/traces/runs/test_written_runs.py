@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def explained(report: Report) -> bool:
 
 @scenarios
 @whole_or_changes
-def test_a_run_is_explained_and_is_the_only_one_that_fits(scenario, whole, tmp_path):
+def test_a_run_is_explained_and_is_the_only_one_that_fits(scenario: str, whole: Any, tmp_path: Path) -> None:
     lines = walk_of(scenario, whole=whole)
     report = replayed(tmp_path, lines)
     assert explained(report)
@@ -58,7 +59,7 @@ def test_a_run_is_explained_and_is_the_only_one_that_fits(scenario, whole, tmp_p
 
 @scenarios
 @whole_or_changes
-def test_what_is_written_agrees_with_the_schema(scenario, whole):
+def test_what_is_written_agrees_with_the_schema(scenario: str, whole: Any) -> None:
     first, *lines = walk_of(scenario, whole=whole)
     assert is_run_trace(first)
     assert not any(is_run_trace(line) for line in lines)
@@ -69,7 +70,7 @@ def test_what_is_written_agrees_with_the_schema(scenario, whole):
 
 @scenarios
 @whole_or_changes
-def test_without_the_names_of_the_actions(scenario, whole, tmp_path):
+def test_without_the_names_of_the_actions(scenario: str, whole: Any, tmp_path: Path) -> None:
     first, *lines = walk_of(scenario, whole=whole)
     for line in lines:
         line.pop("action", None)
@@ -78,7 +79,7 @@ def test_without_the_names_of_the_actions(scenario, whole, tmp_path):
 
 
 @scenarios
-def test_with_nothing_but_the_actions(scenario, tmp_path):
+def test_with_nothing_but_the_actions(scenario: str, tmp_path: Path) -> None:
     first, *lines = walk_of(scenario)
     for line in lines:
         line.pop("state", None)
@@ -95,7 +96,7 @@ def test_with_nothing_but_the_actions(scenario, tmp_path):
         ("replication/controller/small", "registrations[*].fenced"),
     ],
 )
-def test_with_most_of_the_state_hidden_and_no_names(scenario, path, tmp_path):
+def test_with_most_of_the_state_hidden_and_no_names(scenario: str, path: Any, tmp_path: Path) -> None:
     """Only one part of the state is observed; the rest, and what happened, is guessed."""
     first, *lines = walk_of(scenario, depth=9, whole=True)
     name, _, inner = path.partition("[*].")
@@ -116,7 +117,7 @@ def test_with_most_of_the_state_hidden_and_no_names(scenario, path, tmp_path):
 
 @pytest.mark.parametrize("hidden", [1, 2])
 @pytest.mark.parametrize("scenario", ["truncation/kip-101", "replication/standard-fencing"])
-def test_with_steps_that_nobody_saw(scenario, hidden, tmp_path):
+def test_with_steps_that_nobody_saw(scenario: str, hidden: Any, tmp_path: Path) -> None:
     """Of so many lines all but the last are left out; without hidden steps the rest is not explained."""
     first, start, *lines = walk_of(scenario, depth=14, whole=True)
     kept = lines[hidden :: hidden + 1]
@@ -127,11 +128,11 @@ def test_with_steps_that_nobody_saw(scenario, hidden, tmp_path):
     assert explained(replayed(tmp_path, [first, start, *kept]))
 
 
-def test_changes_over_steps_that_nobody_saw(tmp_path):
+def test_changes_over_steps_that_nobody_saw(tmp_path: Path) -> None:
     """What a line does not name is as it was at the line before, whatever happened between."""
     scenario = "truncation/kip-101"
     first, start, *lines = walk_of(scenario, depth=13)
-    merged = [
+    merged: list[dict[str, Any]] = [
         {"step": i // 2 + 1, "changes": {**a["changes"], **b["changes"]}}
         for i, (a, b) in enumerate(zip(lines[::2], lines[1::2], strict=True))
         for i in [2 * i]
@@ -146,7 +147,7 @@ def test_changes_over_steps_that_nobody_saw(tmp_path):
     assert not replayed(tmp_path, [first, start, *merged]).explained
 
 
-def test_a_part_of_an_array_is_an_object(tmp_path):
+def test_a_part_of_an_array_is_an_object(tmp_path: Path) -> None:
     """An instrumented broker logs its own state alone."""
     first, *lines = walk_of("replication/standard-fencing", whole=True)
     for line in lines:
@@ -156,7 +157,7 @@ def test_a_part_of_an_array_is_an_object(tmp_path):
     assert not replayed(tmp_path, [first, *lines]).explained
 
 
-def test_a_run_from_the_middle(tmp_path):
+def test_a_run_from_the_middle(tmp_path: Path) -> None:
     first, *lines = walk_of("replication/standard-fencing", whole=True)
     later = lines[7:]
     for step, line in enumerate(later):
@@ -173,12 +174,12 @@ def test_a_run_from_the_middle(tmp_path):
         replayed(tmp_path, [first, *later])
 
 
-def test_without_a_line_0_the_run_is_from_the_beginning(tmp_path):
+def test_without_a_line_0_the_run_is_from_the_beginning(tmp_path: Path) -> None:
     first, _, *lines = walk_of("truncation/kip-101")
     assert explained(replayed(tmp_path, [first, *lines]))
 
 
-def test_a_file_is_the_lines(tmp_path):
+def test_a_file_is_the_lines(tmp_path: Path) -> None:
     scenario = "replication/standard-fencing"
     request, model = request_of(scenario), model_of(scenario)
     walk = random_walk(model, 25, 0)
@@ -191,13 +192,13 @@ def test_a_file_is_the_lines(tmp_path):
     assert lines == walk_of(scenario)
 
 
-def test_a_path_that_is_no_run_is_not_written(tmp_path):
+def test_a_path_that_is_no_run_is_not_written(tmp_path: Path) -> None:
     model = model_of("truncation/kip-101")
     with pytest.raises(ValueError, match="is not enabled"):
         write_run(tmp_path / "run", model, model.initial[0], [len(model.instances) - 1] * 3)
 
 
-def test_too_many_states_are_never_dropped(tmp_path):
+def test_too_many_states_are_never_dropped(tmp_path: Path) -> None:
     first, *lines = walk_of("replication/standard-fencing", depth=8)
     blind = [{"step": line["step"]} for line in lines]
     with pytest.raises(TraceError, match="inconclusive: more than 50 states"):
@@ -205,7 +206,7 @@ def test_too_many_states_are_never_dropped(tmp_path):
     assert explained(replayed(tmp_path, [first, *blind[:2]], limit=50))
 
 
-def test_a_replay_that_is_interrupted_says_so(tmp_path):
+def test_a_replay_that_is_interrupted_says_so(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-101", depth=13)
 
     def interrupt(report: Report) -> None:
@@ -225,7 +226,7 @@ COUNTEREXAMPLES = (
 
 @pytest.mark.parametrize("scenario", COUNTEREXAMPLES)
 @whole_or_changes
-def test_a_counterexample_is_the_same_violation(scenario, whole, tmp_path):
+def test_a_counterexample_is_the_same_violation(scenario: str, whole: Any, tmp_path: Path) -> None:
     lines = counterexample_of(scenario, whole)
     report = replayed(tmp_path, lines)
     assert not report.unexplained
@@ -238,7 +239,7 @@ def test_a_counterexample_is_the_same_violation(scenario, whole, tmp_path):
 
 @slow("the counterexample of each defect; the fast test has three")
 @pytest.mark.parametrize("scenario", [n for n in scenario_files() if "/defect-" in n])
-def test_every_counterexample_is_the_same_violation(scenario, tmp_path):
+def test_every_counterexample_is_the_same_violation(scenario: str, tmp_path: Path) -> None:
     found = request_of(scenario).scenario
     if not {i.name for i in found.definition.invariants} & set(found.promise.violated):
         pytest.skip("the scenario promises no violation, or one of liveness, whose counterexample is a loop")
@@ -247,7 +248,7 @@ def test_every_counterexample_is_the_same_violation(scenario, tmp_path):
     assert violation_of(scenario).property in report.findings_count
 
 
-def test_a_violation_in_some_of_the_states_is_uncertain(tmp_path):
+def test_a_violation_in_some_of_the_states_is_uncertain(tmp_path: Path) -> None:
     """Of the last step nothing is told: it may be the one that violates, or another."""
     lines = counterexample_of("truncation/kip-101")
     report = replayed(tmp_path, [*lines[:-1], {"step": len(lines) - 2}])

@@ -14,7 +14,8 @@ from highwater.model.language.function import encoder
 from highwater.model.language.interpreter import Evaluate, compile_nodes
 from highwater.model.language.model import Instance, Scalars, state_inputs, trace_instance
 from highwater.model.language.protocol import Invariant
-from highwater.model.language.tracing import State, tracing
+from highwater.model.language.state import State
+from highwater.model.language.tracing import tracing
 from highwater.model.language.types import Bool, Option
 from highwater.model.language.values import as_bool
 from highwater.model.replication.controller import Controller

@@ -96,8 +96,8 @@ class Keeper:
             "counts": np.sum([w.counts for w in run.workers], axis=0).tolist(),
             "cuts": np.sum([w.cuts for w in run.workers], axis=0).tolist(),
             "premises": np.sum([w.premises for w in run.workers], axis=0).tolist(),
-            "places": {name: list(place) for name, place in run.places.items()},
-            "broken": {name: list(place) for name, place in run.broken.items()},
+            "places": {name: list(place) for name, place in run.found.items() if len(place) == 2},
+            "broken": {name: list(place) for name, place in run.found.items() if len(place) == 3},
             "seconds": run.seconds,
         }
 
@@ -255,13 +255,11 @@ class Keeper:
             array[:] = manifest[name]
         for name, (number, index) in manifest["places"].items():
             _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
-            run.places[name] = (number, index)
-            run.found[name] = True
+            run.found[name] = (number, index)
         for name, (number, index, instance) in manifest["broken"].items():
             _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
             _need(name in run.step_names and 0 <= instance < run.program.instances)
-            run.broken[name] = (number, index, instance)
-            run.found[name] = True
+            run.found[name] = (number, index, instance)
         run.seconds_before = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:

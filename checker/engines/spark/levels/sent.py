@@ -37,6 +37,9 @@ class Sent:
         Of a task that fails nothing is kept.
         """
         table, self._table = self._table, None
+        if table is not None and self._level is not None and self._level[0] != run.name:
+            table.close()  # and with it the machine code of another model, which may have been given up
+            table = None
         if table is None:
             table = program.table(_MOST_BYTES)
         if self._level != (run.name, number):

@@ -1,0 +1,235 @@
+"""The state of a step: what is read of the one before it, and what is written of the one after it.
+
+Each scalar may be written once; what is not written stays as it is. Where it depends on the state whether two
+statements write the same scalar, the trace gets a check for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from highwater.model.language import graph, mutation, values
+from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
+from highwater.model.language.graph import INT, Node
+from highwater.model.language.tracing import Check, Write, WriteTarget, current
+from highwater.model.language.types import Array, Seq, Struct, Type
+
+
+class State:
+    """The state before a step: fields are attributes; ``next`` takes the fields after the step."""
+
+    def __init__(self, type: Struct, nodes: list[Node]) -> None:
+        value = type.wrap(nodes)
+        self.__dict__.update(_value=value, next=Next(value, type, 0))
+
+    _value: values.StructValue
+    next: Next
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the state before the step."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._value.__getattr__(name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Only the fields of ``next`` can be written."""
+        if name == "next":
+            raise fail("the state after a step is written field by field: write s.next.field = …")
+        raise fail(f"the state before a step never changes: write s.next.{name} = …")
+
+    def __eq__(self, other: object) -> values.Truth:  # type: ignore[override]
+        """Whether two states are the same, field by field."""
+        return self._value == (other._value if isinstance(other, State) else other)
+
+    def __ne__(self, other: object) -> values.Truth:  # type: ignore[override]
+        """Whether two states differ."""
+        return ~(self == other)
+
+
+def _refuse_the_rest_of_state() -> None:
+    """What Python may ask of a state besides its fields: errors with the protocol's line."""
+
+    def refuse(self: State, *_: object) -> Any:
+        raise fail("a state is neither true nor false, has no text and no elements: read its fields, s.field")
+
+    for name in ("bool", "hash", "iter", "contains", "len", "getitem", "setitem", "str", "format"):
+        setattr(State, f"__{name}__", refuse)
+
+
+_refuse_the_rest_of_state()
+
+
+class Next:
+    """A place in the state after a step, to be assigned to: ``s.next.logs[leader] = …``."""
+
+    _old: values.Value
+    _type: Type
+    _start: int
+    _hits: tuple[tuple[int, Node], ...]
+    _at: tuple[Node, ...]
+
+    def __init__(
+        self,
+        old: values.Value,
+        type: Type,
+        start: int,
+        hits: tuple[tuple[int, Node], ...] = (),
+        at: tuple[Node, ...] = (),
+    ) -> None:
+        # `start` is the first scalar of the place. A symbolic index stands in `hits` as pairs
+        # (offset to add, condition under which it is this element); `at` has all positions on the way.
+        self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits, _at=at)
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of a struct: a place again, or messages, which are sent and received."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not isinstance(self._type, Struct):
+            raise NoSuchAttribute(f"{self._type} has no field {name!r} to write; {READ}", place())
+        if name in self._type.absent:
+            return Nowhere(self._type.absent[name])
+        start, field_type = self._type.field(name)
+        return field_type.place(self._old, self._start + start, self._hits, self._at)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Write a field of a struct."""
+        self.__getattr__(name)._write(value)
+
+    def __getitem__(self, index: object) -> Next:
+        """An element of an array, or of a sequence (its length stays)."""
+        if isinstance(self._type, Array):
+            count, first = self._type.index.size, self._start
+            node = self._type.index.lift(index).nodes[0]
+        elif isinstance(self._type, Seq):
+            count, first = self._type.maximum, self._start + 1
+            node = values.lift_like(_ZERO, index).nodes[0]
+        else:
+            raise fail(f"{self._type} has no elements to write; {READ}")
+        width = self._type.element.leaf_count
+        if isinstance(self._type, Seq):
+            self._check_end(node)
+        if node.low < 0 or (node.high >= count and isinstance(self._type, Array)):
+            outside = graph.not_(graph.within(node, 0, count - 1))
+            self._refuse(outside, first, f"index outside 0..{count - 1} of {self._type}")
+        if node.is_const:
+            if not 0 <= node.value < count:
+                raise fail(f"{node.value} is no index of {self._type}: it has 0..{count - 1}")
+            start = first + node.value * width
+            return self._type.element.place(self._old, start, self._hits, (*self._at, node))
+        hits = self._hits or ((0, graph.TRUE),)
+        spread = tuple(
+            (offset + i * width, graph.and_(condition, graph.eq(node, graph.const(i, INT))))
+            for offset, condition in hits
+            for i in range(count)
+        )
+        return self._type.element.place(self._old, first, spread, (*self._at, node))
+
+    def _refuse(self, node: Node, leaf: int, message: str) -> None:
+        """The step is an error where this holds, and what is being stated is reached."""
+        trace = current("s.next")
+        trace.checks.append(Check(leaf, graph.and_(trace.when, node), None, message, place()))
+
+    def _check_end(self, index: Node) -> None:
+        """A write at or past the end of a sequence is an error: its elements there are zero, and stay so."""
+        past = [
+            graph.and_(condition, graph.le(self._old.nodes[self._start + offset], index))
+            for offset, condition in self._hits or ((0, graph.TRUE),)
+        ]
+        message = f"index at or past the end of a {self._type}: write s.next.… = ….append(…)"
+        self._refuse(graph.any_(past), self._start, message)
+
+    def __setitem__(self, index: object, value: object) -> None:
+        """Write an element."""
+        self.__getitem__(index)._write(value)
+
+    def __repr__(self) -> str:
+        return "<s.next.…, which is only written>"
+
+    def _write(self, value: object) -> None:
+        if isinstance(value, Next):
+            raise fail(READ)
+        new = self._type.lift(value).nodes
+        if mutation.active is None:
+            self._scalars(lambda i, before: new[i], adds=False)
+        else:
+            frame = sys._getframe(2)
+            self._scalars(lambda i, before: mutation.written(new[i], before, frame), adds=False)
+
+    def _scalars(self, new: Callable[[int, Node], Node], *, adds: bool) -> None:
+        """Write the scalars of this place: ``new`` gives one by its number within it and what stands there so far.
+
+        So far is before the step; or, for what ``adds`` to what is there, after what the step has added already.
+        LanguageError where a scalar is surely written twice. Where that depends on the state, the step is an error
+        in those states.
+        """
+        trace, where = current("s.next"), place()
+        target = WriteTarget(self._at, trace.when, where, adds)
+        met: dict[int, WriteTarget] = {}
+        for offset, condition in self._hits or ((0, graph.TRUE),):
+            condition = graph.and_(trace.when, condition)
+            for i in range(self._type.leaf_count if condition is not graph.FALSE else 0):
+                leaf = self._start + offset + i
+                earlier = trace.writes.get(leaf, Write(self._old.nodes[leaf], where))
+                met |= {id(other): other for other in earlier.by if not (adds and other.adds)}
+                node = graph.select(condition, new(i, earlier.node), earlier.node)
+                trace.writes[leaf] = Write(node, where, (*earlier.by, target))
+        for other in met.values():
+            self._refuse_twice(target, other)
+
+    def _refuse_twice(self, target: WriteTarget, earlier: WriteTarget) -> None:
+        twice = target.meets(earlier)
+        message = f"this step writes a field a second time; the first time at {earlier.place}"
+        if twice in (target.when, earlier.when) and twice is not graph.FALSE:
+            raise LanguageError(message, target.place)
+        if twice is not graph.FALSE:
+            current("s.next").checks.append(Check(self._start, twice, None, message, target.place))
+
+
+class Nowhere(Next):
+    """A place within a field that is not there (``Only``): what is written must be of its type, and is dropped."""
+
+    def __init__(self, type: Type) -> None:
+        super().__init__(type.zero(), type, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of a struct: a place again, or messages, which are sent and received."""
+        return Nowhere(super().__getattr__(name)._type)
+
+    def __getitem__(self, index: object) -> Next:
+        """An element of an array, or of a sequence."""
+        if not isinstance(self._type, (Array, Seq)):
+            raise fail(f"{self._type} has no elements")
+        return Nowhere(self._type.element)
+
+    def _write(self, value: object) -> None:
+        self._type.lift(value)
+
+
+READ = "s.next is only written: read the state before the step, or keep what you write in a local variable"
+_ZERO = values.Number(None, (graph.const(0, INT),))
+
+
+def _refuse_reading() -> None:
+    """Whatever Python may ask of a place to be written is an error with the protocol's line, and never an answer."""
+
+    def refuse(self: Next, *_: object) -> Any:
+        raise fail(READ)
+
+    def in_place(symbol: str) -> Any:
+        def refuse(self: Next, other: object) -> Any:
+            raise fail(f"{symbol}= reads what it writes, and {READ}: write s.next.… = s.… {symbol} …")
+
+        return refuse
+
+    for name, symbol in values.OPERATORS.items():
+        setattr(Next, f"__{name}__", refuse)
+        setattr(Next, f"__r{name}__", refuse)
+        setattr(Next, f"__i{name}__", in_place(symbol))
+    asked = "eq ne hash bool iter contains len call int index float str format delattr delitem"
+    for name in (*values.COMPARISONS, *values.UNARY, *asked.split()):
+        setattr(Next, f"__{name}__", refuse)
+
+
+_refuse_reading()

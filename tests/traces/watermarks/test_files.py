@@ -1,0 +1,61 @@
+"""Times, files and topics of brokers' logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.brokers.broker_view import BrokerView
+from highwater.traces.kafka.broker_events import HwmMoved
+from tests.traces.broker_lines import Made
+from tests.traces.watermarks.scenes import (
+    LOST,
+    elect,
+)
+
+
+@pytest.mark.parametrize("quarters", [0, 4, 23, -14, 56])
+def test_local_time_is_told_apart_from_utc(tmp_path: Path, quarters: int) -> None:
+    made = Made(tmp_path, zone_ms=quarters * 900_000)
+    made.begin()
+    made.hwm(0, 10, 9)
+    judged = made.watermarks()
+    found = judged.finish()
+    assert judged.utc_offset_ms(0) == quarters * 900_000
+    assert [f.time for f in found] == [made.now]
+
+
+def test_without_the_file_of_state_changes_a_note_says_what_is_missing(made: Made) -> None:
+    elect(made, 2, 5, 3, isr=(2,))
+    judged = made.watermarks([p for p in made.paths() if "state" not in p.name])
+    assert judged.finish() == []
+    assert judged.notes == [
+        f"the logs of broker {b} do not say when it leads (state-change.log): little is looked at"
+        for b in (0,)
+    ]
+
+
+def test_a_topic_that_was_deleted_is_not_judged(made: Made) -> None:
+    elect(made, 2, 5, 3, isr=(2,))
+    last = made.changes[-1]
+    made.changes.append(type(last)(99, last.time, "t1", 0, last.after, None))
+    judged = made.watermarks()
+    assert judged.finish() == []
+    assert "t1-0 was deleted" in judged.notes[0]
+
+
+def test_a_partition_that_the_metadata_log_does_not_know(made: Made) -> None:
+    elect(made, 2, 5, 3, isr=(2,))
+    made.changes.clear()
+    found = made.findings()
+    assert [f.property for f in found] == [LOST]
+    assert found[0].position["file"].endswith("2-state-change.log")
+
+
+def test_many_moves_need_little_memory() -> None:
+    view = BrokerView(0, lambda epoch: (2, 3))
+    for i in range(20_000):
+        view.take(HwmMoved(Path("x"), i, i, 0, "t1", 0, i, i + 1))
+    assert not view.seen
+    assert not view.stints

@@ -1,0 +1,175 @@
+"""The HWM of one leader, and min ISR: each promise broken on purpose and found, the same kept and nothing found."""
+
+from __future__ import annotations
+
+from highwater.traces.brokers.stints import MAX_RANGES, Ranges
+from tests.traces.broker_lines import Made
+from tests.traces.watermarks.scenes import (
+    BACK,
+    UNDER,
+    elect,
+)
+
+
+def test_lines_that_threads_swapped_are_no_move_back(made: Made) -> None:
+    made.leo(0, 1, 12)
+    made.leo(0, 2, 12)
+    made.hwm(0, 11, 12)
+    made.hwm(0, 10, 11)
+    assert made.findings() == []
+
+
+def test_the_hwm_moves_back_in_one_line(made: Made) -> None:
+    made.hwm(0, 10, 9)
+    assert made.properties() == [BACK]
+
+
+def test_the_hwm_moves_over_the_same_offsets_twice(made: Made) -> None:
+    made.hwm(0, 6, 10)
+    made.leo(0, 1, 10)
+    found = made.findings()
+    assert [f.property for f in found] == [BACK]
+    assert found[0].rule == "B4"
+    assert "4 offsets, [6, 10)" in found[0].at_risk
+
+
+def test_what_a_leader_does_after_a_change_it_is_not_known_to_have_replayed_is_not_judged(made: Made) -> None:
+    made.hwm(0, 6, 10)
+    made.alter(isr=(0, 1))
+    assert made.findings() == []
+    made.still(0, "leader", 10)
+    assert made.properties() == [BACK]
+
+
+def test_the_hwm_of_a_leader_is_lower_when_it_replays_a_change(made: Made) -> None:
+    made.alter(isr=(0, 1))
+    made.still(0, "leader", 10)
+    assert made.findings() == []
+    made.alter(isr=(0, 1, 2))
+    made.still(0, "leader", 9)
+    assert made.properties() == [BACK]
+
+
+def test_a_new_tenure_may_start_lower(made: Made) -> None:
+    """B5: the HWM of a new leader lags."""
+    elect(made, 1, 10, 3)
+    made.follows(0, 10)
+    made.hwm(1, 3, 10)
+    elect(made, 0, 10, 4)
+    made.follows(1, 10)
+    made.hwm(0, 4, 10)
+    assert made.findings() == []
+
+
+def test_the_hwm_moves_from_below_what_it_was_at_the_start(made: Made) -> None:
+    elect(made, 1, 10, 8)
+    made.hwm(1, 8, 9)
+    assert made.findings() == []
+    elect(made, 2, 10, 8)
+    made.hwm(2, 5, 7)
+    found = made.findings()
+    assert [f.property for f in found] == [BACK]
+    assert "[5, 8)" in found[0].at_risk
+
+
+def test_a_file_that_is_given_twice_changes_nothing(made: Made) -> None:
+    paths = made.paths()
+    assert made.watermarks(paths + paths).finish({"t1-0": 2}) == []
+
+
+def test_ranges_are_bounded() -> None:
+    ranges = Ranges()
+    for i in range(0, 100_000, 10):
+        assert ranges.add(i, i + 5) is None
+    assert len(ranges._ranges) == MAX_RANGES
+    assert ranges.add(99_992, 99_994) == (99_990, 99_995)
+    assert ranges.top == 99_995
+
+
+def alone(made: Made, under: str = "(under-min-isr)") -> None:
+    made.alter(isr=(0,))
+    made.isr(0, under)
+
+
+def test_the_hwm_stands_while_the_isr_is_too_small(made: Made) -> None:
+    alone(made)
+    made.alter(isr=(0, 1))
+    made.isr(0)
+    made.still(0, "leader", 10)
+    made.commit(0, 10, 12, (1,))
+    assert made.findings() == []
+
+
+def test_the_hwm_moves_while_the_isr_is_too_small(made: Made) -> None:
+    alone(made)
+    made.hwm(0, 10, 12)
+    made.hwm(0, 12, 15)
+    found = made.findings()
+    assert [f.property for f in found] == [UNDER]
+    assert (found[0].rule, found[0].kip) == ("966.1", "KIP-966")
+    assert found[0].at_risk == "5 offsets were committed on 1 of at least 2 replicas"
+
+
+def test_of_the_last_change_the_min_isr_must_be_given(made: Made) -> None:
+    alone(made)
+    made.hwm(0, 10, 12)
+    assert made.properties(min_isr=None) == []
+    assert made.properties(min_isr=1) == []
+
+
+def test_a_leader_that_does_not_say_that_its_isr_is_too_small_goes_by_other_settings(made: Made) -> None:
+    alone(made, under="")
+    made.hwm(0, 10, 12)
+    assert made.findings() == []
+
+
+def test_a_lower_min_isr_lets_the_hwm_move(made: Made) -> None:
+    """As in a recorded cluster: the setting goes down and up again while the partition stays as it is."""
+    alone(made)
+    made.configured(0, 1)
+    made.hwm(0, 10, 12)
+    made.configured(0, 2)
+    assert made.findings() == []
+
+
+def test_a_higher_min_isr_holds_once_the_leader_has_replayed_another_change(made: Made) -> None:
+    made.alter(isr=(0, 1))
+    made.still(0, "leader", 10)
+    made.configured(0, 3)
+    made.commit(0, 10, 12, (1,))
+    assert made.findings() == [], "the settings were announced, and may not yet be in use"
+    made.alter(elr=(2,))
+    made.still(0, "leader", 12)
+    made.commit(0, 12, 14, (1,))
+    assert made.properties() == [UNDER]
+
+
+def test_settings_that_a_broker_had_before_it_restarted_do_not_count(made: Made) -> None:
+    made.configured(0, 3)
+    made.alter(isr=(0, 1))
+    made.restarted(0, 10)
+    made.leads(0, 10, 10)
+    made.alter(elr=(2,))
+    made.still(0, "leader", 10)
+    made.commit(0, 10, 12, (1,))
+    assert made.findings() == []
+
+
+def test_a_setting_that_the_metadata_log_says_changed_is_not_judged(made: Made) -> None:
+    alone(made)
+    made.hwm(0, 10, 12)
+    judged = made.watermarks()
+    judged.setting_changed("t2")
+    assert [f.property for f in judged.finish({"t1-0": 2})] == [UNDER]
+    judged = made.watermarks()
+    judged.setting_changed("t1")
+    assert judged.finish({"t1-0": 2}) == []
+
+
+def test_two_files_in_the_same_ms_are_in_no_order(made: Made) -> None:
+    made.alter(isr=(0,))
+    made.still(0, "leader", 10)
+    made.hwm(0, 10, 12, after_ms=0)
+    assert made.findings() == []
+    made.hwm(0, 12, 14)
+    assert made.properties() == [UNDER]

@@ -1,0 +1,216 @@
+"""What was committed is lost, or is not: each promise broken on purpose and found, the same kept and nothing found."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.traces.brokers.lineage import cut, extend, first_difference
+from tests.traces.broker_lines import Made
+from tests.traces.watermarks.scenes import (
+    ELECTABLE,
+    GONE,
+    LOST,
+    READ,
+    elect,
+    lost,
+)
+
+
+def test_a_new_leader_with_all_that_was_committed(made: Made) -> None:
+    elect(made, 1, 10, 4, isr=(1, 2))
+    made.follows(0, 12)
+    made.follows(2, 10)
+    made.truncating(0, 1, 10)
+    made.commit(1, 10, 20, (2,))
+    assert made.findings() == []
+
+
+def test_an_unclean_election_loses_what_the_new_leader_lacks(made: Made) -> None:
+    made.alter(isr=(0, 1))
+    made.isr(0)
+    made.commit(0, 10, 30, (1,))
+    elect(made, 2, 10, 8, isr=(2,))
+    made.alter(isr=(2, 0, 1))
+    made.isr(2)
+    made.hwm(2, 8, 10)
+    made.follows(0, 30)
+    found = {finding.property: finding for finding in made.findings()}
+    assert set(found) == {LOST, READ}
+    loss = found[LOST]
+    assert (loss.rule, loss.kip, loss.certain) == ("B4, 966.6", "KIP-966", True)
+    assert loss.position == {"offset": made.changes[2].position}
+    assert loss.time == made.changes[2].time
+    assert "outside ISR and ELR" in loss.summary
+    assert loss.at_risk.startswith(
+        "20 committed offsets, [10, 30), are lost; broker 0 had 20 of them (LEO 30); broker 1"
+    )
+    assert found[READ].position["file"].endswith("2-server.log")
+
+
+def test_consumers_see_nothing_of_a_loss_while_the_new_leader_answers_nothing(made: Made) -> None:
+    elect(made, 2, 5, 3, isr=(2,))
+    assert READ not in made.properties()
+    made.hwm(2, 3, 5)
+    assert READ in made.properties()
+
+
+def test_records_that_some_replica_has_yet_survive(made: Made) -> None:
+    """The leader lacks them, and followers truncate to it; but until then they are there."""
+    elect(made, 2, 4, 4, isr=(2,))
+    made.follows(0, 10)
+    made.follows(1, 10)
+    assert GONE not in made.properties()
+
+
+@pytest.mark.parametrize(("first", "second", "gone"), [(4, 6, (6, 10)), (3, 2, (4, 10)), (9, 0, (9, 10))])
+def test_records_that_no_replica_has_are_gone(
+    made: Made, first: int, second: int, gone: tuple[int, int]
+) -> None:
+    elect(made, 2, 4, 4, isr=(2,))
+    made.follows(0, first)
+    made.follows(1, second)
+    findings = {f.property: f for f in made.findings()}
+    assert lost(findings[LOST]) == (4, 10)
+    low, high = gone
+    assert findings[GONE].at_risk.startswith(
+        f"{high - low} committed offsets, [{low}, {high}), are in the log of no"
+    )
+    assert (findings[GONE].rule, findings[GONE].kip) == ("P1", "KIP-966")
+
+
+def test_of_a_replica_that_has_not_come_back_it_is_not_known_what_it_has(made: Made) -> None:
+    elect(made, 2, 4, 4, isr=(2,))
+    made.follows(0, 4)
+    assert LOST in made.properties()
+    assert GONE not in made.properties()
+
+
+def test_a_loss_is_counted_once(made: Made) -> None:
+    elect(made, 2, 4, 4, isr=(2,))
+    elect(made, 2, 4, 4)
+    elect(made, 1, 6, 4, isr=(1,))
+    assert [f.at_risk.split(";")[0] for f in made.findings() if f.property == LOST] == [
+        "6 committed offsets, [4, 10), are lost"
+    ]
+
+
+def test_a_member_of_isr_or_elr_that_is_elected_with_less(made: Made) -> None:
+    made.alter(isr=(), elr=(0, 1), leader=None)
+    elect(made, 1, 7, 7, isr=(1,), elr=(0,))
+    findings = made.findings()
+    assert [f.property for f in findings] == [LOST, ELECTABLE, READ]
+    assert findings[1].rule == "966.6"
+    assert "3 committed offsets, [7, 10)" in findings[1].at_risk
+
+
+def test_a_leader_that_restarts_in_its_epoch_with_less(made: Made) -> None:
+    made.restarted(0, 10)
+    made.leads(0, 10, 10)
+    assert made.findings() == []
+    made.restarted(0, 9)
+    made.leads(0, 9, 9)
+    loss = next(f for f in made.findings() if f.property == LOST)
+    assert "restarted in leader epoch 0" in loss.summary
+    assert loss.position["file"].endswith("0-state-change.log")
+
+
+def test_a_longer_log_that_lacks_what_was_committed(made: Made) -> None:
+    """Broker 0 has 25 records of epoch 0, 10 of them committed; epoch 1 commits other records from 10 on."""
+    elect(made, 1, 10, 10, isr=(1,))
+    made.min_isr = 1
+    made.hwm(1, 10, 14)
+    made.alter(leader=None)
+    made.restarted(0, 10)
+    made.follows(0, 25, 10)
+    elect(made, 0, 25, 10, isr=(0,))
+    loss = next(f for f in made.findings(None) if f.property == LOST)
+    assert "its log differs from offset 10 on" in loss.summary
+    assert loss.at_risk.startswith("4 committed offsets, [10, 14)")
+
+
+def test_a_follower_that_took_over_the_leaders_log_lacks_nothing(made: Made) -> None:
+    elect(made, 1, 10, 10, isr=(1, 2))
+    made.restarted(0, 10)
+    made.follows(0, 25, 10)
+    made.truncating(0, 1, 10)
+    made.commit(1, 10, 14, (2,))
+    elect(made, 0, 14, 12, isr=(0, 1, 2))
+    assert made.findings() == []
+
+
+def test_a_follower_that_was_cut_and_grew_to_the_same_length_has_its_leaders_log(made: Made) -> None:
+    elect(made, 1, 10, 10, isr=(1, 2))
+    made.restarted(0, 10)
+    made.follows(0, 14, 10)
+    made.truncating(0, 1, 10)
+    made.commit(1, 10, 14, (2,))
+    elect(made, 0, 14, 12, isr=(0,))
+    assert made.findings() == []
+
+
+def test_a_follower_that_was_not_cut_has_its_own_log(made: Made) -> None:
+    elect(made, 1, 10, 10, isr=(1, 2))
+    made.restarted(0, 10)
+    made.follows(0, 14, 10)
+    made.commit(1, 10, 14, (2,))
+    elect(made, 0, 14, 12, isr=(0,))
+    loss = next(f for f in made.findings() if f.property == LOST)
+    assert lost(loss) == (10, 14)
+
+
+def test_of_a_log_that_grew_without_a_leader_nothing_is_known(made: Made) -> None:
+    elect(made, 1, 10, 10, isr=(1, 2))
+    made.commit(1, 10, 14, (2,))
+    made.alter(leader=None)
+    made.follows(0, 12, 10)
+    elect(made, 0, 14, 10, isr=(0,))
+    assert made.findings() == []
+
+
+def test_what_a_leader_moves_in_the_ms_in_which_it_follows_counts(made: Made) -> None:
+    made.leo(0, 1, 12)
+    made.leo(0, 2, 12)
+    made.alter(leader=1)
+    made.hwm(0, 10, 12)
+    made.follows(0, 12, after_ms=0)
+    made.leads(1, 11, 10)
+    assert made.properties() == [LOST, ELECTABLE]
+
+
+def test_a_log_that_is_loaded_in_the_ms_in_which_its_leader_starts(made: Made) -> None:
+    made.restarted(0, 10)
+    made.leads(0, 10, 10, after_ms=0)
+    made.hwm(0, 10, 12)
+    elect(made, 1, 11, 10)
+    assert lost(made.findings()[0]) == (11, 12)
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(0, [LOST, READ]), (1, [LOST, READ]), (2, [])])
+def test_moves_count_where_it_is_known_whose_they_are(made: Made, lines: int, expected: list[str]) -> None:
+    """A broker that replays a change says so in one file, and what it becomes in the other. Here that one ends."""
+    made.alter(isr=(0, 1))
+    made.still(0, "leader", 10)
+    for _ in range(lines):
+        made.removed(0)
+    made.hwm(0, 10, 15)
+    elect(made, 2, 10, 10)
+    made.follows(0, 15)
+    assert made.properties() == expected
+
+
+def test_moves_after_the_last_change_of_state_that_is_known_do_not_count(made: Made) -> None:
+    made.removed(0)
+    made.hwm(0, 10, 15)
+    elect(made, 2, 10, 10)
+    assert made.findings() == []
+
+
+def test_logs_by_epoch() -> None:
+    log = extend(extend((), 0, 0), 3, 10)
+    assert cut(log, 10) == ((0, 0),)
+    assert first_difference(log, extend(log, 5, 8), 20) == 8
+    assert first_difference(log, extend(log, 5, 30), 20) == 20
+    assert first_difference(log, None, 20) == 20
+    assert first_difference(((7, 100),), ((1, 0),), 90) == 90, (
+        "what is older than the log tells is no difference"
+    )
