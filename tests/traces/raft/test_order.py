@@ -14,6 +14,7 @@ from highwater.traces.raft.events import (
     Fetch,
     FetchAnswer,
     GotAnswer,
+    Message,
     Received,
     Sent,
     Started,
@@ -54,11 +55,17 @@ def test_an_answer_does_not_wait_for_a_log_that_has_ended() -> None:
 
 def test_what_was_sent_before_on_the_same_way_was_lost() -> None:
     """Fetch A was lost, as B came; the vote of before can still come, and so can the fetch of after."""
-    sent = [at(1, n, Sent(message, n, 2)) for n, message in enumerate((A, VOTE, B, C))]
-    came = [at(2, 10 + n, Received(message, n, 18)) for n, message in enumerate((B, VOTE, C, A))]
+    first: tuple[Message, ...] = (A, VOTE, B, C)
+    then: tuple[Message, ...] = (B, VOTE, C, A)
+    sent = [at(1, n, Sent(message, n, 2)) for n, message in enumerate(first)]
+    came = [at(2, 10 + n, Received(message, n, 18)) for n, message in enumerate(then)]
     found = ordered(*sent, *came, at(1, 5000, Sent(C, 99, 2)))
-    of = {what.message: exchange for what, exchange in found if isinstance(what, Received)}
-    assert [(of[m] and of[m].correlation) for m in (B, VOTE, C, A)] == [2, 1, 3, None]
+    of = {
+        what.message: None if exchange is None else exchange.correlation
+        for what, exchange in found
+        if isinstance(what, Received)
+    }
+    assert [of[m] for m in (B, VOTE, C, A)] == [2, 1, 3, None]
 
 
 def test_a_process_that_starts_knows_of_no_request() -> None:
