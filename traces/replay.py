@@ -71,6 +71,8 @@ def replay_cluster(
         requests.judge(open_metadata_log(path), report)
     if timelines and not small and not report.interrupted:
         _read_again(path, report, profile, rules, progress)
+    if requests is not None and timelines and not report.interrupted:
+        requests.collect(report)
     for name, timeline in report.timelines.items():
         timeline.courses = courses(name)
     return report

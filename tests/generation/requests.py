@@ -7,11 +7,12 @@ many fetches as one likes.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
@@ -27,6 +28,17 @@ _VERSIONS = {0: 13, 1: 18, 56: 3, 62: 4, 63: 1}
 Members = Sequence[tuple[int, int]]
 
 
+class Partition(NamedTuple):
+    """A partition: its topic, by name and by id, and its number."""
+
+    topic: str = TOPIC
+    topic_id: str = TOPIC_ID
+    number: int = 0
+
+
+FIRST = Partition()
+
+
 class RequestLogs:
     """A cluster's metadata log and request logs in a directory: a context manager, which writes them.
 
@@ -39,6 +51,8 @@ class RequestLogs:
         self._files: dict[int, TextIO] = {}
         self._numbers: dict[str, int] = {}
         self._sessions: dict[tuple[int, int], int] = {}
+        self.counts: Counter[int] = Counter()
+        """So many lines were written of each kind of request."""
 
     def __enter__(self) -> RequestLogs:
         self.metadata.__enter__()
@@ -72,23 +86,32 @@ class RequestLogs:
         self, brokers: Iterable[int], replicas: Sequence[int], isr: Sequence[int], min_isr: int
     ) -> dict[int, int]:
         """A cluster of Kafka 4.2 with one partition, which the first replica leads; the broker epochs."""
+        epochs = self.start(brokers)
+        self.now += 1000
+        self.create(FIRST, replicas, isr, min_isr)
+        self.now += 1000
+        return epochs
+
+    def start(self, brokers: Iterable[int]) -> dict[int, int]:
+        """A cluster of Kafka 4.2 without partitions; the broker epochs."""
         features = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
         levels = [("FEATURE_LEVEL_RECORD", {"name": n, "featureLevel": v}) for n, v in features.items()]
         self.records(*levels, ("CONFIG_RECORD", setting(4, "", "2")))
-        epochs = {broker: self.register(broker) for broker in brokers}
+        return {broker: self.register(broker) for broker in brokers}
+
+    def create(self, of: Partition, replicas: Sequence[int], isr: Sequence[int], min_isr: int) -> None:
+        """A topic with one partition, which the first replica leads."""
         partition = {
-            "partitionId": 0, "topicId": TOPIC_ID, "replicas": list(replicas), "isr": list(isr), "removingReplicas": [],
-            "addingReplicas": [], "leader": replicas[0], "leaderEpoch": 0, "partitionEpoch": 0, "directories": [],
+            "partitionId": of.number, "topicId": of.topic_id, "replicas": list(replicas), "isr": list(isr),
+            "removingReplicas": [], "addingReplicas": [], "leader": replicas[0], "leaderEpoch": 0, "partitionEpoch": 0,
+            "directories": [],
         }  # fmt: skip
-        self.now += 1000
         self.records(
-            ("TOPIC_RECORD", {"name": TOPIC, "topicId": TOPIC_ID}),
-            ("CONFIG_RECORD", setting(2, TOPIC, str(min_isr))),
-            ("CLEAR_ELR_RECORD", {"topicName": TOPIC}),
+            ("TOPIC_RECORD", {"name": of.topic, "topicId": of.topic_id}),
+            ("CONFIG_RECORD", setting(2, of.topic, str(min_isr))),
+            ("CLEAR_ELR_RECORD", {"topicName": of.topic}),
             ("PARTITION_RECORD", partition),
         )
-        self.now += 1000
-        return epochs
 
     # --- requests -------------------------------------------------------------------------------------
 
@@ -98,6 +121,7 @@ class RequestLogs:
     ) -> None:  # fmt: skip
         """A request of this kind to a node, answered now."""
         took = self.took if took is None else took
+        self.counts[api] += 1
         number = self._numbers[client] = self._numbers.get(client, -1) + 1
         body = {
             "isForwarded": False,
@@ -128,17 +152,17 @@ class RequestLogs:
 
     def fetch(
         self, leader: int, follower: int, broker_epoch: int, leader_epoch: int, offset: int, last_epoch: int, hwm: int,
-        size: int = 0, diverging: tuple[int, int] | None = None, error: int = 0,
+        size: int = 0, diverging: tuple[int, int] | None = None, error: int = 0, of: Partition = FIRST,
     ) -> None:  # fmt: skip
         """A fetch of a follower, and its answer."""
         session = self._sessions[(leader, follower)] = self._sessions.get((leader, follower), -1) + 1
         asked = {
-            "partition": 0, "currentLeaderEpoch": leader_epoch, "fetchOffset": offset, "lastFetchedEpoch": last_epoch,
-            "logStartOffset": 0, "partitionMaxBytes": 1048576,
+            "partition": of.number, "currentLeaderEpoch": leader_epoch, "fetchOffset": offset,
+            "lastFetchedEpoch": last_epoch, "logStartOffset": 0, "partitionMaxBytes": 1048576,
         }  # fmt: skip
         answer: dict[str, Any] = {
-            "partitionIndex": 0, "errorCode": error, "highWatermark": hwm, "lastStableOffset": hwm, "logStartOffset": 0,
-            "abortedTransactions": None, "preferredReadReplica": -1, "recordsSizeInBytes": size,
+            "partitionIndex": of.number, "errorCode": error, "highWatermark": hwm, "lastStableOffset": hwm,
+            "logStartOffset": 0, "abortedTransactions": None, "preferredReadReplica": -1, "recordsSizeInBytes": size,
         }  # fmt: skip
         if diverging is not None:
             answer["divergingEpoch"] = {"epoch": diverging[0], "endOffset": diverging[1]}
@@ -146,47 +170,51 @@ class RequestLogs:
         request = {
             "replicaState": {"replicaId": follower, "replicaEpoch": broker_epoch}, "maxWaitMs": 500, "minBytes": 1,
             "sessionId": number if session else 0, "sessionEpoch": session,
-            "topics": [{"topicId": TOPIC_ID, "partitions": [asked]}], "forgottenTopicsData": [],
+            "topics": [{"topicId": of.topic_id, "partitions": [asked]}], "forgottenTopicsData": [],
         }  # fmt: skip
         response = {
             "throttleTimeMs": 0, "errorCode": 0, "sessionId": number,
-            "responses": [{"topicId": TOPIC_ID, "partitions": [answer]}],
+            "responses": [{"topicId": of.topic_id, "partitions": [answer]}],
         }  # fmt: skip
         self.line(leader, 1, f"broker-{follower}-fetcher-0", request, response)
 
     def produce(
         self, leader: int, offset: int, error: int = 0, acks: int = -1, took: float | None = None,
-        transaction: str | None = None,
+        transaction: str | None = None, of: Partition = FIRST,
     ) -> None:  # fmt: skip
         """A write of a batch, and its answer."""
         request = {"transactionalId": transaction, "acks": acks, "timeoutMs": 2000, "topicData": [
-            {"topicId": TOPIC_ID, "partitionData": [{"index": 0, "recordsSizeInBytes": 70}]}]}  # fmt: skip
-        answer = {"index": 0, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}
-        response = {"responses": [{"topicId": TOPIC_ID, "partitionResponses": [answer]}], "throttleTimeMs": 0}
+            {"topicId": of.topic_id, "partitionData": [{"index": of.number, "recordsSizeInBytes": 70}]}]}  # fmt: skip
+        answer = {"index": of.number, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}
+        response = {
+            "responses": [{"topicId": of.topic_id, "partitionResponses": [answer]}],
+            "throttleTimeMs": 0,
+        }
         self.line(leader, 0, "producer-1", request, response, took)
 
     def alter(
         self, leader: int, broker_epoch: int, leader_epoch: int, partition_epoch: int, members: Members,
         answer: tuple[int, int, Sequence[int], int] | int, took: float | None = None, recovering: bool = False,
+        of: Partition = FIRST,
     ) -> None:  # fmt: skip
         """An AlterPartition, and its answer: leader, leader epoch, ISR and partition epoch; or an error."""
         proposed = {
-            "partitionIndex": 0, "leaderEpoch": leader_epoch, "partitionEpoch": partition_epoch,
+            "partitionIndex": of.number, "leaderEpoch": leader_epoch, "partitionEpoch": partition_epoch,
             "leaderRecoveryState": int(recovering),
             "newIsrWithEpochs": [{"brokerId": b, "brokerEpoch": e} for b, e in members],
         }  # fmt: skip
         error = answer if isinstance(answer, int) else 0
         after = (0, 0, (), 0) if isinstance(answer, int) else answer
         decided = {
-            "partitionIndex": 0, "errorCode": error, "leaderId": after[0], "leaderEpoch": after[1],
+            "partitionIndex": of.number, "errorCode": error, "leaderId": after[0], "leaderEpoch": after[1],
             "isr": list(after[2]), "leaderRecoveryState": 0, "partitionEpoch": after[3],
         }  # fmt: skip
         request = {"brokerId": leader, "brokerEpoch": broker_epoch,
-                   "topics": [{"topicId": TOPIC_ID, "partitions": [proposed]}]}  # fmt: skip
+                   "topics": [{"topicId": of.topic_id, "partitions": [proposed]}]}  # fmt: skip
         response = {
             "throttleTimeMs": 0,
             "errorCode": 0,
-            "topics": [{"topicId": TOPIC_ID, "partitions": [decided]}],
+            "topics": [{"topicId": of.topic_id, "partitions": [decided]}],
         }
         self.line(CONTROLLER, 56, str(leader), request, response, took)
 

@@ -1,20 +1,21 @@
 """A replay's result as a page: one HTML file that needs no network, for whoever operates the cluster.
 
-The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing of the
-data is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known
-by its hash, and loads nothing.
+The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing of the data
+is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known by its
+hash, and loads nothing.
 
 Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
-"members", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names. ``report`` is
-``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and where there are
-any ``[…, settings, courses]``: a setting is ``[position, time, name, level, resource, before, value, min_isr,
-unclean]``, with null and the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset,
-…]]``, each time and offset but the first ones as the difference to those before. A change
-is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
-nothing explains it), ``min_isr`` −1 where the log does not say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1
-where it is the state after the change before, else a state. A state is 0 for none, or ``[replicas, isr, elr,
-last known elr, leader, leader epoch, partition epoch]`` and, where they are not the usual ones, ``[recovery state,
-adding, removing]`` after it; lists of members are indices into ``members``.
+"members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names.
+``report`` is ``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and
+where there are any ``[…, settings, courses, messages]``: a message is ``Message.row``, its file an index into
+``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr, unclean]``, with null and
+the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each time and offset
+but the first ones as the difference to those before. A change is ``[position, time, cause, min_isr, unclean, before,
+after]``, where ``cause`` is an index into ``causes`` (−1: nothing explains it), ``min_isr`` −1 where the log does not
+say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1 where it is the state after the change before, else a
+state. A state is 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]`` and,
+where they are not the usual ones, ``[recovery state, adding, removing]`` after it; lists of members are indices into
+``members``.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
         for j, timeline in enumerate(report.timelines.values()):
             yield ",\n" if j else "\n"
             yield as_json(compact.timeline(timeline))
-        yield f'],"causes":{as_json(list(compact.causes))},"members":{as_json([list(m) for m in compact.members])}}}'
+        members = as_json([list(m) for m in compact.members])
+        yield f'],"causes":{as_json(list(compact.causes))},"members":{members},'
+        yield f'"files":{as_json(list(compact.files))}}}'
     yield "]}"
 
 
@@ -83,13 +86,18 @@ class _Compact:
     def __init__(self) -> None:
         self.causes: dict[str, int] = {}
         self.members: dict[tuple[int, ...], int] = {}
+        self.files: dict[str, int] = {}
 
     def timeline(self, timeline: Timeline) -> list[Any]:
         changes, last = [], None
         for i, change in enumerate(timeline.changes):
             changes.append(self.change(change, follows=i > 0 and change.before == last))
             last = change.after
-        more = [[_setting(s) for s in timeline.settings], [_course(c) for c in timeline.courses]]
+        more = [
+            [_setting(s) for s in timeline.settings],
+            [_course(c) for c in timeline.courses],
+            [message.row(self.files) for message in timeline.messages],
+        ]
         return [timeline.partition, timeline.total, changes, *(more if any(more) else ())]
 
     def change(self, change: PartitionChange, follows: bool) -> list[Any]:
@@ -160,6 +168,8 @@ def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
 def _template(reports: Sequence[Report]) -> tuple[str, str]:
     """The page's text before the data and after it."""
     text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
+    for name in ("exchanges.css", "exchanges.js"):
+        text = text.replace(f"{{{{{name}}}}}", _TEMPLATE.with_name(name).read_text(encoding="utf-8"), 1)
     told = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
     text = text.replace("{{policy}}", policy(text), 1).replace(
         "{{summary}}", html.escape(told, quote=True), 1

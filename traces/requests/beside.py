@@ -13,6 +13,7 @@ from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.requests.around import Around
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.replay import Requests
 from highwater.traces.requests.spine import Spine
@@ -23,6 +24,7 @@ class RequestsBeside:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths, self._spine = paths, Spine()
+        self._requests: Requests | None = None
 
     def change(self, change: PartitionChange) -> None:
         """A change of a partition, in the order of the metadata log."""
@@ -40,7 +42,7 @@ class RequestsBeside:
         started = time.perf_counter()
         self._spine.read(log)
         context = Context(self._spine, report.profile, frozenset(report.rules))
-        requests = Requests(context, self._paths)
+        requests = self._requests = Requests(context, self._paths)
         try:
             with rarely_collected():
                 requests.replay()
@@ -59,3 +61,11 @@ class RequestsBeside:
         report.notes += requests.notes
         report.figures["request log lines"] = requests.counted.lines
         report.seconds += time.perf_counter() - started
+
+    def collect(self, report: Report) -> None:
+        """Put messages into the report's timelines, once it is judged: the logs are read again. Raises TraceError."""
+        if self._requests is not None and report.timelines:
+            try:
+                Around(self._requests, report).collect()
+            except KeyboardInterrupt:
+                report.interrupted = True

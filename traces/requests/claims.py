@@ -27,8 +27,10 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
     """A fetch was read that can have been noted before a claim was made: it was taken up by then."""
     for one in led.claims:
-        if follower != one.follower and taken <= one.line.answered + OWN_MS:
-            one.leos[follower] = max(offset, one.leos.get(follower, offset))
+        is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
+        if is_before and offset > one.leos.get(follower, -1):
+            one.leos[follower] = offset
+            one.moves += 1
 
 
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:

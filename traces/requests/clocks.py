@@ -1,8 +1,10 @@
 """Clocks of nodes that differ from that of the metadata log by more than is allowed for.
 
 A controller's answer to a proposal and the record that it made are one decision: what lies between their times, if it
-is much and always so, is between two clocks, and is taken out. Of a broker's clock only one thing shows: that it is
-behind, where it answers in leader epochs that have not begun. One such epoch can be wrong; several are a clock.
+is much and always so, is between two clocks, and is taken out. A broker's clock is behind where it answers in leader
+epochs that have not begun. It is ahead where it answers in some when a heartbeat has told the controller that it
+knows the next ones, or where most of its proposals come before the fetches by which somebody is eligible. One such
+thing can be wrong; several are a clock.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from highwater.traces.requests.stages import CLOCKS_MS
 
 KIND = "clocks"
 """The kind of doubt that there is of what is said of a node whose clock is off."""
+EARLY, LATE, JOINS = "early", "late", "joins"
 OFF_MS = 2 * CLOCKS_MS
 PAIRS, EPOCHS = 3, 2
 """From so many decisions, or leader epochs, on a difference is one of clocks."""
@@ -37,29 +40,49 @@ def controllers_ahead(spine: Spine, found: Iterable[Proposal]) -> dict[Path, flo
     return {path: ms for path, ms in middle.items() if abs(ms) > OFF_MS}
 
 
-class Early:
-    """Of one broker: by how much its answers came before their leader epochs began, by its own clock."""
+class Apart:
+    """Of one broker: by how much its lines came too early, or too late, by its own clock, and where."""
 
     def __init__(self, broker: int) -> None:
-        self.broker, self.paths = broker, set[Path]()
-        self._by: dict[tuple[int, int], float] = {}
-        self._first: tuple[Path, int] | None = None
+        self.broker = broker
+        self.joins_in_time = 0
+        """Proposals before which a fetch came that made who joins eligible."""
+        self._by: dict[str, dict[tuple[int, int], float]] = {EARLY: {}, LATE: {}, JOINS: {}}
+        self._first: dict[str, tuple[Path, int]] = {}
 
-    def answer(self, line: RequestLine, history: int, epoch: int, ms: float) -> None:
-        """An answer that is too early by so many ms."""
-        key = (history, epoch)
-        self._by[key] = max(ms, self._by.get(key, 0.0))
-        self.paths.add(line.path)
-        self._first = self._first or (line.path, line.line)
+    def answer(self, line: RequestLine, history: int, epoch: int, ms: float, early: bool) -> None:
+        """An answer before its leader epoch began, or when a heartbeat had told of the next one, by so many ms."""
+        self._add(EARLY if early else LATE, (history, epoch), line, ms)
+
+    def join(self, line: RequestLine, ms: float) -> None:
+        """A proposal that came so many ms before the first fetch that made who joins eligible."""
+        self._add(JOINS, (len(self._by[JOINS]), 0), line, ms)
+
+    def _add(self, kind: str, key: tuple[int, int], line: RequestLine, ms: float) -> None:
+        by = self._by[kind]
+        by[key] = max(ms, by.get(key, 0.0))
+        self._first.setdefault(kind, (line.path, line.line))
 
     def doubt(self) -> Doubt | None:
-        """What is to be said, if it is a clock that is behind."""
-        if self._first is None or len(self._by) < EPOCHS:
+        """What is to be said, if it is a clock that is behind, or ahead."""
+        enough = [kind for kind, by in self._by.items() if len(by) >= EPOCHS]
+        if JOINS in enough and len(self._by[JOINS]) <= self.joins_in_time:
+            enough.remove(JOINS)
+        if not enough:
             return None
-        seconds = median(self._by.values()) / 1000
+        kind = max(enough, key=lambda kind: len(self._by[kind]))
+        seconds, count = median(self._by[kind].values()) / 1000, len(self._by[kind])
+        path, number = self._first[kind]
         summary = (
-            f"the clock of broker {self.broker} is behind that of the metadata log, by {seconds:.1f} s or more: it "
-            f"answers in {len(self._by)} leader epochs before they begin. "
-            f"What is said of its log ({self._first[0]}) is not reliable"
+            f"the clock of broker {self.broker} is {_WAYS[kind]} that of the metadata log, by {seconds:.1f} s or more: "
+            f"{_WHY[kind].format(count)} ({path}). What is said of its log is not reliable"
         )
-        return Doubt(KIND, summary, {"line": self._first[1]}, ())
+        return Doubt(KIND, summary, {"line": number}, ())
+
+
+_WAYS = {EARLY: "behind", LATE: "ahead of", JOINS: "ahead of"}
+_WHY = {
+    EARLY: "it answers in {} leader epochs before they begin",
+    LATE: "it answers in {} leader epochs when it has said that it knows the next ones",
+    JOINS: "{} of its proposals came before the fetches that they are about",
+}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from highwater.invariants.statements import Statement
@@ -39,6 +40,12 @@ class Context:
         known = self.replayed.get(broker, [])
         at = bisect_right(known, (by, 1 << 62))
         return at > 0 and known[at - 1][1] >= position
+
+    def knew(self, broker: int, position: int | None) -> float:
+        """By when, of the controller's clock, a broker had told that it had replayed an offset; never, of None."""
+        known = self.replayed.get(broker, [])
+        at = len(known) if position is None else bisect_left(known, position, key=itemgetter(1))
+        return known[at][0] if at < len(known) else float("inf")
 
     def proposed(self, broker: int, history: History, epoch: int) -> list[Proposal]:
         """A leader's proposals in a leader epoch, in the order of their arrival."""

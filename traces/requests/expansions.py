@@ -8,8 +8,7 @@ from highwater.invariants import statements
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.leading import LINES_MS, Leadership
 from highwater.traces.requests.messages import NO_EPOCH, Proposal
-from highwater.traces.requests.spine import Version
-from highwater.traces.requests.stages import CLOCKS_MS
+from highwater.traces.requests.stages import CLOCKS_MS, Stage
 from highwater.traces.requests.verdicts import PROPOSED
 from highwater.traces.rules import log_rules
 
@@ -24,50 +23,52 @@ class Waiting:
     """A proposal until the lines are there of all fetches before it: who joins, and whose best fetch is enough."""
 
     proposal: Proposal
-    version: Version
+    stage: Stage
+    """The first in which the partition is as the proposal says."""
     joining: frozenset[int]
+    until: float
+    """Up to here, of the leader's clock, a fetch can have been before the proposal."""
     fits: set[int] = field(default_factory=set)
     passed: float | None = None
     """How long the node had been active when its log passed the proposal."""
+    late: dict[int, float] = field(default_factory=dict)
+    """Of each who joins by how many ms its first fetch that is enough came too late."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """Of each who joins the offset of its last fetch, with the least HWM and the least epoch start of then."""
-
-    @property
-    def until(self) -> float:
-        """Up to here, of the leader's clock, a fetch can have been before the proposal."""
-        return self.proposal.line.arrived + CLOCKS_MS
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
     """The leader's proposals with the versions that they are about; those about none are left out."""
     found = []
+    first: dict[int, Stage] = {}
+    for stage in led.stages:
+        first.setdefault(stage.version.state.partition_epoch, stage)
     for proposal in proposals:
-        version = next(
-            (s.version for s in led.stages if s.version.state.partition_epoch == proposal.partition_epoch),
-            None,
-        )
-        if version is not None:
+        known = first.get(proposal.partition_epoch)
+        if known is not None:
             members = frozenset(m for m, _ in proposal.members)
-            found.append(Waiting(proposal, version, members - set(version.state.isr)))
+            joining = members - set(known.version.state.isr)
+            found.append(Waiting(proposal, known, joining, proposal.line.arrived + CLOCKS_MS))
     return found
 
 
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
     """A fetch was noted: whether it makes the follower eligible for what is proposed next."""
     for wanted in pending:
-        if f not in wanted.joining or f in wanted.fits or taken > wanted.until:
+        if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
         heard, slot = led.heard[f], led.slot_of(f)
         if slot is None:
             continue
-        stage = next(s for s in led.stages if s.version is wanted.version)
-        leading, offsets = led.ranked(stage, {f: heard.offset}, led.least(), (led.leso,))
-        known = heard.epoch < 0 or any(
-            e == heard.epoch and t <= wanted.until for e, t in context.spine.epochs_of(f)
-        )
+        leading, offsets = led.ranked(wanted.stage, {f: heard.offset}, led.least(), (led.leso,))
+        known = heard.epoch < 0 or context.spine.registered(f, heard.epoch) <= wanted.until
         refused = led.acting.expansion_refused(
             leading._replace(proposed=-1), slot, offsets.index(led.leso), epoch_fits=known
         )
+        if taken > wanted.until:
+            if not refused:
+                wanted.late[f] = taken - wanted.until
+            continue
         wanted.best[f] = (heard.offset, led.low, led.leso)
         if not refused:
             wanted.fits.add(f)
@@ -76,9 +77,15 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
 def judge(
     context: Context, led: Leadership, pending: list[Waiting], now: float, ends: bool = False
 ) -> list[Waiting]:
-    """Judge the proposals whose time is over; those that are left."""
-    left = []
+    """Judge the proposals whose time is over, of some in the order of their arrival; those that are left."""
+    if pending and now < pending[0].until and not ends:
+        return pending
+    left: list[Waiting] = []
+    passed = 0
     for wanted in pending:
+        if now < wanted.until and not ends:
+            break
+        passed += 1
         if wanted.passed is None and now >= wanted.until:
             wanted.passed = led.active
         if wanted.passed is not None and led.active >= wanted.passed + LINES_MS:
@@ -89,13 +96,15 @@ def judge(
             context.verdicts.guessed["what a leader had heard where its log ends"] += 1
         else:
             _judge(context, led, wanted)
-    return left
+    return pending if passed == len(left) else left + pending[passed:]
 
 
 def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
     proposal, verdicts = wanted.proposal, context.verdicts
     is_right = True
-    if {m for m, _ in proposal.members} == set(wanted.version.state.isr) and not wanted.version.is_recovering:
+    if {m for m, _ in proposal.members} == set(
+        wanted.stage.version.state.isr
+    ) and not wanted.stage.version.is_recovering:
         guards = ("the follower is outside the ISR", "the follower is in the ISR")
         verdicts.not_explained(proposal.line, led.name, PROPOSED, guards, None, leader=led.broker)
         return
@@ -107,7 +116,11 @@ def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
             verdicts.guessed["what a leader had heard before its log begins"] += 1
             continue
         is_right = False
+        if f in wanted.late and led.apart is not None:
+            led.apart.join(wanted.proposal.line, wanted.late[f])
         _too_soon(context, led, wanted, f)
+    if wanted.fits and led.apart is not None:
+        led.apart.joins_in_time += 1
     if is_right:
         verdicts.explained[PROPOSED] += 1
 
@@ -160,13 +173,10 @@ def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None
     A proposal that was refused for a member that may not join is over (841.3): what comes then is another one.
     """
     members = [m for m, _ in proposal.members]
-    for earlier in led.proposed:
+    for earlier in led.proposed.get(proposal.partition_epoch, ()):
         if earlier.line.arrived >= proposal.line.arrived:
             break
-        same = (
-            earlier.partition_epoch == proposal.partition_epoch and [m for m, _ in earlier.members] == members
-        )
-        if same and earlier.error != INELIGIBLE:
+        if [m for m, _ in earlier.members] == members and earlier.error != INELIGIBLE:
             return dict(earlier.members)[member]
     return None
 

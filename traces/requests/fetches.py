@@ -76,8 +76,7 @@ def _can_refuse(
     led_then = known is not None and 0 < known.last_answered <= line.taken - OWN_MS
     at_least = known.epoch if known is not None and led_then else -1
     if error == FENCED_EPOCH:
-        began = (history.versions[first].time for e, (first, _) in history.epochs.items() if e > epoch)
-        return model.refuses(True, 2) and any(time <= line.answered + CLOCKS_MS for time in began)
+        return model.refuses(True, 2) and history.has_later(epoch, line.answered + CLOCKS_MS)
     if error == UNKNOWN_EPOCH:
         return model.refuses(True, 0) and at_least < epoch
     if at_least == epoch:

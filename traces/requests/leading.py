@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from highwater.traces.requests.acting import MAX_SLOTS, UNHEARD, Acting, Leading
+from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, Stage
@@ -51,6 +52,10 @@ class Claim:
     base: int | None
     leos: dict[int, int]
     """The greatest that the HWM can have been before, and where followers were then, as far as lines were read."""
+    asked: tuple[int, int, int] | None = None
+    """What was known when it was asked last whether the HWM reaches so far, and did not."""
+    moves: int = 0
+    """How often ``leos`` were changed."""
 
 
 @dataclass
@@ -99,7 +104,12 @@ class Leadership:
     epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     """The broker epochs of each follower's fetches, with when each came first."""
     last_answered: float = 0.0
-    proposed: list[Proposal] = field(default_factory=list)
+    apart: Apart | None = None
+    """What shows that the clock of its node is off."""
+    over: float = float("inf")
+    """When the broker surely knew, by the controller's clock, that the leader epoch was over."""
+    proposed: dict[int, list[Proposal]] = field(default_factory=dict)
+    """Its proposals by partition epoch, in the order of their arrival."""
 
     # --- time -----------------------------------------------------------------------------------------
 
@@ -239,8 +249,12 @@ class Leadership:
     def is_possible(self, claim: Claim, since: float) -> bool:
         """Whether the HWM can have been as claimed, by what is known up to now; the last news are of ``since``."""
         if claim.base is not None and claim.hwm > claim.base:
+            known = self.at, self.up_to, claim.moves
+            if claim.asked == known:
+                return False
             high = self.reached(claim.base, claim.leos, since)
             if high is not None and claim.hwm > high:
+                claim.asked = known
                 return False
         return not claim.exact or self.can_be(claim.hwm)
 

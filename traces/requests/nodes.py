@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from pathlib import Path
 
 from highwater.invariants import statements
 from highwater.traces.requests import expansions, fetches, writes
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import recheck
-from highwater.traces.requests.clocks import Early
+from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
-from highwater.traces.requests.leading import IDLE_MS, Leadership, slots_for
+from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import CONSUMER, Answer, Asked, Fetch, Key, Produced
 from highwater.traces.requests.sessions import Sessions
@@ -22,6 +23,8 @@ from highwater.traces.rules import log_rules
 
 MAX_BEFORE = 500_000
 """Of so many pairs of a follower and a partition it is kept what was asked last."""
+LEADERSHIPS = 64
+"""From so many leaderships on it is asked from time to time which are of partitions that are deleted."""
 
 
 class Node:
@@ -29,7 +32,7 @@ class Node:
 
     def __init__(self, context: Context, broker: int) -> None:
         self.context, self.broker = context, broker
-        self.sessions, self.early = Sessions(), Early(broker)
+        self.sessions, self.apart = Sessions(), Apart(broker)
         self.led: dict[int, Leadership | None] = {}
         self._before: OrderedDict[tuple[int, Key], Before] = OrderedDict()
         self._pending: dict[int, list[expansions.Waiting]] = {}
@@ -37,6 +40,9 @@ class Node:
         self._histories: dict[Key, History | None] = {}
         self.first: float | None = None
         self.now = self.active = 0.0
+        self._purge_at = LEADERSHIPS
+        self.paths: set[Path] = set()
+        self._starts = deque(time for _, time in context.spine.epochs_of(broker))
 
     # --- fetches --------------------------------------------------------------------------------------
 
@@ -44,6 +50,7 @@ class Node:
         """A fetch and its answer."""
         verdicts = self.context.verdicts
         self._time(fetch.line)
+        self.paths.add(fetch.line.path)
         if fetch.replica == CONSUMER:
             verdicts.outside["fetch of a consumer"] += 1
             return
@@ -87,6 +94,9 @@ class Node:
         hwm = before.hwm if before is not None and before.leader_epoch == asked.leader_epoch else -1
         told = answer if answer is not None else Answer(0, hwm, 0, None) if hwm >= 0 else None
         if led is not None:
+            if fetch.line.taken > led.over:
+                by = fetch.line.taken - led.over
+                self.apart.answer(fetch.line, id(history), led.epoch, by, early=False)
             if self._is_stale(led, fetch):
                 return
             if told is not None:
@@ -154,11 +164,15 @@ class Node:
                 self.context.verdicts.outside["partition that the metadata log does not have"] += 1
                 continue
             led = self.led.get(id(history))
-            epochs = self._epochs_led(history, line)
-            if epochs and (led is None or led.epoch != epochs[-1]) and found.error != fetches.NOT_LEADER:
-                led = self._leads(history, epochs[-1], line)
+            epoch = self._epoch_led(history, led, line)
+            if (
+                epoch is not None
+                and (led is None or led.epoch != epoch)
+                and found.error != fetches.NOT_LEADER
+            ):
+                led = self._leads(history, epoch, line)
             if led is None:
-                if epochs:
+                if epoch is not None:
                     self.context.verdicts.outside["partition with too many brokers"] += 1
                 else:
                     writes.not_led(self.context, self.broker, history, line, found)
@@ -172,15 +186,12 @@ class Node:
         if pending:
             self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now)
 
-    def _epochs_led(self, history: History, line: RequestLine) -> list[int]:
-        """The leader epochs that this broker can have led in while a request was under way."""
-        found = []
-        for epoch, (first, _) in history.epochs.items():
-            version = history.versions[first]
-            if version.state.leader == self.broker and version.time <= line.answered + CLOCKS_MS:
-                found.append(epoch)
-        known = self.led.get(id(history))
-        return [e for e in found if known is None or e >= known.epoch]
+    def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
+        """The last leader epoch that this broker can have led in while a request was under way."""
+        if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
+            return led.epoch
+        found = history.led_by(self.broker, line.answered + CLOCKS_MS)
+        return None if found is None or (led is not None and found < led.epoch) else found
 
     # --- leaderships ------------------------------------------------------------------------------------
 
@@ -198,7 +209,7 @@ class Node:
         verdicts, versions = self.context.verdicts, history.of_epoch(epoch)
         if not versions or versions[0].time > line.answered + CLOCKS_MS:
             if versions and versions[0].state.leader == self.broker:
-                self.early.answer(line, id(history), epoch, versions[0].time - line.answered)
+                self.apart.answer(line, id(history), epoch, versions[0].time - line.answered, early=True)
             there = [e for e, (first, _) in history.epochs.items()
                      if history.versions[first].time <= line.answered + CLOCKS_MS]  # fmt: skip
             verdicts.not_explained(
@@ -245,10 +256,29 @@ class Node:
         models = acting(count, context.profile), acting(count, context.profile, patient=True)
         whole = self.first is not None and of_epoch[0].version.time > self.first
         led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
-        led.proposed = list(proposals)
+        led.apart = self.apart
+        led.over = context.knew(self.broker, history.next_position(epoch)) + CLOCKS_MS
+        for proposal in proposals:
+            led.proposed.setdefault(proposal.partition_epoch, []).append(proposal)
+        self._purge()
         self.led[id(history)] = led
         self._pending[id(led)] = expansions.waiting(led, proposals)
         return led
+
+    def _purge(self) -> None:
+        """Forget the leaderships of partitions that were deleted: their topics' ids do not come again."""
+        if len(self.led) < self._purge_at:
+            return
+        gone = [
+            key for key, history in self._histories.items()
+            if history is not None and history.deleted is not None and history.deleted < self.now - LINES_MS
+        ]  # fmt: skip
+        for key in gone:
+            history = self._histories.pop(key)
+            led = self.led.pop(id(history), None)
+            if led is not None:
+                self._close(led)
+        self._purge_at = max(LEADERSHIPS, 2 * len(self.led))
 
     def _close(self, led: Leadership) -> None:
         led.active = self.active
@@ -268,7 +298,19 @@ class Node:
             self._histories[key] = self.context.spine.history(*key)
         return self._histories[key]
 
+    def _restarted(self, now: float) -> None:
+        """The broker has registered anew: of what was under way when its process died there is no line."""
+        while self._starts and self._starts[0] <= now:
+            self._starts.popleft()
+        for led in self.led.values():
+            if led is not None:
+                recheck(self.context, led, ends=True)
+                pending = self._pending[id(led)]
+                self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now, ends=True)
+
     def _time(self, line: RequestLine) -> None:
+        if self._starts and line.ended >= self._starts[0]:
+            self._restarted(line.ended)
         if self.first is None:
             self.first = line.arrived
         if self.now:

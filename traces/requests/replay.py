@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from sys import intern
+from typing import Any
 
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
@@ -18,6 +20,7 @@ from highwater.traces.reports.findings import Doubt
 from highwater.traces.requests import proposals
 from highwater.traces.requests.clocks import controllers_ahead
 from highwater.traces.requests.context import Context
+from highwater.traces.requests.heartbeats import Heard
 from highwater.traces.requests.lines import (
     ALTER_PARTITION,
     FETCH,
@@ -30,7 +33,7 @@ from highwater.traces.requests.lines import (
     read_request_log,
 )
 from highwater.traces.requests.messages import (
-    Heartbeat,
+    Key,
     Proposal,
     Registered,
     read_alter,
@@ -80,10 +83,10 @@ class Requests:
                 self._of_broker(line)
         for node in self._nodes.values():
             node.finish()
-            doubt = node.early.doubt()
+            doubt = node.apart.doubt()
             if doubt is not None:
                 self.doubts.append(doubt)
-                self.files_off |= {str(path) for path in node.early.paths}
+                self.files_off |= {str(path) for path in node.paths}
         verdicts = self.context.verdicts
         for name, count in self.counted.others.items():
             if name not in _SKIPPED_NAMES:
@@ -97,23 +100,36 @@ class Requests:
                 f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
             )
 
+    # --- once more ------------------------------------------------------------------------------------
+
+    def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
+        """The lines once more, those of these kinds, with the clocks' differences taken out. Raises TraceError."""
+        for path in self.paths:
+            yield from self._read(path, Counted(), wanted, self._ahead(path))
+
+    def name_of(self, key: Key) -> str | None:
+        """The name of a partition, None where the metadata log does not have it."""
+        history = self.context.spine.history(*key)
+        return None if history is None else history.name
+
     # --- the controller -------------------------------------------------------------------------------
 
     def _controllers(self) -> None:
         """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
         found: list[Proposal] = []
-        heartbeats: list[Heartbeat] = []
+        heartbeats = Heard(self.context.spine)
         registered: list[Registered] = []
         ignored = Counted()
         for path in self.paths:
             for line in self._read(path, ignored, _OF_CONTROLLER):
                 if line.api == ALTER_PARTITION:
-                    found += read_alter(line)
+                    found += [p._replace(line=_without_json(p.line)) for p in read_alter(line)]
                 elif line.api == REGISTRATION:
-                    registered.append(read_registered(line))
+                    registered.append(read_registered(line)._replace(line=_without_json(line)))
                 else:
-                    self._heartbeat(heartbeats, read_heartbeat(line))
-                if len(found) > MAX_PROPOSALS or len(heartbeats) > MAX_PROPOSALS:
+                    self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
+                    heartbeats.take(read_heartbeat(line))
+                if max(len(found), len(registered), heartbeats.count) > MAX_PROPOSALS:
                     raise TraceError(path, line.line, None, f"more than {MAX_PROPOSALS} requests of one kind")
         self.offset_ms = self._utc_offset(found)
         found = [p._replace(line=self._shifted(p.line)) for p in found]
@@ -127,11 +143,7 @@ class Requests:
         ]
         found.sort(key=lambda p: p.line.arrived)
         histories = self._assign(found)
-        for heartbeat in sorted(heartbeats, key=lambda h: h.line.arrived):
-            known = self.context.replayed[heartbeat.broker]
-            arrived = heartbeat.line.arrived - self._ahead(heartbeat.line.path)
-            if not known or heartbeat.metadata_offset > known[-1][1]:
-                known.append((arrived, heartbeat.metadata_offset))
+        self.context.replayed.update(heartbeats.replayed(self._ahead))
         for registration in registered:
             self._registered(registration)
         for proposal in found:
@@ -140,11 +152,6 @@ class Requests:
         proposals.in_flight(self.context, histories, found)
         if found:
             proposals.missing(self.context, found)
-
-    def _heartbeat(self, kept: list[Heartbeat], found: Heartbeat) -> None:
-        self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
-        if not found.error:
-            kept.append(found)
 
     def _ahead(self, path: Path) -> float:
         """By how many ms the times in a log are ahead of the metadata log's."""
@@ -201,7 +208,7 @@ class Requests:
         if line.api == FETCH:
             fetch = read_fetch(line)
             first = next(iter(fetch.asked or fetch.answers), None)
-            is_silent = first is None and self._broker_of(line) is None
+            is_silent = first is None and self.broker_of(line) is None
             if is_silent or (first is not None and first[0] in QUORUM):
                 self.context.verdicts.outside["fetch of the metadata log (the quorum's)"] += 1
                 return
@@ -214,7 +221,7 @@ class Requests:
                 node.take_produce(line, read_produce(line))
 
     def _node(self, line: RequestLine) -> Node | None:
-        broker = self._broker_of(line)
+        broker = self.broker_of(line)
         if broker is None:
             self.context.verdicts.outside["request to a node that is not known"] += 1
             return None
@@ -222,7 +229,7 @@ class Requests:
             self._nodes[broker] = Node(self.context, broker)
         return self._nodes[broker]
 
-    def _broker_of(self, line: RequestLine) -> int | None:
+    def broker_of(self, line: RequestLine) -> int | None:
         """The broker that a request came to: by the address, by the port, or by the name of the file."""
         key = (line.listener, line.path)
         if key not in self._of_listener:
@@ -249,5 +256,14 @@ def _moved(line: RequestLine, by: float) -> RequestLine:
     )
 
 
+def _without_json(line: RequestLine) -> RequestLine:
+    """A line of which only the times and the place are needed any more: what it says takes much memory."""
+    return line._replace(
+        header=_NOTHING, request=_NOTHING, response=_NOTHING, listener=intern(line.listener),
+        connection=intern(line.connection),
+    )  # fmt: skip
+
+
+_NOTHING: dict[str, Any] = {}
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """Read before the brokers' requests, and counted there."""

@@ -5,9 +5,11 @@ It orders what happened: leader epochs, partition epochs and broker epochs in th
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog
@@ -23,6 +25,7 @@ _OF_BROKERS = (
     "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
     "UNREGISTER_BROKER_RECORD",
 )  # fmt: skip
+_TIME, _POSITION = attrgetter("time"), attrgetter("position")
 _READ = frozenset(KEYS[name] for name in (_TOPIC, *_OF_BROKERS))
 
 
@@ -63,14 +66,19 @@ class History:
     name: str
     versions: list[Version] = field(default_factory=list)
     epochs: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By leader epoch the first and the last of its versions."""
+    """By leader epoch, in order, the first and the last of its versions."""
+    deleted: int | None = None
+    """When the partition was deleted."""
+    _order: list[int] = field(default_factory=list)
 
     def add(self, version: Version) -> None:
         """The next version."""
         self.versions.append(version)
         epoch, last = version.state.leader_epoch, len(self.versions) - 1
-        first = self.epochs.get(epoch, (last, last))[0]
-        self.epochs[epoch] = (first, last)
+        known = self.epochs.get(epoch)
+        if known is None:
+            self._order.append(epoch)
+        self.epochs[epoch] = (last if known is None else known[0], last)
 
     def of_epoch(self, epoch: int) -> list[Version]:
         """The versions of a leader epoch; none where there was no such epoch."""
@@ -81,8 +89,26 @@ class History:
 
     def around(self, start_ms: float, end_ms: float) -> list[Version]:
         """The versions that were in force between two times of the controller's clock."""
-        times = [v.time for v in self.versions]
-        return self.versions[max(0, bisect_right(times, start_ms) - 1) : bisect_right(times, end_ms)]
+        first = bisect_right(self.versions, start_ms, key=_TIME)
+        return self.versions[max(0, first - 1) : bisect_right(self.versions, end_ms, key=_TIME)]
+
+    def has_later(self, epoch: int, by_ms: float) -> bool:
+        """Whether a later leader epoch had begun by a time of the controller's clock."""
+        at = bisect_right(self._order, epoch)
+        return at < len(self._order) and self.versions[self.epochs[self._order[at]][0]].time <= by_ms
+
+    def next_position(self, epoch: int) -> int | None:
+        """The offset at which the leader epoch behind this one begins; None where there is none."""
+        at = bisect_right(self._order, epoch)
+        return self.versions[self.epochs[self._order[at]][0]].position if at < len(self._order) else None
+
+    def led_by(self, broker: int, by_ms: float) -> int | None:
+        """The last leader epoch of a broker that had begun by a time of the controller's clock."""
+        for at in range(bisect_right(self.versions, by_ms, key=_TIME) - 1, -1, -1):
+            state = self.versions[at].state
+            if state.leader == broker:
+                return state.leader_epoch
+        return None
 
 
 class Spine:
@@ -98,6 +124,7 @@ class Spine:
         """Which broker an address and port belongs to."""
         self.is_full = False
         self._count = 0
+        self._epochs: dict[int, list[tuple[int, int]]] = {}
 
     def history(self, topic: str, number: int) -> History | None:
         """The history of a partition, named as the messages do it."""
@@ -105,7 +132,8 @@ class Spine:
         if found is None:
             return None
         lives = self.histories.get(f"{found[0]}-{number}", [])
-        return next((h for h in lives if h.versions[0].position >= found[1]), None)
+        at = bisect_left(lives, found[1], key=lambda life: life.versions[0].position)
+        return lives[at] if at < len(lives) else None
 
     def partitions(self, topic: str) -> Iterator[tuple[int, History]]:
         """The partitions of a topic, by their numbers."""
@@ -125,6 +153,8 @@ class Spine:
             after, min_isr, unclean = change.after, change.min_isr, change.unclean_election
             version = Version(change.position, change.time, after, min_isr, unclean, change.cause)
             self._add(change.name, version, is_new=change.before is None)
+        elif change.name in self.histories:
+            self.histories[change.name][-1].deleted = change.time
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """What a setting is for a partition from here on."""
@@ -177,6 +207,7 @@ class Spine:
         broker = data.get("brokerId", data.get("id"))
         assert isinstance(broker, int)
         known = self.brokers.setdefault(broker, [])
+        self._epochs.pop(broker, None)
         before = known[-1] if known else Registration(-1, 0, -1, True, False, False)
         fenced, stopping, registered = before.fenced, before.in_controlled_shutdown, True
         epoch = data.get("brokerEpoch", data.get("epoch", before.epoch))
@@ -197,16 +228,30 @@ class Spine:
     def registration(self, broker: int, position: int) -> Registration | None:
         """A broker's registration as the record at this offset, or the last one before it, has it."""
         known = self.brokers.get(broker, [])
-        at = bisect_right([r.position for r in known], position)
+        at = bisect_right(known, position, key=_POSITION)
         return known[at - 1] if at else None
 
     def epochs_of(self, broker: int) -> list[tuple[int, int]]:
-        """The broker epochs that a broker was registered with, with their times, in order."""
-        found: list[tuple[int, int]] = []
-        for r in self.brokers.get(broker, []):
-            if r.registered and (not found or found[-1][0] != r.epoch):
-                found.append((r.epoch, r.time))
+        """The broker epochs that a broker was registered with, with their times, in order. Not to be changed."""
+        found = self._epochs.get(broker)
+        if found is None:
+            found = self._epochs[broker] = []
+            for r in self.brokers.get(broker, []):
+                if r.registered and (not found or found[-1][0] != r.epoch):
+                    found.append((r.epoch, r.time))
         return found
+
+    def registered(self, broker: int, epoch: int) -> float:
+        """When a broker was registered with an epoch; never, where it was not."""
+        found = self.epochs_of(broker)
+        at = bisect_left(found, epoch, key=itemgetter(0))
+        return found[at][1] if at < len(found) and found[at][0] == epoch else float("inf")
+
+    def positions(self) -> array[int]:
+        """The offsets at which a partition or a registration changed, in order."""
+        of_partitions = (v.position for lives in self.histories.values() for h in lives for v in h.versions)
+        of_brokers = (r.position for known in self.brokers.values() for r in known)
+        return array("q", sorted({*of_partitions, *of_brokers}))
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
         """The offsets at which a partition or a registration changed between two times, with the partition there.
@@ -214,10 +259,13 @@ class Spine:
         The first is what was in force at the start.
         """
         versions = history.around(start_ms, end_ms)
-        changes = [r for known in self.brokers.values() for r in known if r.time <= end_ms]
-        begins = max((r.position for r in changes if r.time < start_ms), default=-1)
-        places = {max(v.position, begins) for v in versions[:1]} | {v.position for v in versions[1:]}
-        places |= {r.position for r in changes if r.time >= start_ms}
+        begins, places = -1, {v.position for v in versions[1:]}
+        for known in self.brokers.values():
+            first = bisect_left(known, start_ms, key=_TIME)
+            if first:
+                begins = max(begins, known[first - 1].position)
+            places |= {r.position for r in known[first : bisect_right(known, end_ms, key=_TIME)]}
+        places |= {max(v.position, begins) for v in versions[:1]}
         found = {}
         for place in places:
             before = [v for v in versions if v.position <= place]

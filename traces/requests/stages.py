@@ -8,8 +8,10 @@ machines are compared for that only, with an allowance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.spine import History, Version
@@ -19,6 +21,7 @@ CLOCKS_MS = 250.0
 OWN_MS = 100.0
 """So much later than the end of a request its line can be stamped, on a machine that is busy."""
 NEVER = float("inf")
+_OFFSET = itemgetter(1)
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ class Stage:
 
 
 def stages(
-    history: History, epoch: int, proposals: Iterable[Proposal], replayed: Iterable[tuple[float, int]] = ()
+    history: History, epoch: int, proposals: Iterable[Proposal], replayed: Sequence[tuple[float, int]] = ()
 ) -> list[Stage]:
     """The stages of a leader epoch in their order; none where the metadata log has no such epoch.
 
@@ -56,9 +59,9 @@ def stages(
     found: list[Stage] = []
     waiting = list(proposals)
     versions = history.of_epoch(epoch)
-    heard = list(replayed)
     for number, version in enumerate(versions):
-        reached = next((time for time, offset in heard if offset >= version.position), NEVER)
+        known = bisect_left(replayed, version.position, key=_OFFSET)
+        reached = replayed[known][0] if known < len(replayed) else NEVER
         found.append(Stage(version, None, version.time, reached))
         following = versions[number + 1].time if number + 1 < len(versions) else NEVER
         while waiting and waiting[0].partition_epoch <= version.state.partition_epoch:

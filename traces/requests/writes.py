@@ -77,10 +77,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
     """A broker that leads, by all that is known, and says that it does not."""
-    last = history.versions[-1].state
-    ended = last.leader_epoch > led.epoch and any(
-        v.state.leader_epoch > led.epoch and v.time <= line.answered + CLOCKS_MS for v in history.versions
-    )
+    ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered
     if ended or begins:

@@ -1,4 +1,4 @@
-"""Clocks that differ by seconds: a controller's is taken out, a broker's that is behind makes a doubt."""
+"""Clocks that differ by seconds: a controller's is taken out, a broker's that is behind or ahead makes a doubt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shifted(directory: Path, node: str, seconds: float) -> Report:
         return then.strftime("[%Y-%m-%d %H:%M:%S,%f")[:-3] + "]"
 
     logs = []
-    for one in ("node1", "node100"):
+    for one in ("node1" if node == "node100" else node, "node100"):
         text = gzip.decompress((RECORDING / "logs" / one / "kafka-request.log.gz").read_bytes()).decode()
         if one == node:
             text = re.sub(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", shift, text, flags=re.MULTILINE)
@@ -53,8 +53,32 @@ def test_a_broker_whose_clock_is_behind_is_a_doubt(tmp_path: Path) -> None:
     assert not any(u.reliable for u in report.unexplained)
 
 
-def test_a_broker_whose_clock_is_ahead_looks_like_one_that_hears_late(tmp_path: Path) -> None:
-    """It is not noticed; a write that is refused for an ISR that has grown since, by its clock, is not explained."""
+def test_a_broker_whose_clock_is_ahead_can_look_like_one_that_hears_late(tmp_path: Path) -> None:
+    """Nothing shows it here; a write that is refused for an ISR that has grown since is not explained."""
     report = shifted(tmp_path, "node1", 2)
     assert [c.action for u in report.unexplained for c in u.candidates] == ["write refused"] * 4
     assert not report.doubts
+
+
+def test_a_broker_whose_clock_is_ahead_is_a_doubt_where_it_answers_in_epochs_that_it_knows_to_be_over(
+    tmp_path: Path,
+) -> None:
+    report = shifted(tmp_path, "node2", 2)
+    (doubt,) = report.doubts
+    assert doubt.kind == "clocks"
+    assert "broker 2 is ahead of that of the metadata log" in doubt.summary
+    assert "when it has said that it knows the next ones" in doubt.summary
+    (own,) = {f.position["file"] for f in report.findings if "line" in f.position}
+    assert own.endswith("node2/kafka-request.log")
+    assert not any(f.reliable for f in report.findings if "line" in f.position)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(2, True), (0, False)])
+def test_and_where_its_proposals_come_before_the_fetches_that_they_are_about(
+    seconds: float, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.RECORDING", CLUSTERS_4_2 / "unclean-requests-elr")
+    summaries = [doubt.summary for doubt in shifted(tmp_path, "node0", seconds).doubts]
+    assert ["came before the fetches that they are about" in summary for summary in summaries] == [
+        True
+    ] * told

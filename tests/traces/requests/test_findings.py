@@ -10,9 +10,9 @@ import pytest
 
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
+from tests.generation.model_runs import Step, Written, model, scripted, walked
 from tests.generation.requests import TOPIC_ID, RequestLogs
 from tests.slow import slow
-from tests.traces.requests.model_runs import Step, Written, model, scripted, walked
 
 
 def found(report: Report) -> set[tuple[str, str]]:
@@ -223,6 +223,31 @@ def test_one_proposal_is_under_way(tmp_path: Path) -> None:
         made.alter(0, epochs[0], 0, 0, members, 95, took=1000)
         _go_on(made, 0)
     assert ("B7, B8", "one_proposal_is_under_way") in found(replay(tmp_path))
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_what_was_under_way_when_a_leader_died_is_not_judged(restarts: bool, tmp_path: Path) -> None:
+    """B4: the fetch that moved the HWM has no line, as the leader's process died; without that it is a finding."""
+    with RequestLogs(tmp_path) as made:
+        made.produce(0, -1, error=45)
+        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1, 2], 2)
+        for f, hwm in ((1, 0), (2, 0), (1, 3)):
+            made.now += 50
+            made.fetch(0, f, epochs[f], 0, 3 * (f == 1), 0 if f == 1 else -1, hwm, 70)
+        if restarts:
+            made.now += 1000
+            names = {"partitionId": 0, "topicId": TOPIC_ID}
+            made.records(
+                ("PARTITION_CHANGE_RECORD", {**names, "isr": [1, 2], "leader": 1}),
+                ("BROKER_REGISTRATION_CHANGE_RECORD", {"brokerId": 0, "brokerEpoch": epochs[0], "fenced": 1}),
+            )
+            made.register(0)
+        _go_on(made, 0)
+    report = replay(tmp_path)
+    assert found(report) == (set() if restarts else {("B4", "hwm_waits_for_isr")})
+    assert (
+        report.figures.get("messages guessed: a fetch that was under way where the log ends", 0) == restarts
+    )
 
 
 def test_an_hwm_that_falls_is_found(tmp_path: Path) -> None:

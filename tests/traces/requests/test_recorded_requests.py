@@ -22,7 +22,7 @@ EXPLAINED = {
     "write_acks_all": (1436, 1290, 1916, 341),
     "acknowledge": (1437, 1286, 1916, 339),
     "write refused": (24, 284, 99, 38),
-    "propose_expand or propose_shrink": (23, 36, 34, 8),
+    "propose_expand or propose_shrink": (22, 36, 34, 8),
     "handle_alter_partition": (27, 37, 36, 8),
     "start_broker": (10, 6, 12, 7),
 }

@@ -1,0 +1,68 @@
+"""Messages as arrows on the page of a replay, in a browser: told of, hostile, and on a narrow screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces.replay import replay
+from highwater.traces.reports.page import write_page
+from highwater.traces.reports.report import Report
+from tests.generation.requests import RequestLogs
+from tests.slow import slow
+
+pytestmark = slow("starts a browser")
+EVIL = "</script><img src=x onerror=alert(1)>‮"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """A leader tells an HWM that falls: a finding at a message."""
+    folder = tmp_path_factory.mktemp("logs")
+    with RequestLogs(folder) as made:
+        epochs = made.begin([0, 1], [0, 1], [0, 1], 2)
+        for offset, hwm in enumerate((0, 1, 2, 1)):
+            made.now += 1000
+            made.fetch(0, 1, epochs[1], 0, offset, -1 if not offset else 0, hwm, 70)
+        for _ in range(25):
+            made.now += 300
+            made.produce(0, -1, error=45)
+    found = replay(folder, timelines=True)
+    assert "hwm_never_moves_back" in found.findings_count
+    return found
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_messages_are_arrows_between_lanes(width: int, report: Report, browser: Any, tmp_path: Path) -> None:
+    evil = replace(report, timelines={})
+    for name, timeline in report.timelines.items():
+        kept = [*timeline.messages, replace(timeline.messages[0], file=EVIL, line=7, sender=EVIL, number=99)]
+        evil.timelines[name] = replace(timeline, messages=kept)
+    write_page([evil], tmp_path / "page.html")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    told: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("dialog", lambda dialog: told.append(dialog.message))
+    page.goto((tmp_path / "page.html").as_uri())
+    page.click("details.exchanges > summary")
+    page.wait_for_selector(".sent > li.answer")
+    assert page.locator(".sent > li.finding").count() == 1
+    assert "hwm_never_moves_back" in page.inner_text(".sent > li.finding")
+    assert page.locator(".sent .lane-name > title").all_text_contents() == ["broker 0", "broker 1", "client"]
+    narrow = page.locator(".sent > li.lanes > svg").bounding_box()
+    assert narrow["width"] > 300, "lanes have room"
+    words = page.inner_text(".sent")
+    assert "broker 1 → broker 0: fetch from 2, leader epoch 0" in words
+    assert "metadata log: created" in words
+    assert "are left out" in words
+    assert r"\u{202e}" in words
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("button[aria-label='Fewer messages at once']")
+    assert page.locator(".sent > li.request, .sent > li.answer, .sent > li.change-row").count() == 14
+    assert told == []
+    page.close()

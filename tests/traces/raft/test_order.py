@@ -1,0 +1,110 @@
+"""The order of several nodes' lines: what waits for whom, and which request a line is of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.raft import order
+from highwater.traces.raft.belief import Belief, Log
+from highwater.traces.raft.events import (
+    Answered,
+    Event,
+    Fetch,
+    FetchAnswer,
+    GotAnswer,
+    Message,
+    Received,
+    Sent,
+    Started,
+    Vote,
+    What,
+)
+from highwater.traces.raft.order import SLACK_MS, Order, sender_of
+from highwater.traces.raft.window import Window
+from highwater.traces.reading.fields import Place
+
+A, B, C = (Fetch(1, 1, offset, 1, None) for offset in (1, 2, 3))
+VOTE = Vote(1, 2, 1, 1, 1, pre=False)
+ANSWER = FetchAnswer(0, 2, 1, 0, 0, None, snapshot=False)
+
+
+def at(node: int, time: int, what: What) -> Event:
+    return Event(node, time, Place(Path("log"), time), what)
+
+
+def ordered(*events: Event, nodes: tuple[int, ...] = (1, 2)) -> list[tuple[What, order.Exchange | None]]:
+    logs = [(node, [event for event in events if event.node == node]) for node in nodes]
+    return [(event.what, exchange) for event, exchange in Order(logs)]
+
+
+@pytest.mark.parametrize(("late", "waits"), [(SLACK_MS, True), (SLACK_MS + 1, False)])
+def test_a_request_waits_for_the_line_that_sent_it_for_a_while(late: int, waits: bool) -> None:
+    sent, received = Sent(A, 7, 2), Received(A, 1, 18)
+    found = ordered(at(2, 0, received), at(1, late, sent))
+    assert [what for what, _ in found] == ([sent, received] if waits else [received, sent])
+    assert (dict(found)[received] is not None) == waits
+
+
+def test_an_answer_does_not_wait_for_a_log_that_has_ended() -> None:
+    got, later = GotAnswer(ANSWER, 7, 2, failed=False), Sent(VOTE, 8, 1)
+    found = ordered(at(1, 0, Sent(A, 7, 2)), at(1, 10, got), at(3, 20, later), nodes=(1, 2, 3))
+    assert [what for what, _ in found] == [Sent(A, 7, 2), got, later]
+
+
+def test_what_was_sent_before_on_the_same_way_was_lost() -> None:
+    """Fetch A was lost, as B came; the vote of before can still come, and so can the fetch of after."""
+    first: tuple[Message, ...] = (A, VOTE, B, C)
+    then: tuple[Message, ...] = (B, VOTE, C, A)
+    sent = [at(1, n, Sent(message, n, 2)) for n, message in enumerate(first)]
+    came = [at(2, 10 + n, Received(message, n, 18)) for n, message in enumerate(then)]
+    found = ordered(*sent, *came, at(1, 5000, Sent(C, 99, 2)))
+    of = {
+        what.message: None if exchange is None else exchange.correlation
+        for what, exchange in found
+        if isinstance(what, Received)
+    }
+    assert [of[m] for m in (B, VOTE, C, A)] == [2, 1, 3, None]
+
+
+def test_a_process_that_starts_knows_of_no_request() -> None:
+    started = Started((1, 2))
+    found = ordered(
+        at(1, 0, Sent(A, 7, 2)), at(2, 1, Received(A, 5, 18)), at(1, 2, started),
+        at(1, 3, GotAnswer(ANSWER, 7, 2, failed=False)),
+        at(2, 4, started), at(2, 5, Answered(ANSWER, 5, A)),
+    )  # fmt: skip
+    exchanges = [exchange for _, exchange in found]
+    assert exchanges[0] is not None
+    assert exchanges[0] is exchanges[1]
+    assert exchanges[0].is_lost
+    assert exchanges[2:] == [None] * 4
+
+
+def test_a_request_that_was_given_up_is_rather_the_one_that_was_sent_again() -> None:
+    found = ordered(
+        at(1, 0, Sent(A, 7, 2)), at(1, 1, GotAnswer(ANSWER, 7, 2, failed=True)), at(1, 2, Sent(A, 8, 2)),
+        at(2, 3, Received(A, 1, 18)),
+    )  # fmt: skip
+    assert found[0][1] is not None
+    assert found[0][1].is_lost
+    assert found[-1][1] is found[2][1]
+
+
+def test_the_oldest_of_too_many_requests_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "MAX_OPEN", 2)
+    found = ordered(*(at(1, n, Sent(A, n, 2)) for n in range(3)))
+    assert [exchange and exchange.is_lost for _, exchange in found] == [True, False, False]
+
+
+def test_a_request_says_who_sent_it_or_not() -> None:
+    assert [sender_of(Fetch(n, 1, 1, 1, None)) for n in (0, 5, -1)] == [0, 5, None]
+
+
+def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:
+    """Of epochs 1 and 2 the last stands for both, as only epoch 4 is compared; where both are, both stay."""
+    belief = Belief(voters=(1,))
+    belief.node(1).log, belief.node(1).epoch = Log([(0, 1), (3, 2), (5, 4)], 7), 4
+    assert Window(belief, [1], (), [4], fetches=False).logs[1].cuts == [(0, 2), (5, 4)]
+    assert Window(belief, [1], (), [1, 4], fetches=False).logs[1].cuts == [(0, 1), (3, 2), (5, 4)]

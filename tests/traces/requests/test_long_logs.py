@@ -1,0 +1,76 @@
+"""Long logs that are generated: by runs of the model, and by a recorded cluster again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.replay import replay
+from highwater.traces.requests import nodes
+from tests.generation.laps import laps, write_runs
+from tests.generation.repeated import Repeated
+from tests.generation.requests import FIRST, RequestLogs
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
+
+
+def test_runs_of_the_model_stand_one_behind_the_other(tmp_path: Path) -> None:
+    """Partitions, leader epochs and batches of several records: explained to the last message."""
+    lines = write_runs(tmp_path, 600, partitions=2, known=replace(laps(3, 4), share=0.5))
+    report = replay(tmp_path)
+    assert (report.unexplained_count, report.findings_count) == (0, {})
+    figures = report.figures
+    assert figures["request log lines"] == lines
+    assert figures["messages explained: send_fetch"] >= 600
+    assert figures["messages explained: handle_alter_partition"] > 0
+    assert max(state.after.leader_epoch for state in _changes(tmp_path)) > 2
+
+
+def _changes(directory: Path):  # type: ignore[no-untyped-def]
+    report = replay(directory, timelines=True)
+    assert len(report.timelines) == 2
+    return [c for t in report.timelines.values() for c in t.changes if c.after is not None]
+
+
+@needs_clusters_4_2
+def test_a_recorded_cluster_again_and_again(tmp_path: Path) -> None:
+    """Each lap says what the recording says: nothing is left over, and so many times as much is explained."""
+    recording = CLUSTERS_4_2 / "unclean-requests-elr"
+    once, laps_written = replay(recording), 3
+    lines = Repeated(recording).write(tmp_path, laps_written)
+    report = replay(tmp_path)
+    assert report.unexplained_count == 0, report.unexplained[:3]
+    assert report.figures["request log lines"] == lines == laps_written * once.figures["request log lines"]
+    for action in ("answer_fetch", "acknowledge", "handle_alter_partition", "start_broker"):
+        name = f"messages explained: {action}"
+        assert report.figures[name] == laps_written * once.figures[name], name
+    assert [f for f in report.findings if "line" in f.position] == []
+
+
+def test_leaderships_of_deleted_partitions_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a log of topics that come and go does not take more memory the longer it is."""
+    kept: list[int] = []
+    monkeypatch.setattr(nodes, "LEADERSHIPS", 4)
+    finish = nodes.Node.finish
+
+    def counted(node: nodes.Node) -> None:
+        kept.append(len(node.led))
+        finish(node)
+
+    monkeypatch.setattr(nodes.Node, "finish", counted)
+    with RequestLogs(tmp_path) as made:
+        epochs = made.start([0, 1])
+        for number in range(20):
+            of = FIRST._replace(topic=f"t{number}", topic_id=f"{number:021d}A")
+            made.now += 5000
+            made.create(of, [0, 1], [0, 1], 1)
+            made.now += 1000
+            made.fetch(0, 1, epochs[1], 0, 0, -1, 0, of=of)
+            made.now += 1000
+            made.records(("REMOVE_TOPIC_RECORD", {"topicId": of.topic_id}))
+    report = replay(tmp_path)
+    assert (report.unexplained_count, report.figures["messages explained: answer_fetch"]) == (0, 20)
+    assert max(kept) <= 8
