@@ -25,7 +25,7 @@ DIGESTS = {
     "result": "209b59648fce5c23",
     "proof": "2cbe4a93f8c33b54",
     "gate": "f287e709b5abb9fb",
-    "mutation": "c7f7b7d408c9a76a",
+    "mutation": "5c9e63bdd82cc8d2",
     "report": "dd3fc4b118815d8d",
 }
 """Form to the digest of its schema, what is only told left out. Where one differs the form was changed. If a program

@@ -91,7 +91,7 @@ def test_the_page_has_them(tmp_path: Path) -> None:
     write_page([replay(log, timelines=True)], tmp_path / "page.html")
     data = json.loads(text_of(tmp_path / "page.html", "script", type="application/json", id="data"))
     rows = {row[0]: row for row in data["reports"][0]["timelines"]}
-    assert rows["t-0"][3:] == [[[13, 1013, MIN_ISR, "topic", "t", "2", "1", 1, -1]], []]
+    assert rows["t-0"][3:] == [[[13, 1013, MIN_ISR, "topic", "t", "2", "1", 1, -1]], [], []]
     assert len(rows["u-0"]) == 3, "nothing is written where there is nothing"
 
 

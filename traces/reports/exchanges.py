@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 CONTROLLER, CLIENT = "controller", "client"
 """Who is at the end of an arrow, and is no broker."""
@@ -53,7 +53,7 @@ class Message:
     line: int
     number: int
 
-    def row(self, files: dict[str, int]) -> list[Any]:
+    def row(self, files: dict[str, int]) -> list[object]:
         """As the page's data has it; ``files`` numbers the paths."""
         told = self.told
         answer = None if told is None else [

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from sys import intern
-from typing import Any
 
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
@@ -264,6 +263,6 @@ def _without_json(line: RequestLine) -> RequestLine:
     )  # fmt: skip
 
 
-_NOTHING: dict[str, Any] = {}
+_NOTHING: dict[str, object] = {}
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """Read before the brokers' requests, and counted there."""
