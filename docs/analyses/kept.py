@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -186,6 +187,10 @@ def _size(explored: Explored) -> Answer:
     return [len(explored.states), len(explored.targets), explored.complete]
 
 
+_AS_BEFORE: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+"""Python 3.13 leaves empty lists out of what it shows, unless it is told not to."""
+
+
 def source(*modules: ModuleType) -> str:
     """A digest of modules without their comments, docstrings and imports: for what computes an answer by itself."""
     key = blake2b(digest_size=10)
@@ -195,7 +200,7 @@ def source(*modules: ModuleType) -> str:
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 node.value.value = None  # a docstring
         tree.body = [x for x in tree.body if not isinstance(x, ast.Import | ast.ImportFrom)]
-        key.update(ast.dump(tree).encode())
+        key.update(ast.dump(tree, **_AS_BEFORE).encode())
     return key.hexdigest()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, least, size
+from highwater.model.language import State, size
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
 from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 
 
 def _ends(before: State, after: State) -> Truth:
@@ -34,7 +35,7 @@ def nothing_completes_before_all_have_caught_up(m: Controller, before: State, af
 def nothing_is_cancelled_with_min_isr_left(m: Controller, before: State, after: State) -> Truth:
     """A reassignment is cancelled only where more than min ISR members are left."""
     then = after.partition
-    least_left = least(m.controllers_min_isr(after), size(m.assigned(then)))
+    least_left = effective_min_isr(m.controllers_min_isr(after), size(m.assigned(then)))
     return ~(_is_cancelled(m, before, after) & (size(then.isr) == least_left))
 
 

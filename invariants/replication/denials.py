@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from highwater.model.language import State, all_of
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Number, Truth
+from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import Replication
 
 
@@ -16,39 +18,42 @@ def _proposes(m: Replication, before: State, after: State, leader: Number, f: Nu
     return begins & (~there & proposed if joins else there & ~proposed)
 
 
-@step_property("B5")
-def nobody_is_proposed_at_the_hwm(m: Replication, before: State, after: State) -> Truth:
-    """Who is proposed for the ISR has more than the records below the leader's HWM."""
+def _nobody(
+    m: Replication,
+    before: State,
+    after: State,
+    joins: bool,
+    wrong: Callable[[StructValue, StructValue], Truth],
+) -> Truth:
+    """Whether no leader proposes so about a follower of which it knows what is said to be wrong."""
     kept = []
     for leader in m.broker:
         for f in m.broker:
             broker = before.brokers[leader]
-            known = broker.followers[f]
-            at = known.leo.is_some & (known.leo.value == broker.hwm)
-            kept.append(~(_proposes(m, before, after, leader, f, joins=True) & at))
+            kept.append(~(_proposes(m, before, after, leader, f, joins) & wrong(broker, broker.followers[f])))
     return all_of(kept)
+
+
+@step_property("B5")
+def nobody_is_proposed_at_the_hwm(m: Replication, before: State, after: State) -> Truth:
+    """Who is proposed for the ISR has more than the records below the leader's HWM."""
+
+    def at_the_hwm(leader: StructValue, known: StructValue) -> Truth:
+        return known.leo.is_some & (known.leo.value == leader.hwm)
+
+    return _nobody(m, before, after, True, at_the_hwm)
 
 
 @step_property("B7")
 def nobody_lags_who_has_fetched(m: Replication, before: State, after: State) -> Truth:
     """Who is to leave the ISR is one that its leader has not heard of."""
-    kept = []
-    for leader in m.broker:
-        for f in m.broker:
-            heard = before.brokers[leader].followers[f].leo.is_some
-            kept.append(~(_proposes(m, before, after, leader, f, joins=False) & heard))
-    return all_of(kept)
+    return _nobody(m, before, after, False, lambda _, known: known.leo.is_some)
 
 
 @step_property("B7")
 def nobody_lags_who_was_not_heard_of(m: Replication, before: State, after: State) -> Truth:
     """Who is to leave the ISR has fetched from its leader."""
-    kept = []
-    for leader in m.broker:
-        for f in m.broker:
-            unheard = before.brokers[leader].followers[f].leo.is_none
-            kept.append(~(_proposes(m, before, after, leader, f, joins=False) & unheard))
-    return all_of(kept)
+    return _nobody(m, before, after, False, lambda _, known: known.leo.is_none)
 
 
 DENIALS = (nobody_is_proposed_at_the_hwm, nobody_lags_who_has_fetched, nobody_lags_who_was_not_heard_of)

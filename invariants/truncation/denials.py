@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from highwater.model.language import State, all_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, Truth
@@ -28,46 +30,45 @@ def _leaves(m: Truncation, before: State, after: State, leader: Number, replica:
     return changes & _by_leader(m, before, after, leader)
 
 
+def _nobody(
+    m: Truncation,
+    changes: Callable[[Truncation, State, State, Number, Number], Truth],
+    before: State,
+    after: State,
+    wrong: Callable[[Number, Number], Truth],
+) -> Truth:
+    """Whether no leader changes the ISR so by a replica where something is wrong of the two."""
+    return all_of(~(changes(m, before, after, x, r) & wrong(x, r)) for x, r in _pairs(m))
+
+
 @step_property("B5")
 def nobody_joins_at_the_hwm(m: Truncation, before: State, after: State) -> Truth:
     """Who joins the ISR has more than the records below the leader's HWM."""
-    return all_of(
-        ~(_joins(m, before, after, x, r) & (before.logs[r].length == before.replicas[x].hwm))
-        for x, r in _pairs(m)
-    )
+    return _nobody(m, _joins, before, after, lambda x, r: before.logs[r].length == before.replicas[x].hwm)
 
 
 @step_property("B5")
 def nobody_joins_before_the_log_end_counts(m: Truncation, before: State, after: State) -> Truth:
     """Somebody joins the ISR only when the leader's HWM has come to the end of its log."""
-    return all_of(
-        ~(_joins(m, before, after, x, r) & (before.replicas[x].hwm < before.logs[x].length))
-        for x, r in _pairs(m)
-    )
+    return _nobody(m, _joins, before, after, lambda x, r: before.replicas[x].hwm < before.logs[x].length)
 
 
 @step_property("B5")
 def nobody_joins_once_the_log_end_counts(m: Truncation, before: State, after: State) -> Truth:
     """Somebody joins the ISR only while the leader has a record that its HWM has not passed."""
-    return all_of(
-        ~(_joins(m, before, after, x, r) & (before.replicas[x].hwm == before.logs[x].length))
-        for x, r in _pairs(m)
-    )
+    return _nobody(m, _joins, before, after, lambda x, r: before.replicas[x].hwm == before.logs[x].length)
 
 
 @step_property("B7")
 def nobody_leaves_who_follows(m: Truncation, before: State, after: State) -> Truth:
     """A leader takes nobody out of the ISR who follows it in its epoch."""
-    return all_of(~(_leaves(m, before, after, x, r) & m.follows_in_epoch(before, r, x)) for x, r in _pairs(m))
+    return _nobody(m, _leaves, before, after, lambda x, r: m.follows_in_epoch(before, r, x))
 
 
 @step_property("B7")
 def nobody_leaves_with_all_records(m: Truncation, before: State, after: State) -> Truth:
     """A leader takes nobody out of the ISR whose log is as long as its own, whoever that one follows."""
-    return all_of(
-        ~(_leaves(m, before, after, x, r) & (before.logs[r].length >= before.logs[x].length))
-        for x, r in _pairs(m)
-    )
+    return _nobody(m, _leaves, before, after, lambda x, r: before.logs[r].length >= before.logs[x].length)
 
 
 @step_property("B4")

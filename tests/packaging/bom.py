@@ -124,14 +124,15 @@ def _licence(key: str) -> list[dict[str, Any]]:
     known = _installed(key)
     if known is None:
         return []
-    if expression := known.metadata["License-Expression"]:
-        return [{"expression": expression}]
+    if "License-Expression" in known.metadata:
+        return [{"expression": known.metadata["License-Expression"]}]
     named = [
         c.rpartition(" :: ")[2]
         for c in known.metadata.get_all("Classifier", [])
         if c.startswith("License ::")
     ]
-    named = named or [text for text in (known.metadata["License"],) if text and "\n" not in text]
+    told = known.metadata["License"] if "License" in known.metadata else ""
+    named = named or [text for text in (told,) if text and "\n" not in text]
     return [{"license": {"name": name}} for name in named]
 
 
