@@ -131,8 +131,8 @@ def _licence(key: str) -> list[dict[str, Any]]:
         for c in known.metadata.get_all("Classifier", [])
         if c.startswith("License ::")
     ]
-    told = known.metadata["License"] if "License" in known.metadata else ""
-    named = named or [text for text in (told,) if text and "\n" not in text]
+    told = [known.metadata["License"]] if "License" in known.metadata else []
+    named = named or [text for text in told if text and "\n" not in text]
     return [{"license": {"name": name}} for name in named]
 
 
