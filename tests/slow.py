@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
-WHOLE = os.environ.get("HIGHWATER_TESTS") == "whole"
+
+def is_whole(said: str) -> bool:
+    """Whether everything is asked for, by what the environment says. Raises UsageError for another word than that."""
+    if said not in ("", "whole"):
+        raise pytest.UsageError(f"HIGHWATER_TESTS is {said!r}: it can be 'whole', or nothing")
+    return said == "whole"
+
+
+WHOLE = is_whole(os.environ.get("HIGHWATER_TESTS", ""))
 
 
 def often(usual: int, whole: int) -> int:

@@ -9,7 +9,7 @@ import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from tests import conftest
-from tests.slow import all_but, slow, without_reason
+from tests.slow import WHOLE, all_but, is_whole, largest, often, slow, without_reason
 
 
 def item(name: str, *marks: pytest.MarkDecorator) -> Any:
@@ -28,6 +28,16 @@ def test_a_run_with_one_is_refused(pytestconfig: pytest.Config) -> None:
     """So each run of any test asks this of all that were collected."""
     with pytest.raises(pytest.UsageError, match="without a reason: d, e, f; see"):
         conftest.pytest_collection_modifyitems(pytestconfig, GOOD + WRONG)
+
+
+def test_what_is_largest_is_left_out_unless_everything_is_asked_for() -> None:
+    marks = {mark.name: mark for mark in largest("a whole search of each")}
+    assert marks["skipif"].args == (not WHOLE,)
+    assert without_reason([item("one", marks["slow"])]) == []
+    assert often(5, 20) == (20 if WHOLE else 5)
+    assert (is_whole(""), is_whole("whole")) == (False, True)
+    with pytest.raises(pytest.UsageError, match="HIGHWATER_TESTS is 'all'"):
+        is_whole("all")
 
 
 def test_what_is_quick_is_among_the_names() -> None:
