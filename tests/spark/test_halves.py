@@ -15,7 +15,14 @@ from highwater.checker.asking.search import EngineError, SearchOptions, SearchRe
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import native
 from highwater.checker.engines.spark.levels import worker
-from highwater.checker.engines.spark.levels.checkpoint import SearchIdentity, SparkCheckpoint
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    LevelFile,
+    SearchIdentity,
+    SparkCheckpoint,
+    Totals,
+)
+from highwater.checker.engines.spark.levels.cluster import LargeLevels
 from highwater.checker.engines.spark.levels.sent import Sent
 from highwater.checker.engines.spark.levels.visited import VisitedTables
 from highwater.checker.engines.spark.options import SparkOptions
@@ -120,6 +127,37 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
     same_counts(found, native.search(model, options))
     assert found.violations != []
     counterexample.follow_all(model, found.violations)
+
+
+def test_of_several_violations_the_first_is_told() -> None:
+    """By its index in the level: of states in the level found, of steps and of what is stuck in the one expanded."""
+    identity, nothing = SearchIdentity("a run", "{}", "content", 2, 1), cast(Any, None)
+    level = CommittedLevel(4, (LevelFile(None, "a file", 4),), Totals())
+    expanded = [
+        {"states": 2, "generated": 3, "actions": [3], "cuts": [1], "premises": [2], "seconds": {}, **own}
+        for own in ({"broken": {"p": (3, 0)}, "deadlock": 3}, {"broken": {"p": (2, 7)}, "deadlock": 2})
+    ]
+    merged = [
+        {
+            "received": 3,
+            "count": 3,
+            "file": "",
+            "bytes": 1,
+            "checksum": 0,
+            "premises": [3],
+            "seconds": {},
+            **own,
+        }
+        for own in ({"bucket": 0, "places": {"q": 2}}, {"bucket": 1, "places": {"q": 0, "r": 1}})
+    ]
+    for half, reports in (("expand", expanded), ("merge", merged)):
+        for report in reports:
+            report["half"] = half
+    found = LargeLevels(nothing, nothing, nothing, identity, 0)._found(level, expanded, merged, sent=6)
+    assert (found.broken, found.stuck) == ({"p": (2, 7)}, 2)
+    assert found.places == {"q": 2, "r": 4}
+    assert [part.base for part in found.parts] == [0, 3]
+    assert (found.generated, found.actions, found.cuts, found.premises) == (6, [6], [2], [10])
 
 
 def of_half(half: str, change: Change) -> Change:
