@@ -18,6 +18,7 @@ from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.spark.levels import checkpoint as module
 from highwater.checker.engines.spark.levels.checkpoint import (
     CommittedLevel,
+    LevelFile,
     SearchIdentity,
     SparkCheckpoint,
     Totals,
@@ -169,7 +170,8 @@ def test_where_a_state_came_from_is_read_in_whichever_group_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "GROUP", 2)
-    checkpoint, parts, came = SparkCheckpoint(tmp_path), [], []
+    checkpoint, came = SparkCheckpoint(tmp_path), list[tuple[int, int]]()
+    parts: list[LevelFile] = []
     for bucket, size in enumerate((11, 3)):
         writer = checkpoint.writer(0, bucket, RUN.words)
         for row in range(size):
