@@ -132,10 +132,14 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
 def test_of_several_violations_the_first_is_told() -> None:
     """By its index in the level: of states in the level found, of steps and of what is stuck in the one expanded."""
     identity, nothing = SearchIdentity("a run", "{}", "content", 2, 1), cast(Any, None)
-    level = CommittedLevel(4, (LevelFile(None, "a file", 4),), Totals())
+    level = CommittedLevel(4, (LevelFile(None, "a file", 6),), Totals())
     expanded = [
         {"states": 2, "generated": 3, "actions": [3], "cuts": [1], "premises": [2], "seconds": {}, **own}
-        for own in ({"broken": {"p": (3, 0)}, "deadlock": 3}, {"broken": {"p": (2, 7)}, "deadlock": 2})
+        for own in (
+            {"broken": {"p": (3, 0)}, "deadlock": 3},
+            {"broken": {"p": (2, 7)}, "deadlock": 2},
+            {"broken": {"p": (2, 8)}, "deadlock": 4},
+        )
     ]
     merged = [
         {
@@ -157,7 +161,7 @@ def test_of_several_violations_the_first_is_told() -> None:
     assert (found.broken, found.stuck) == ({"p": (2, 7)}, 2)
     assert found.places == {"q": 2, "r": 4}
     assert [part.base for part in found.parts] == [0, 3]
-    assert (found.generated, found.actions, found.cuts, found.premises) == (6, [6], [2], [10])
+    assert (found.generated, found.actions, found.cuts, found.premises) == (9, [9], [3], [12])
 
 
 def of_half(half: str, change: Change) -> Change:
