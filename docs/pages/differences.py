@@ -9,8 +9,10 @@ from typing import Any
 from docs.analyses import defects, trunk_findings
 from docs.analyses.kept import answer, once, search
 from docs.analyses.side_by_side import in_order
+from docs.analyses.traced import traced
 from docs.pages.blocks import Block, code, row, table
 from highwater.checker.asking import scenarios
+from highwater.checker.asking.catalogue import scenario_files
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.words import settings
@@ -104,14 +106,14 @@ def compared(rule: str, base: str = TEXT) -> Compared:
     """Ask Z3 about a rule that is taken over alone."""
     place = _place(rule)
     first = _request(place, base)
-    one, two = _base(place is CONTROLLER, base), first.with_rules({rule: not first.rules[rule]}).model()
+    one, two = _base(place is CONTROLLER, base), traced(first.with_rules({rule: not first.rules[rule]}))
     return Compared(rule, base, one, two, None if only_in_one(one, two) else _differences(one, two))
 
 
 @once
 def _base(controllers: bool, base: str) -> Model:
     """The model that a rule is taken over into, with what is proved beside its invariants."""
-    return with_helpers(_request(CONTROLLER if controllers else MESSAGES, base)).model()
+    return traced(with_helpers(_request(CONTROLLER if controllers else MESSAGES, base)))
 
 
 def _differences(one: Model, two: Model) -> dict[str, Witness | None]:
@@ -141,7 +143,7 @@ def explored(rule: str, base: str = TEXT) -> tuple[int, tuple[Counterexample, ..
     name, settings = CONTROLLER
     changed = {rule: not _request(CONTROLLER, base).rules[rule]}
     overrides = Overrides({**settings, **EXPLORED}, changed, base)
-    model = Request.of(scenarios.find(name), overrides).model()
+    model = traced(Request.of(scenarios.find(name), overrides))
     result = search(model, SearchOptions(workers=1, stop_at_first=True))
     return result.distinct_states, follow_all(model, result.violations)
 
@@ -194,7 +196,7 @@ def _trunk(rule: str) -> list[trunk_findings.Finding]:
 @once
 def _of_trunk() -> dict[str, tuple[Counterexample, ...]]:
     """The controller's scenarios in Kafka trunk, with shortest runs to what they promise to be violated."""
-    names = [n for n in scenarios.titles() if n.startswith("replication/controller/")]
+    names = [n for n in scenario_files() if n.startswith("replication/controller/")]
     found = {n: _promised(n, {})[1] for n in names if scenarios.find(n).profile == TRUNK}
     return {name: examples for name, examples in found.items() if examples}
 
@@ -203,7 +205,7 @@ def _promised(name: str, changed: dict[str, bool]) -> tuple[int, tuple[Counterex
     """The depth that was searched, and shortest runs to what a scenario promises to be violated."""
     # In order, as a set has none that is the same in every process.
     overrides = Overrides(rules=changed, properties=tuple(sorted(scenarios.find(name).promise.violated)))
-    model = Request.of(scenarios.find(name), overrides).model()
+    model = traced(Request.of(scenarios.find(name), overrides))
     result = search(model, SearchOptions(workers=1, stop_at_first=True, limit_states=STATES))
     return result.depth, follow_all(model, result.violations)
 
