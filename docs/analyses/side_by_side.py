@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from docs.analyses.kept import ANSWERS, Mode
-from highwater.checker.engines.solver.workers import answers, cores
+from highwater.checker.base.processes import answers, cores
 
 Part = TypeVar("Part")
 Told = TypeVar("Told")
