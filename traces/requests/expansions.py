@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from highwater.invariants import statements
 from highwater.traces.requests.context import Context
+from highwater.traces.requests.forms import NO_EPOCH
 from highwater.traces.requests.leading import LINES_MS, Leadership
-from highwater.traces.requests.messages import NO_EPOCH, Proposal
+from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.stages import CLOCKS_MS, Stage
 from highwater.traces.requests.verdicts import PROPOSED
 from highwater.traces.rules import log_rules

@@ -8,8 +8,9 @@ from highwater.invariants import statements
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import claim, heard, recheck
 from highwater.traces.requests.context import Context
+from highwater.traces.requests.forms import Answer, Asked, Diverging
 from highwater.traces.requests.leading import Heard, Leadership
-from highwater.traces.requests.messages import Answer, Asked, Fetch
+from highwater.traces.requests.messages import Fetch
 from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
 from highwater.traces.requests.verdicts import ANSWERED, DIVERGED, REFUSED, SENT, TAKEN
@@ -251,11 +252,9 @@ def _hwm(
     led.aging.append((line.answered, None, hwm))
 
 
-def _diverging(
-    context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: tuple[int, int]
-) -> None:
+def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: Diverging) -> None:
     """B3. The answer names the last epoch that both logs can have and its end; the rest of the log is guessed by it."""
-    epoch, end = parted
+    epoch, end = parted.epoch, parted.end_offset
     ranks = {e: i for i, e in enumerate(sorted({epoch, asked.last_epoch} - {-1}))}
     known = led.epochs_ended.get(epoch)
     offsets = sorted({end, asked.offset})
@@ -279,5 +278,5 @@ def _diverging(
         else ("no divergence" if not found.diverging else (found.epoch, found.end))
     )
     context.verdicts.not_explained(
-        fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, parted)}, f=fetch.replica
+        fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, (epoch, end))}, f=fetch.replica
     )  # fmt: skip

@@ -12,9 +12,10 @@ from highwater.traces.requests.claims import recheck
 from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
+from highwater.traces.requests.forms import Answer, Asked
 from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
 from highwater.traces.requests.lines import RequestLine
-from highwater.traces.requests.messages import CONSUMER, Answer, Asked, Fetch, Key, Produced
+from highwater.traces.requests.messages import CONSUMER, Fetch, Key, Produced
 from highwater.traces.requests.sessions import Sessions
 from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, stages
@@ -92,7 +93,7 @@ class Node:
         is_later = before is not None and before.leader_epoch > asked.leader_epoch
         led = self._leads(history, asked.leader_epoch, fetch.line, is_later)
         hwm = before.hwm if before is not None and before.leader_epoch == asked.leader_epoch else -1
-        told = answer if answer is not None else Answer(0, hwm, 0, None) if hwm >= 0 else None
+        told = answer if answer is not None else Answer(key[1], 0, hwm, 0) if hwm >= 0 else None
         if led is not None:
             if fetch.line.taken > led.over:
                 by = fetch.line.taken - led.over
@@ -105,7 +106,7 @@ class Node:
             return
         kind, end = "empty", -1
         if told is not None and told.diverging is not None:
-            kind, end = "diverging", told.diverging[1]
+            kind, end = "diverging", told.diverging.end_offset
         elif told is not None and told.size:
             kind = "record"
         self._keep(

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from sys import intern
 
+from msgspec.structs import replace
+
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
 from highwater.traces.reading.errors import TraceError
@@ -250,19 +252,19 @@ class Requests:
 
 
 def _moved(line: RequestLine, by: float) -> RequestLine:
-    return line._replace(
-        arrived=line.arrived - by, taken=line.taken - by, answered=line.answered - by, ended=line.ended - by
+    return replace(
+        line,
+        arrived=line.arrived - by,
+        taken=line.taken - by,
+        answered=line.answered - by,
+        ended=line.ended - by,
     )
 
 
 def _without_json(line: RequestLine) -> RequestLine:
     """A line of which only the times and the place are needed any more: what it says takes much memory."""
-    return line._replace(
-        header=_NOTHING, request=_NOTHING, response=_NOTHING, listener=intern(line.listener),
-        connection=intern(line.connection),
-    )  # fmt: skip
+    return replace(line, said=None, listener=intern(line.listener), connection=intern(line.connection))
 
 
-_NOTHING: dict[str, object] = {}
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """Read before the brokers' requests, and counted there."""

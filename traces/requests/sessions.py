@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from highwater.traces.requests.messages import Asked, Fetch, Key
+from highwater.traces.requests.forms import Asked
+from highwater.traces.requests.messages import Fetch, Key
 
 MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
 """So many sessions of followers are kept, the last ones used, and so many partitions of each."""
