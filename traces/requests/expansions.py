@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from highwater.invariants import statements
@@ -53,6 +54,11 @@ def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
     return found
 
 
+def watched(pending: Iterable[Waiting]) -> frozenset[int]:
+    """The brokers of whom a proposal waits to learn whether a fetch makes them eligible."""
+    return frozenset(f for w in pending for f in w.joining if f not in w.fits and f not in w.late)
+
+
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
     """A fetch was noted: whether it makes the follower eligible for what is proposed next."""
     for wanted in pending:
@@ -73,6 +79,7 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
         wanted.best[f] = (heard.offset, led.low, led.leso)
         if not refused:
             wanted.fits.add(f)
+    led.watched = watched(pending)
 
 
 def judge(

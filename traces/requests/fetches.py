@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from highwater.invariants import statements
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import claim, heard, recheck
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.forms import Answer, Asked, Diverging
-from highwater.traces.requests.leading import Heard, Leadership
+from highwater.traces.requests.leading import LINES_MS, Heard, Leadership
 from highwater.traces.requests.messages import Fetch
 from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
@@ -21,8 +21,7 @@ NOT_THERE = frozenset({3, 100, 103})
 """The broker does not know the partition, or knows another one by this name."""
 
 
-@dataclass(slots=True)
-class Before:
+class Before(Struct, gc=False, frozen=True):
     """What a follower asked before, and what it was told: ``record``, ``empty`` or ``diverging``, or an error."""
 
     leader_epoch: int
@@ -165,21 +164,24 @@ def answered(
     if refused_by:
         context.verdicts.not_explained(line, led.name, ANSWERED, refused_by, None, leader=led.broker, f=f)
         return
-    if fetch.epoch >= 0:
+    epochs = led.epochs_of.get(f)
+    if fetch.epoch >= 0 and (epochs is None or epochs[-1][1] != fetch.epoch):
         led.broker_epoch(f, fetch.epoch, line.taken)
     if answer.diverging is not None:
         _diverging(context, led, fetch, asked, answer.diverging)
     else:
         context.verdicts.explained[ANSWERED] += 1
         _note(led, fetch, asked)
-        _cut(context, led)
+        if led.cuts and led.cuts[0][0] < led.active - LINES_MS:
+            _cut(context, led)
     if led.denied is not None and line.taken > led.denied + OWN_MS:
         context.verdicts.not_explained(
             line, led.name, ANSWERED, ("the broker takes itself for the leader",), None
         )
         led.denied = None
     _hwm(context, led, fetch, answer.hwm, before, answer.diverging is None)
-    led.last_answered = max(led.last_answered, line.answered)
+    if line.answered > led.last_answered:
+        led.last_answered = line.answered
 
 
 def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
@@ -215,12 +217,10 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """Whether less is told than the HWM must have been when the fetch was taken up.
+    """Whether what is told, below the greatest HWM, is less than it must have been when the fetch was taken up.
 
     Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
     """
-    if led.hwm is not None and hwm >= led.hwm:
-        return False
     if hwm < led.least():
         return True
     known = led.heard.get(fetch.replica)
@@ -241,7 +241,7 @@ def _hwm(
             f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
             f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
         )  # fmt: skip
-    elif _is_too_low(led, fetch, hwm, is_noted):
+    elif (led.hwm is None or hwm < led.hwm) and _is_too_low(led, fetch, hwm, is_noted):
         context.verdicts.not_explained(
             line, led.name, ANSWERED, (), {"high watermark": (led.low, hwm)}, leader=led.broker, f=fetch.replica
         )  # fmt: skip

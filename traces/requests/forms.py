@@ -1,7 +1,7 @@
-"""A fetch and a write as present versions of Kafka write them, decoded straight into types; no other field is kept.
+"""Fetches, writes and heartbeats as present versions of Kafka write them, decoded straight into types.
 
-A line that is not of these forms is no error yet: it can be of an older version. ``lines.py`` then decodes it without
-them, and ``messages.py`` says what it is, or what is wrong with it.
+Other fields are passed over. A line that is not of these forms is no error yet: it can be of an older version.
+``lines.py`` then decodes it without them, and ``messages.py`` says what it is, or what is wrong with it.
 """
 
 from __future__ import annotations
@@ -151,10 +151,32 @@ class ProduceForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
     remote_time_ms: float = 0
 
 
-Form = FetchForm | ProduceForm
-PRODUCE, FETCH = 0, 1
+class _Heartbeat(Struct, rename="camel", gc=False, frozen=True):
+    broker_id: Number
+    broker_epoch: Long
+    current_metadata_offset: Long
+
+
+class _HeartbeatAnswer(Struct, rename="camel", gc=False, frozen=True):
+    error_code: Number
+    is_fenced: bool
+    should_shut_down: bool
+
+
+class HeartbeatForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
+    """A broker's heartbeat and its answer."""
+
+    request: _Heartbeat
+    response: _HeartbeatAnswer
+    remote_time_ms: float = 0
+
+
+Form = FetchForm | ProduceForm | HeartbeatForm
+PRODUCE, FETCH, HEARTBEAT = 0, 1, 63
 """Kafka's numbers of them."""
-_DECODERS: dict[int, Decoder[FetchForm] | Decoder[ProduceForm]] = {FETCH: Decoder(FetchForm), PRODUCE: Decoder(ProduceForm)}
+_DECODERS: dict[int, Decoder[FetchForm] | Decoder[ProduceForm] | Decoder[HeartbeatForm]] = {
+    FETCH: Decoder(FetchForm), PRODUCE: Decoder(ProduceForm), HEARTBEAT: Decoder(HeartbeatForm),
+}  # fmt: skip
 
 
 def form_of(api: int, text: bytes) -> Form | None:

@@ -23,11 +23,11 @@ from highwater.traces.reading.lines import MAX_VALUES, Source, split
 from highwater.traces.requests import forms
 from highwater.traces.requests.forms import MAX_MS, Form
 
-PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = forms.PRODUCE, forms.FETCH, 56, 62, 63
+PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = forms.PRODUCE, forms.FETCH, 56, 62, forms.HEARTBEAT
 """Kafka's numbers of the requests that are read; others are counted by name."""
 READ = frozenset({PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT})
 
-_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3})\] [A-Z]+ $")
+_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d)[,.](\d{3})\] [A-Z]+ $")
 _HEAD_SIZE = 40
 _START, _END = b"Completed request:", b" (kafka.request.logger)"
 _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
@@ -228,23 +228,23 @@ class _Clock:
 
     def __init__(self, path: Path, utc_offset_ms: float) -> None:
         self._path, self._offset = path, utc_offset_ms
-        self._second, self._start = b"", 0
+        self._minute, self._start = b"", 0
 
     def at(self, number: int, line: bytes, at: int) -> float:
         """The time of a line whose request begins there. Raises TraceError where it has none."""
         head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
         if head is None:
             raise TraceError(self._path, number, None, "no date and time before the request")
-        second, ms = head.groups()
-        if second != self._second:
-            self._start, self._second = self._starts(number, second), second
-        return self._start + int(ms) - self._offset
+        minute, second, ms = head.groups()
+        if minute != self._minute:
+            self._start, self._minute = self._starts(number, minute), minute
+        return self._start + int(second) * 1000 + int(ms) - self._offset
 
-    def _starts(self, number: int, second: bytes) -> int:
-        day, hour, minute, last = second[:10].decode(), second[11:13], second[14:16], second[17:]
+    def _starts(self, number: int, text: bytes) -> int:
+        day, hour, minute = text[:10].decode(), text[11:13], text[14:]
         try:
             ordinal = date.fromisoformat(day).toordinal()
         except ValueError:
             raise TraceError(self._path, number, None, f"no such day: {printable(day)}") from None
         days = ordinal - date(1970, 1, 1).toordinal()
-        return days * _DAY_MS + int(hour) * 3_600_000 + int(minute) * 60_000 + int(last) * 1000
+        return days * _DAY_MS + int(hour) * 3_600_000 + int(minute) * 60_000

@@ -20,6 +20,7 @@ from highwater.traces.requests.forms import (
     Asked,
     Diverging,
     FetchForm,
+    HeartbeatForm,
     ProduceForm,
 )
 from highwater.traces.requests.lines import Plain, RequestLine
@@ -343,4 +344,10 @@ def read_registered(line: RequestLine) -> Registered:
 
 def read_heartbeat(line: RequestLine) -> Heartbeat:
     """A heartbeat. Raises TraceError where the line does not say it."""
-    return _read(line, _heartbeat, checked=True)[0]
+    if not isinstance(line.said, HeartbeatForm):
+        return _read(line, _heartbeat, checked=True)[0]
+    request, response = line.said.request, line.said.response
+    return Heartbeat(
+        line, request.broker_id, request.broker_epoch, request.current_metadata_offset,
+        response.error_code, response.is_fenced, response.should_shut_down,
+    )  # fmt: skip

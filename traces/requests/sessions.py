@@ -58,7 +58,10 @@ class Sessions:
         for key in fetch.forgotten:
             session.asked.pop(key, None)
         if fetch.session == fetch.asked_session:
-            self._keep(fetch.session, session)
+            if goes_on:
+                self._sessions.move_to_end(fetch.session)
+            else:
+                self._keep(fetch.session, session)
         else:
             self._sessions.pop(fetch.asked_session, None)
         return session.asked, goes_on

@@ -11,22 +11,28 @@ from msgspec import structs
 
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.requests import forms
-from highwater.traces.requests.lines import FETCH, PRODUCE, Counted, RequestLine, read_request_log
-from highwater.traces.requests.messages import read_fetch, read_produce
-from tests.generation.requests import write_fetches
+from highwater.traces.requests.lines import FETCH, HEARTBEAT, PRODUCE, Counted, RequestLine, read_request_log
+from highwater.traces.requests.messages import read_fetch, read_heartbeat, read_produce
+from tests.generation.requests import RequestLogs, write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 
-_WANTED = frozenset({FETCH, PRODUCE})
+_WANTED = frozenset({FETCH, PRODUCE, HEARTBEAT})
 
 
 def made(directory: Path) -> bytes:
+    """A log with fetches, writes and heartbeats."""
     write_fetches(directory, 12)
-    return (directory / "logs" / "node1" / "kafka-request.log").read_bytes()
+    with RequestLogs(directory / "other") as other:
+        other.heartbeat(2, 7, 4)
+    logs = (directory / "logs" / "node1", directory / "other" / "logs" / "node100")
+    return b"".join((log / "kafka-request.log").read_bytes() for log in logs)
 
 
 def said(line: RequestLine) -> Any:
     """All that is made of a line, but for how it was read."""
     found = structs.astuple(structs.replace(line, said=None))
+    if line.api == HEARTBEAT:
+        return found, read_heartbeat(line)[1:]
     if line.api == FETCH:
         return found, structs.astuple(structs.replace(read_fetch(line), line=None))
     return found, [structs.astuple(p) for p in read_produce(line)]
@@ -49,12 +55,15 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
 
 @needs_clusters_4_2
 def test_a_recorded_log_says_the_same_with_forms_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = next((CLUSTERS_4_2 / "unclean-requests-elr").glob("logs/node0/kafka-request.log*"))
-    found = list(read_request_log(path, Counted(), _WANTED))
-    assert {type(line.said) for line in found} == {forms.FetchForm, forms.ProduceForm}
-    formed, plain = both(path, monkeypatch)
-    assert len(formed) == len(found) > 400
-    assert formed == plain
+    logs = CLUSTERS_4_2 / "unclean-requests-elr" / "logs"
+    types = set()
+    for node in ("node0", "node100"):
+        path = logs / node / "kafka-request.log.gz"
+        types |= {type(line.said) for line in read_request_log(path, Counted(), _WANTED)}
+        formed, plain = both(path, monkeypatch)
+        assert len(formed) > 40
+        assert formed == plain
+    assert types == {forms.FetchForm, forms.ProduceForm, forms.HeartbeatForm}
 
 
 def test_changed_bytes_say_the_same_with_forms_and_without(
@@ -86,6 +95,9 @@ CHANGES = [
     (b'"totalTimeMs":2.0', b'"totalTimeMs":2'),
     (b'"totalTimeMs":2.0', b'"totalTimeMs":90000000'),
     (b'"sendTimeMs":0.0', b'"sendTimeMs":-5.0'),
+    (b'"isFenced":false', b'"isFenced":0'),
+    (b'"currentMetadataOffset":4', b'"currentMetadataOffset":-2'),
+    (b'"brokerEpoch":7,', b""),
     (b'"requestQueueTimeMs":0.0', b'"requestQueueTimeMs":5.0'),
     (b'"requestApiKey":1,', b'"requestApiKey":1,"requestApiKey":0,'),
     (b'"principal":"User:ANONYMOUS"', b'"principal":"User:\xc3\xa9"'),
