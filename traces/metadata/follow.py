@@ -234,17 +234,15 @@ class Follower(Tracker):
             return
         pending.other(offset)
         try:
-            key, version = api_key(value)
-            known = decode(value) if key in _HANDLERS else None
+            key, _ = api_key(value)
+            # One of no known type too: a dump has the name of it.
+            known = None if key in TYPES and key not in _HANDLERS else decode(value)
         except UnknownRecord as unknown:
             self._unreadable(pending, offset, value, unknown)
             return
         except DamagedRecord as wrong:
             raise self.damaged(offset, str(wrong)) from None
         if known is None:
-            if key not in TYPES:
-                self._unreadable(pending, offset, value, UnknownRecord(key, version))
-                return
             self.reporter.skipped(TYPES[key])
             return
         record = LogRecord(offset, time, *known, partition_key(value))

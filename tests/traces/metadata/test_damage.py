@@ -139,3 +139,13 @@ def test_where_nothing_can_be_read_there_is_nothing_to_report(tmp_path: Path) ->
     segment.write_bytes(bytes(data))
     with pytest.raises(TraceError, match="byte 0: the batch does not have the checksum"):
         replay(folder)
+
+
+@pytest.mark.parametrize(("length", "told"), [(100, "X" * 100), (101, "X" * 99 + "…")])
+def test_the_name_of_a_type_that_is_not_known_is_cut(tmp_path: Path, length: int, told: str) -> None:
+    values = [*beginning(), change(0, isr=[0])]
+    lines = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate(values))).splitlines()
+    shown = {"type": "X" * length, "version": 3, "data": {}}
+    lines[-1] = f"{lines[-1].split(' payload: ')[0]} payload: {json.dumps(shown)}"
+    (tmp_path / "dump.txt").write_text("\n".join(lines) + "\n")
+    assert replay(tmp_path / "dump.txt").skipped == {f"{told} version 3": 1}
