@@ -117,7 +117,10 @@ class Belief:
 
     def node(self, number: int) -> Node:
         """A member; one that was not heard of before knows nothing."""
-        return self.nodes.setdefault(number, Node(number))
+        found = self.nodes.get(number)
+        if found is None:
+            found = self.nodes[number] = Node(number)
+        return found
 
     def drop_parked(self, leader: int) -> None:
         """Fetches that are parked with one who leads no more end."""

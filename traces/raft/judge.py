@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from msgspec.msgpack import encode
+
 from highwater.invariants.quorum import INVARIANTS
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
@@ -51,8 +53,8 @@ class Judge:
 
     def __init__(self, voters: int, rules: frozenset[str]) -> None:
         self.voters, self.members, self.rules = voters, voters + OBSERVERS, rules
-        self._said: dict[tuple[str, str, str], Outcome] = {}
-        self._asked: dict[str, tuple[str, ...]] = {}
+        self._said: dict[tuple[str, str, bytes], Outcome] = {}
+        self._asked: dict[bytes, tuple[str, ...]] = {}
         self.evaluated = 0
 
     def _protocol(self, kind: type[Quorum], offsets: int) -> Quorum:
@@ -89,8 +91,8 @@ class Judge:
         if len(window.offsets) > OFFSETS:
             raise TooLarge(f"a step is about {len(window.offsets)} offsets")
         chosen = json.dumps(parameters, sort_keys=True)
-        state = window.state(self.voters, self.members, EPOCHS, self._budgets(self.model))
-        key = action, chosen, repr(state)
+        state = window.state(self.voters, self.members, EPOCHS, self._budgets)
+        key = action, chosen, encode(state)
         found = self._said.get(key)
         if found is None:
             if len(self._said) >= KEPT:
@@ -117,8 +119,8 @@ class Judge:
         window = Window(belief, nodes, commits=True)
         if len(window.offsets) > WIDE:
             raise TooLarge(f"a state has {len(window.offsets)} offsets")
-        state = window.state(self.voters, self.members, EPOCHS, self._budgets(self._wide))
-        key = repr(state)
+        state = window.state(self.voters, self.members, EPOCHS, self._wide_budgets)
+        key = encode(state)
         if key not in self._asked:
             if len(self._asked) >= KEPT:
                 self._asked.clear()
@@ -129,10 +131,18 @@ class Judge:
     def _asker(self) -> Interpreter:
         return Interpreter(self._wide)
 
-    @staticmethod
-    def _budgets(model: Model) -> dict[str, int]:
-        granted: dict[str, int] = BUDGETS.granted(model.protocol.p)
-        return granted
+    @cached_property
+    def _budgets(self) -> dict[str, int]:
+        return _granted(self.model)
+
+    @cached_property
+    def _wide_budgets(self) -> dict[str, int]:
+        return _granted(self._wide)
+
+
+def _granted(model: Model) -> dict[str, int]:
+    granted: dict[str, int] = BUDGETS.granted(model.protocol.p)
+    return granted
 
 
 def _scalars(model: Model, state: dict[str, Any]) -> tuple[int, ...]:

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reading.fields import INT32, INT64, Place
 
 MAX_DEPTH = 64
-_TOKEN = re.compile(r"((?:[^'()\[\]{},]++|'[^']*+'|')*+)([()\[\]{},])")
-"""What stands before a sign, with quoted texts as a whole, and the sign."""
+_TOKEN = re.compile(r"\s*+(?:([\w.$-]++)=)?+((?:[^'()\[\]{},]++|'[^']*+'|')*+)([()\[\]{},])")
+"""A name, if one stands before an equals sign, the rest up to a sign, with quoted texts as a whole, and the sign."""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_NAME = re.compile(r"\s*([\w.$-]+)")
 _NUMBER = re.compile(r"-?\d{1,19}")
 
 
-@dataclass
+@dataclass(slots=True)
 class Part:
     """An object of a line: its name, its fields, and what stands in it without a name.
 
@@ -101,57 +99,43 @@ class Part:
 
 def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
     """The object that begins here, and where it ends. Raises TraceError where it breaks off or is nested too deeply."""
-    stack: list[tuple[Part, str, str]] = []
-    for token in _TOKEN.finditer(text, start):
-        piece, sign = token.groups()
+    stack: list[tuple[Part, str | None, str]] = []
+    at = start
+    while (token := _TOKEN.match(text, at)) is not None:
+        name, word, sign = token.groups()
+        at, word = token.end(), word.strip()
         if sign in _CLOSING:
-            name, word = _named(piece)
-            word = word.strip()
-            stack.append((Part(stack[-1][0] if stack else place, name or word, word), name, _CLOSING[sign]))
+            outer = stack[-1][0] if stack else place
+            stack.append((Part(outer, name or word, word), name, _CLOSING[sign]))
             if len(stack) > MAX_DEPTH:
                 raise place.wrong("nested too deeply")
         elif not stack:
             break
         elif sign == ",":
-            if piece:
-                _add(stack[-1][0], piece)
+            if name is not None or word:
+                _add(stack[-1][0], name, word)
         else:
-            part, name, closing = stack.pop()
+            part, own, closing = stack.pop()
             if sign != closing:
                 raise part.place.wrong(f"{sign} where {closing} was expected")
-            if piece:
-                _add(part, piece)
+            if name is not None or word:
+                _add(part, name, word)
             if not stack:
-                return part, token.end()
+                return part, at
             holder = stack[-1][0]
-            if name:
-                holder.fields.setdefault(name, part)
+            if own is not None:
+                holder.fields.setdefault(own, part)
             else:
                 holder.items.append(part)
     raise place.wrong("breaks off")
 
 
-@lru_cache(maxsize=1024)
-def _name(text: str) -> str:
-    found = _NAME.fullmatch(text)
-    return found[1] if found else ""
-
-
-def _named(piece: str) -> tuple[str, str]:
-    """The name before the first equals sign, if that is one, and the rest."""
-    before, sign, word = piece.partition("=")
-    name = _name(before) if sign else ""
-    return (name, word) if name else ("", piece)
-
-
-def _add(part: Part, piece: str) -> None:
-    """A text, which can have a name; nothing where an object has just ended."""
-    name, word = _named(piece)
-    word = word.strip()
-    if name:
-        part.fields.setdefault(name, word[1:-1] if word[:1] == "'" else word)
-    elif word:
+def _add(part: Part, name: str | None, word: str) -> None:
+    """A text, which can have a name."""
+    if name is None:
         part.items.append(word)
+    elif name not in part.fields:
+        part.fields[name] = word[1:-1] if word[:1] == "'" else word
 
 
 __all__ = ["MAX_DEPTH", "Part", "TraceError", "parse"]

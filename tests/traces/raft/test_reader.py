@@ -101,6 +101,23 @@ def test_nesting_is_bounded() -> None:
         parse(Place(Path("x"), 1), "(" * (MAX_DEPTH + 2))
 
 
+@pytest.mark.parametrize("end", ["x" * (1 << 21), "'" + "x" * (1 << 21), " " * (1 << 21), "x " * (1 << 20)])
+def test_a_long_text_that_breaks_off_is_read_once(end: str) -> None:
+    """Each place of it is looked at once: from each to the end would take hours."""
+    with pytest.raises(TraceError, match="breaks off"):
+        parse(Place(Path("x"), 1), f"A(b={end}")
+
+
+def test_names_and_quoted_texts() -> None:
+    """A name stands before the first equals sign; a text in quotes is one, whatever is in it."""
+    text = "A(b=1, c='d=(e,', f, g h=i, =j, k=, b=2, l=M(n = o), 'p=q') rest"
+    found, end = parse(Place(Path("x"), 1), text)
+    assert text[end:] == " rest"
+    inner = found.at("l")
+    assert found.fields == {"b": "1", "c": "d=(e,", "k": "", "l": inner}
+    assert (inner.name, inner.items, found.items) == ("M", ["n = o"], ["f", "g h=i", "=j", "'p=q'"])
+
+
 def test_no_such_day_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no such day"):
         events(tmp_path, HEAD.replace("11-21", "13-41") + FETCH.format(5) + TAIL)
