@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-import highwater
 from highwater import checker
 from highwater.checker.asking import scenarios
-from highwater.checker.cli import cli
 from highwater.checker.commands.mutate import status_of
 from highwater.checker.comparing.mutation import examining, listed, searches, work
 from highwater.checker.comparing.mutation.report import as_json, lines, source_of
@@ -23,25 +20,11 @@ from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
 from tests.models import scenario_model
 from tests.mutation import library
+from tests.mutation.small import LAMP, run
 
 SCHEMA = json.loads(
     (Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text(encoding="utf-8")
 )
-EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
-
-
-@pytest.fixture
-def register(tmp_path: Path) -> Path:
-    """The README's register, as somebody's own file, small."""
-    shutil.copy(EXAMPLES / "register.py", tmp_path)
-    text = 'protocol = "register.py"\n[parameters]\nreplicas = 2\nwrites = 1\n'
-    (tmp_path / "register.toml").write_text(text, encoding="utf-8")
-    return tmp_path / "register.toml"
-
-
-def run(*arguments: object) -> Result:
-    """The command in this process; what it asks of scenarios is asked in another one."""
-    return CliRunner().invoke(cli, ["mutate", *map(str, arguments), "--workers", "1"], catch_exceptions=False)
 
 
 def asked(path: Path, **options: Any) -> Findings:
@@ -213,60 +196,6 @@ def test_what_is_too_much_is_asked_from_the_start(register: Path, monkeypatch: p
     assert {mutant for mutant, verdict in found.items() if verdict == "killed"} == enough
 
 
-LAMP = '''
-from highwater.model.language import Bool, Protocol, State, Struct, action, eventually, require, weak
-
-
-@eventually("test", fair=weak("switch"))
-def it_gets_light(m, s):
-    """Somebody switches it on."""
-    return s.on
-
-
-class Lamp(Protocol):
-    """A lamp."""
-
-    name = "lamp"
-    liveness = (it_gets_light,)
-
-    def define(self):
-        """On or off, looked at or not."""
-        return Struct("State", on=Bool, seen=Bool)
-
-    def initial(self):
-        """Off."""
-        return [{}]
-
-    @action(says="it is switched on")
-    def switch(self, s):
-        """Once."""
-        require("it is off", ~s.on)
-        s.next.on = True
-
-    @action(says="it is looked at")
-    def look(self, s):
-        """At any time."""
-        s.next.seen = True
-'''
-
-
-LAMP_WITH_INVARIANT = (
-    LAMP.replace(
-        "class Lamp(Protocol):",
-        '''@invariant("test")
-def it_is_seen_by_its_light(m, s):
-    """Nobody sees it in the dark."""
-    return ~s.seen | s.on
-
-
-class Lamp(Protocol):''',
-    )
-    .replace("eventually, ", "eventually, invariant, ")
-    .replace("    liveness =", "    invariants = (it_is_seen_by_its_light,)\n    liveness =")
-    .replace("        s.next.seen = True", '        require("it is on", s.on)\n        s.next.seen = True')
-)
-
-
 def test_liveness_notices(tmp_path: Path) -> None:
     """A step that does nothing, or is never taken, violates what must happen; without liveness nothing is asked."""
     (tmp_path / "lamp.py").write_text(LAMP, encoding="utf-8")
@@ -337,67 +266,9 @@ def test_the_nearest_states_of_a_larger_scenario(register: Path) -> None:
     assert status_of(some) == 3
 
 
-def test_a_run_is_told_again(register: Path, tmp_path: Path) -> None:
-    """With reasons that were not there; the page has every hole, under its reason."""
-    out, path, page = tmp_path / "out.json", tmp_path / "listed.toml", tmp_path / "mutants.md"
-    assert run(register, "--json", out, "--markdown", page, "--quiet").exit_code == 1
-    content = json.loads(out.read_text(encoding="utf-8"))
-    holes = {m["within"] for m in content["mutants"] if m["verdict"] in ("within", "survived")}
-    text = page.read_text(encoding="utf-8")
-    assert all(f"`{within}` in" in text for within in holes)
-    assert "| `no_acknowledged_write_is_lost` |" in text
-    assert "## Listed" not in text
-    path.write_text(
-        "".join(f"[[listed]]\nwithin = '{w}'\nreason = 'as it is'\n" for w in holes), encoding="utf-8"
-    )
-    again = run("--again", out, "--listed", path, "--markdown", page, "--quiet")
-    assert again.exit_code == 0
-    text = page.read_text(encoding="utf-8")
-    assert "### as it is" in text
-    assert "## Within" not in text
-    assert f"| all |  | {len(content['mutants'])} |" in text
-
-
-def test_what_liveness_said_is_told_again_beside_what_invariants_did(tmp_path: Path) -> None:
-    """A scenario that is asked for both says two things of a mutant, and the first of them can be that it does less."""
-    (tmp_path / "lamp.py").write_text(LAMP_WITH_INVARIANT, encoding="utf-8")
-    scenario, out = tmp_path / "lamp.toml", tmp_path / "out.json"
-    properties = '["it_is_seen_by_its_light", "it_gets_light"]'
-    scenario.write_text(f'protocol = "lamp.py"\nproperties = {properties}\n', encoding="utf-8")
-    run(scenario, "--json", out, "--quiet")
-    told = json.loads(out.read_text(encoding="utf-8"))["mutants"]
-    twice = [m for m in told if m["verdict"] == "within" and len(m["results"]) == 2]
-    assert [m["text"] for m in twice] == ["s.next.seen"]
-    run("--again", out, "--json", tmp_path / "again.json", "--quiet")
-    retold = json.loads((tmp_path / "again.json").read_text(encoding="utf-8"))["mutants"]
-    assert [(m["verdict"], m["results"]) for m in retold] == [(m["verdict"], m["results"]) for m in told]
-
-
-@pytest.mark.parametrize("key", ["scenarios", "mutants", "seconds", "columns", "kind", "results"])
-def test_a_run_that_is_none_is_not_told_again(tmp_path: Path, key: str) -> None:
-    """One line, status 2, whatever is wrong in it."""
-    mutant = {
-        "place": "model.py:3", "last_line": 3, "columns": [0, 4], "within": "f", "protocol": "p", "actions": ["a"],
-        "kind": "guard", "name": "", "change": "dropped", "verdict": "killed",
-        "results": [{"scenario": "s", "kind": "equal"}],
-    }  # fmt: skip
-    content: dict[str, Any] = {
-        "scenarios": [{"name": "s", "states": 3}], "mutants": [mutant], "notes": [], "seconds": 1.0,
-        "processor_seconds": 1.0, "interrupted": False,
-    }  # fmt: skip
-    path = tmp_path / "out.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    assert run("--again", path, "--quiet").exit_code == 0
-    (mutant if key in mutant else content)[key] = {"kind": "none"}
-    path.write_text(json.dumps(content), encoding="utf-8")
-    result = run("--again", path, "--quiet")
-    assert result.exit_code == 2
-    assert result.output.startswith(f"highwater: {path}: not what highwater mutate writes")
-
-
 def test_reasons_are_of_what_is_there() -> None:
     """Every entry of docs/mutants.toml names a function of the model, and a text in it."""
-    root = EXAMPLES.parents[1]
+    root = Path(checker.__file__).parents[1]
     sources = [" ".join(p.read_text(encoding="utf-8").split()) for p in (root / "model").rglob("*.py")]
     entries = listed.read(root / "docs" / "mutants.toml")
     assert entries
