@@ -78,7 +78,7 @@ class Elections(Leaders):
         # It tells that it is in the epoch, and then whom it votes for.
         is_later = node.epoch != epoch
         has_voted = node.voted is not None and (is_later or node.voted != voted)
-        turn.roles = [None] * is_later + [node.voted] * has_voted
+        turn.roles = [*([None] if is_later else []), *([node.voted] if has_voted else [])]
         self.explained["answer_vote"] += 1
 
     def judged(self, event: e.Event, what: e.Judged) -> None:
@@ -150,7 +150,7 @@ class Elections(Leaders):
             return
         epoch = node.epoch
         self.adopt(window, outcome, c)
-        turn.roles = [None] * (node.epoch != epoch)
+        turn.roles = [None] if node.epoch != epoch else []
         self.explained["take_vote"] += 1
 
     # --- roles --------------------------------------------------------------------------------------------------

@@ -218,12 +218,11 @@ def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool
 
     Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
     """
-    if led.hwm is not None and hwm >= led.hwm:
-        return False
     if hwm < led.least():
         return True
     known = led.heard.get(fetch.replica)
-    if led.hwm is None or known is None or not (fetch.line.waited and is_noted):
+    # With the follower at the HWM, or before it, the HWM goes no further.
+    if known is None or known.offset <= hwm or not (fetch.line.waited and is_noted):
         return False
     return hwm < led.least_after(fetch.replica, known.offset, fetch.line.taken)
 

@@ -49,7 +49,7 @@ class Claim:
     since: float
     """How long the node had been active then."""
     follower: int | None
-    base: int | None
+    base: int
     leos: dict[int, int]
     """The greatest that the HWM can have been before, and where followers were then, as far as lines were read."""
     asked: tuple[int, int, int] | None = None
@@ -81,7 +81,7 @@ class Leadership:
     hwm: int | None = None
     low: int = 0
     is_behind: bool = False
-    """Whether more was surely noted since ``low`` was found."""
+    """Whether more was surely noted, or a stage is over, since ``low`` was found."""
     start: int | None = None
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
@@ -123,6 +123,7 @@ class Leadership:
             self.up_to += 1
         while self.at < self.up_to and stages[self.at + 1].reached <= now - CLOCKS_MS:
             self.at += 1
+            self.is_behind = True
 
     def settle_until(self, time: float) -> None:
         """What ended before this time was surely noted by then: the least that the HWM can be."""
@@ -142,7 +143,7 @@ class Leadership:
         """The least that the HWM can be; found out when it is asked for, as it seldom is."""
         if self.is_behind:
             self.is_behind = False
-            self.low = max(self.low, self._least())
+            self.low = max(self.low, self._least_of(self.certain, None))
         return self.low
 
     def answer_refused(self, f: int) -> tuple[str, ...]:
@@ -190,12 +191,13 @@ class Leadership:
                 first -= 1
         return self.stages[first : self.up_to + 1]
 
-    def _least(self) -> int:
+    def _least_of(self, certain: dict[int, int], since: float | None) -> int:
+        """The least that the HWM can be with followers there, in the stages since a time."""
         found = TOP
-        for stage in self.possible():
-            leading, offsets = self.ranked(stage, self.certain, self.low, end=max(self.least_end, self.low))
+        for stage in self.possible(since):
+            leading, offsets = self.ranked(stage, certain, self.low, end=max(self.least_end, self.low))
             found = min(found, offsets[self.patient.settled(leading)])
-        return found if found < TOP else self.low
+        return found
 
     def greatest(self, since: float | None = None) -> int | None:
         """The greatest that the HWM can be as things are, or were since then; None where nothing bounds it."""
@@ -227,11 +229,8 @@ class Leadership:
 
     def least_after(self, follower: int, offset: int, since: float) -> int:
         """The least that the HWM can be once a follower was surely noted at an offset."""
-        certain, found = {**self.certain, follower: max(offset, self.certain.get(follower, 0))}, TOP
-        for stage in self.possible(since):
-            leading, offsets = self.ranked(stage, certain, self.low, end=max(self.least_end, self.low))
-            found = min(found, offsets[self.patient.settled(leading)])
-        return found
+        noted = max(offset, self.certain.get(follower, 0))
+        return self._least_of({**self.certain, follower: noted}, since)
 
     def told(self, hwm: int) -> None:
         """An answer told this HWM; the first one is what it was at the start, or became since."""
@@ -248,7 +247,7 @@ class Leadership:
 
     def is_possible(self, claim: Claim, since: float) -> bool:
         """Whether the HWM can have been as claimed, by what is known up to now; the last news are of ``since``."""
-        if claim.base is not None and claim.hwm > claim.base:
+        if claim.hwm > claim.base:
             known = self.at, self.up_to, claim.moves
             if claim.asked == known:
                 return False
