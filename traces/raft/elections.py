@@ -62,7 +62,7 @@ class Elections(Leaders):
         turn = self.turns[v] = Turn(what, event, exchange)
         b.vote_requests[c, v] = vote
         node = b.node(v)
-        led, epoch, voted = node.leads, node.epoch, node.voted
+        epoch, voted = node.epoch, node.voted
         window, outcome = self._vote_step("answer_vote", [v, c], v=v, c=c)
         b.vote_requests.pop((c, v), None)
         if outcome.after is None:
@@ -70,7 +70,7 @@ class Elections(Leaders):
             return
         given = outcome.after["vote_responses"][window.slots[c]][window.slots[v]]
         self.adopt(window, outcome, v)
-        if led and not node.leads:
+        if not node.leads:
             b.drop_parked(v)
         turn.answers[c] = {
             "granted": given["granted"], "epoch": window.real_epoch(given["epoch"]), "stale": vote.epoch < epoch
@@ -101,9 +101,11 @@ class Elections(Leaders):
             self.fail("answer_vote", {"voter": v}, ("it answers a vote request",))
             return
         turn, node = self.turns.get(v), b.node(v)
-        told = turn.answers.pop(vote.sender, None) if turn is not None else None
+        told = turn.answers.get(vote.sender, {}) if turn is not None else {}
         says = {"voter": v, "asked by": vote.sender}
-        if told is None or exchange is None or "granted" not in told:
+        if turn is not None and "granted" in told:
+            del turn.answers[vote.sender]
+        if exchange is None or "granted" not in told:
             self.fail("answer_vote", says, ("a request has just come",))
             return
         leader = UNKNOWN if node.leader is None else node.leader
@@ -243,11 +245,10 @@ class Elections(Leaders):
         return window, self.take(window, "learn", m=window.slots[node.id], epoch=window.epoch(what.epoch))
 
     def _take_over(self, node: Node, what: e.Role, window: Window, outcome: Outcome, action: str) -> None:
-        led, epoch = node.leads, node.epoch
         self.adopt(window, outcome, node.id)
         if action == "win":
             self.belief.elected[node.epoch] = node.id
-        if (led and not node.leads) or node.epoch != epoch:
+        if not node.leads:
             self.belief.drop_parked(node.id)
         self.explained[action] += 1
 

@@ -139,17 +139,19 @@ def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, befo
     """B3, B4. The follower goes on from where the answer before took it."""
     if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
         return
-    reached = acting(3, context.profile).goes_on_from(1, before.kind)
     offset = asked.offset
-    goes_on = (offset > before.offset) if reached > 1 else (offset == before.offset)
     if before.kind == "diverging":
-        goes_on = offset <= min(before.offset, before.end)
+        expected, goes_on = before.end, offset <= min(before.offset, before.end)
+    else:
+        grows = acting(3, context.profile).goes_on_from(1, before.kind == "record") > 1
+        expected = before.offset + grows
+        goes_on = offset > before.offset if grows else offset == before.offset
     if goes_on:
         context.verdicts.explained[TAKEN] += 1
     else:
         context.verdicts.not_explained(
-            fetch.line, partition, TAKEN, (), {"fetchOffset": (before.end if before.kind == "diverging" else
-            before.offset + (reached > 1), offset)}, f=fetch.replica, answer=before.kind,
+            fetch.line, partition, TAKEN, (), {"fetchOffset": (expected, offset)}, f=fetch.replica,
+            answer=before.kind,
         )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from highwater.traces.raft.events import (
     What,
 )
 from highwater.traces.raft.order import SLACK_MS, Order, sender_of
-from highwater.traces.raft.window import Window
+from highwater.traces.raft.window import TooLarge, Window
 from highwater.traces.reading.fields import Place
 
 A, B, C = (Fetch(1, 1, offset, 1, None) for offset in (1, 2, 3))
@@ -111,6 +112,14 @@ def test_the_oldest_of_too_many_requests_that_were_taken_is_given_up(monkeypatch
 
 def test_a_request_says_who_sent_it_or_not() -> None:
     assert [sender_of(Fetch(n, 1, 1, 1, None)) for n in (0, 5, -1)] == [0, 5, None]
+
+
+def test_a_step_is_about_so_many_epochs_and_no_more() -> None:
+    budgets: dict[str, int] = {}
+    for count, fits in ((6, True), (7, False)):
+        window = Window(Belief(voters=(1,)), [1], (), range(count), fetches=False)
+        with nullcontext() if fits else pytest.raises(TooLarge, match="7 epochs"):
+            window.state(1, 3, 6, budgets)
 
 
 def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:

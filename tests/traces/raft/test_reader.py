@@ -65,6 +65,8 @@ def test_what_other_loggers_write_into_is_no_raft_log(tmp_path: Path) -> None:
     raft = HEAD.replace("TRACE", "INFO") + "Starting request manager with static voters: []" + TAIL
     other = "[2026-11-21 10:00:00,005] INFO Initialized snapshots with IDs SortedSet() (kafka.raft.KafkaMetadataLog$)"
     broken = other[:60]
+    unnamed = raft.replace("[RaftManager id=3] ", "")
+    assert kind_of(log(tmp_path, unnamed)) != RAFT_LOG
     assert kind_of(log(tmp_path, other, raft)) == BROKER_LOG
     assert kind_of(log(tmp_path, *[raft] * 100, HEAD + FETCH.format(5) + TAIL, other)) == BROKER_LOG
     reaper = (
@@ -135,6 +137,26 @@ def test_a_role_says_who_leads(text: str, leader: int | None, tmp_path: Path) ->
 def test_a_leader_that_is_no_number_is_told(leader: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"UnattachedState\.leaderId: expected a whole number"):
         events(tmp_path, HEAD + UNATTACHED.format(leader))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Starting voters are VoterSet(voters={2147483648=VoterNode()})", "voterStates: no node's id"),
+        ("Starting voters are VoterSet(voters={x=VoterNode()})", "voterStates: no node's id"),
+        (
+            "Vote request VoteRequestDataOfLater(errorCode=0) with epoch 1 is granted",
+            "neither granted nor rejected",
+        ),
+        (
+            "Leader appended records at base offset 9223372036854775808, new end offset is X()",
+            "offset: is outside",
+        ),
+    ],
+)
+def test_numbers_and_names_that_cannot_be_are_told(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=said):
+        events(tmp_path, HEAD + text + TAIL)
 
 
 @pytest.mark.parametrize("before", ["{}", "Optional[{}]"])

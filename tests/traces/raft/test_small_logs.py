@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from highwater.model.language.model import Model
+from highwater.model.quorum import Quorum
 from highwater.traces.raft.replay import replay_raft
 from highwater.traces.reports.report import Report
 from tests.traces.raft.test_runs import model
@@ -151,6 +153,51 @@ def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_told_anew(tmp_path: 
     votes = [line for line in writer.lines[2] if "votedKey=Optional[ReplicaKey(id=101)]" in line]
     assert ["epoch=2" in line for line in votes] == [True, False]
     assert told(replay_raft(writer.write(tmp_path))) == []
+
+
+def test_a_verdict_in_the_middle_of_a_fetch_is_of_no_vote(tmp_path: Path) -> None:
+    """Nor is an answer to a vote request: the leader has taken a fetch of 1, and answers that when it has none left."""
+    writer = written(asked(1))
+    answer = writer.lines[0].pop()
+    vote = writer.vote(1, 0, {"epoch": 0, "pre": False, "last_epoch": None, "offset": 0})
+    writer.say(0, "INFO", f"Vote request {vote} with epoch 1 is granted")
+    given = writer.vote_answer(0, {"epoch": 0, "asked": 0, "granted": True})
+    fetch = writer.open["fetch", 1, 0][1]
+    assert fetch in answer
+    start = answer.index("FetchResponseData(")
+    reply = answer[:start] + given + answer[answer.index(") to inbound") :]
+    writer.lines[0] += [reply.replace(fetch, vote), reply, answer]
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report) == [
+        ("answer_vote", "a request has just come"), ("answer_vote", "a request has just come"),
+        ("answer_vote", "it answers a vote request"),
+        ("answer", "it took the request"), ("answer", "the fetch is parked, or has just come"),
+    ]  # fmt: skip
+    assert report.unexplained[0].before == {"epoch": 1, "leader": 100, "leo": 1, "hwm": -1}
+
+
+def test_votes_of_who_is_no_voter_are_told(tmp_path: Path) -> None:
+    """A candidate says that it has the vote of node 999, and goes on."""
+    writer = written(elected(1, 2))
+    at = max(n for n, line in enumerate(writer.lines[1]) if "CandidateState" in line)
+    writer.lines[1][at] = changed(r"voterStates=\{", "voterStates={999=VoterState(state=GRANTED), ")(
+        writer.lines[1][at]
+    )
+    writer.sends("vote", 1, 0, writer.vote(1, 0, {"epoch": 1, "pre": False, "last_epoch": None, "offset": 0}))
+    assert told(replay_raft(writer.write(tmp_path)))[0] == ("win_pre_votes", "granted")
+
+
+@pytest.mark.parametrize("hwm", [3, 2])
+def test_a_voter_that_is_alone_commits_what_it_appends(hwm: int, tmp_path: Path) -> None:
+    """One controller, as small clusters have it: its HWM moves with each append, in the same turn."""
+    alone = Model(Quorum({"voters": 1, "observers": 1, "appends": 2}, Quorum.profiles["kafka_4_2"].rules))
+    writer = Writer(1, 2)
+    writer.run(*scripted(alone, [APPEND, APPEND, *asked(1)]))
+    assert sum("Leader high watermark" in line for line in writer.lines[0]) == 2
+    if hwm == 2:
+        drop(writer, 0, "Leader high watermark updated to LogOffsetMetadata(offset=3")
+    expected = [] if hwm == 3 else [("what must follow", "its HWM moves to 3")]
+    assert told(replay_raft(writer.write(tmp_path))) == expected
 
 
 def changed(old: str, new: str) -> Callable[[str], str]:

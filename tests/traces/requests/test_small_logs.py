@@ -8,6 +8,7 @@ import pytest
 
 from highwater.traces.requests.fetches import FENCED_EPOCH, NOT_LEADER, UNKNOWN_EPOCH
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
+from tests.generation.requests import FIRST
 from tests.traces.requests.small import Small, report_of, said, told
 
 ANSWERED, REFUSED = "answer_fetch", "refuse_fetch"
@@ -163,7 +164,7 @@ def test_a_change_whose_proposal_has_no_line_is_told(tmp_path: Path) -> None:
 def test_a_member_is_named_with_an_epoch_that_it_had_fetched_with(
     wait: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """903.3: 2 registers anew and is named so; its first fetch under that epoch comes so many ms behind the proposal."""
+    """903.3: 2 registers anew and is named so; its first fetch as such comes so many ms behind the proposal."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
@@ -176,6 +177,27 @@ def test_a_member_is_named_with_an_epoch_that_it_had_fetched_with(
         small.fetch(0, 0, 70, wait, f=2)
 
     assert told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1)) == expected
+
+
+def test_a_partition_that_a_topic_does_not_have_is_outside(tmp_path: Path) -> None:
+    def happens(small: Small) -> None:
+        small.follows()
+        small.made.fetch(0, 1, small.epochs[1], 0, 0, -1, 0, of=FIRST._replace(number=7))
+
+    report = report_of(tmp_path, happens)
+    assert said(report) == []
+    assert report.figures["messages outside: partition that the metadata log does not have"] == 1
+
+
+@pytest.mark.parametrize(("count", "outside"), [(8, 0), (9, 1)])
+def test_so_many_brokers_can_have_to_do_with_a_proposal(count: int, outside: int, tmp_path: Path) -> None:
+    def happens(small: Small) -> None:
+        small.alter(42, (0, 1, 77))
+
+    report = report_of(tmp_path, happens, replicas=range(count - 1), isr=(0, 1))
+    figures = report.figures
+    assert figures.get("messages outside: AlterPartition of a partition with too many brokers", 0) == outside
+    assert figures.get("messages explained: handle_alter_partition", 0) == 1 - outside
 
 
 def test_another_proposal_names_its_own_epochs(tmp_path: Path) -> None:

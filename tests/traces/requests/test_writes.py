@@ -6,10 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces.requests.small import Small, told
+from tests.traces.requests.small import Small, report_of, said, told
 
 NOT_LEADER, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 6, 7, 19, 20
 REFUSED, WRITTEN, ACKNOWLEDGED = "write refused", "write_acks_all", "acknowledge"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "figure"),
+    [
+        (NOT_LEADER, [], "explained: write refused"),
+        (3, [], "explained: write refused"),
+        (100, [], "explained: write refused"),
+        (0, [WRITTEN], None),
+        (NOT_ENOUGH, [WRITTEN], None),
+        (45, [], "outside: write answered with error 45"),
+    ],
+)
+def test_a_broker_that_does_not_lead_writes_nothing(
+    error: int, expected: list[str], figure: str | None, tmp_path: Path
+) -> None:
+    def happens(small: Small) -> None:
+        small.made.produce(1, 0 if not error else -1, error=error)
+
+    report = report_of(tmp_path, happens)
+    assert said(report) == expected
+    assert figure is None or report.figures[f"messages {figure}"] >= 1
 
 
 def denied(small: Small, wait: int = 500) -> None:
@@ -17,12 +39,15 @@ def denied(small: Small, wait: int = 500) -> None:
     small.made.produce(0, -1, error=NOT_LEADER)
 
 
-def test_a_leader_does_not_say_that_it_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wait", "expected"), [(500, [REFUSED]), (102, [REFUSED]), (101, [])])
+def test_a_leader_does_not_say_that_it_is_none(wait: int, expected: list[str], tmp_path: Path) -> None:
+    """The write is under way for 2 ms; one that came a tenth of a second behind an answer came behind it."""
+
     def happens(small: Small) -> None:
         small.follows()
-        denied(small)
+        denied(small, wait)
 
-    assert told(tmp_path, happens) == [REFUSED]
+    assert told(tmp_path, happens) == expected
 
 
 @pytest.mark.parametrize(("later", "expected"), [(100, []), (1000, [REFUSED])])
