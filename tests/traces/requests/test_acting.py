@@ -56,8 +56,9 @@ def test_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = []
     for hwm in range(5):
         assert model.settled(leading._replace(hwm=hwm)) == hwm
-        kept.append(len(model._kept))
-    assert kept == [1, 2, 3, 1, 2]
+        assert not model.write_refused(leading._replace(replicas=(3, 7, 11, 15, 5)[hwm]))
+        kept.append((len(model._settled), len(model._kept)))
+    assert kept == [(1, 1), (2, 2), (3, 3), (1, 1), (2, 2)]
 
 
 def test_refusals_are_the_models() -> None:
