@@ -42,11 +42,12 @@ FIRST = Partition()
 class RequestLogs:
     """A cluster's metadata log and request logs in a directory: a context manager, which writes them.
 
-    ``now`` is the time in ms, which the caller moves on. Requests take ``took`` ms, all of it before they are answered.
+    ``now`` is the time in ms, which the caller moves on. Requests take ``took`` ms, all of it before they are answered;
+    ``waited`` is how long of it they were parked.
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.now, self.took = directory, START_MS, 2.0
+        self.directory, self.now, self.took, self.waited = directory, START_MS, 2.0, 0.0
         self.metadata = LogWriter(_made(directory / "__cluster_metadata-0"), 1 << 30)
         self._files: dict[int, TextIO] = {}
         self._numbers: dict[str, int] = {}
@@ -132,7 +133,7 @@ class RequestLogs:
             "request": request,
             "response": response,
             "connection": f"127.0.0.1:{NODES + node}-127.0.0.1:50000-0-0",
-            "totalTimeMs": took, "requestQueueTimeMs": 0.0, "localTimeMs": took, "remoteTimeMs": 0.0,
+            "totalTimeMs": took, "requestQueueTimeMs": 0.0, "localTimeMs": took, "remoteTimeMs": self.waited,
             "throttleTimeMs": 0, "responseQueueTimeMs": 0.0, "sendTimeMs": 0.0,
             "securityProtocol": "PLAINTEXT", "principal": "User:ANONYMOUS", "listener": "PLAINTEXT",
         }  # fmt: skip

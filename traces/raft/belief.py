@@ -12,7 +12,7 @@ UNKNOWN = -1
 
 @dataclass
 class Log:
-    """A log by where its epochs begin: ``cuts`` are (offset, epoch), ascending; ``end`` is its LEO."""
+    """A log by where its epochs begin: ``cuts`` are (offset, epoch), ascending from 0; ``end`` is its LEO."""
 
     cuts: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
@@ -41,7 +41,7 @@ class Log:
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of the record at an offset, or of the last one before it."""
-        found = self.cuts[0][1] if self.cuts else 0
+        found = 0
         for start, epoch in self.cuts:
             if start > offset:
                 break

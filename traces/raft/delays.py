@@ -13,7 +13,7 @@ from highwater.traces.raft import events as e
 from highwater.traces.raft.order import Exchange
 
 MAX_OPEN = 200
-"""Appends that are followed at a time; older ones are given up, and counted."""
+"""Appends that are followed at a time; older ones are given up."""
 
 
 @dataclass
@@ -52,12 +52,12 @@ class Measured:
 class Delays:
     """Fed with events in order. ``committed`` is of the leader's own HWM, ``members`` of each other one's."""
 
-    def __init__(self, voters: tuple[int, ...]) -> None:
-        self.voters = voters
+    def __init__(self) -> None:
         self.committed = Measured()
         self.members: dict[int, Measured] = {}
         self._open: deque[_Append] = deque()
         self._last_fetch: dict[int, int] = {}
+        self._fetching: set[int] = set()
 
     def take(self, event: e.Event, exchange: Exchange | None, timed_out: bool) -> None:
         """The next event; ``timed_out`` says that it is an answer that a park timer gave."""
@@ -75,6 +75,7 @@ class Delays:
         elif isinstance(what, e.Received) and isinstance(what.message, e.Fetch):
             self._message(event.node, what.message.sender, False)
             self._last_fetch[event.node] = what.message.sender
+            self._fetching.add(what.message.sender)
         elif isinstance(what, e.Answered) and isinstance(what.request, e.Fetch):
             self._message(event.node, what.request.sender, timed_out)
         elif isinstance(what, e.Hwm) and what.final:
@@ -99,8 +100,11 @@ class Delays:
                 append.known.add(event.node)
                 found = self.members.setdefault(event.node, Measured())
                 found.add(append.messages[event.node], ms, append.timers[event.node])
-        everybody = {*self.members, *self._last_fetch.values()}
-        while self._open and self._open[0].committed and self._open[0].known >= everybody:
+        while self._open and self._open[0].committed:
+            # Who is slow is waited for as well, as soon as it has fetched once.
+            everybody = (self._fetching | self.members.keys()) - {self._open[0].leader}
+            if not everybody <= self._open[0].known:
+                break
             self._open.popleft()
 
     def figures(self) -> dict[str, int]:

@@ -19,12 +19,9 @@ NO_STEP = "as it was"
 class Elections(Leaders):
     """The part that is about elections."""
 
-    def _vote_step(
-        self, action: str, nodes: list[int], *, extra: int = 0, **members: int
-    ) -> tuple[Window, Outcome]:
-        """A step of an election; epochs up to one past those that are there can come of it."""
-        first = self.belief.node(nodes[0])
-        window = Window(self.belief, nodes, [extra], [first.epoch + 1], fetches=False, votes=True)
+    def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
+        """A step of an election; an epoch that comes of it is one past those that are there."""
+        window = Window(self.belief, nodes, fetches=False, votes=True)
         return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
 
     # --- votes --------------------------------------------------------------------------------------------------
@@ -65,22 +62,23 @@ class Elections(Leaders):
         turn = self.turns[v] = Turn(what, event, exchange)
         b.vote_requests[c, v] = vote
         node = b.node(v)
-        led, epoch, voted = node.leads, node.epoch, node.voted
+        epoch, voted = node.epoch, node.voted
         window, outcome = self._vote_step("answer_vote", [v, c], v=v, c=c)
         b.vote_requests.pop((c, v), None)
         if outcome.after is None:
             self.fail("answer_vote", says, outcome.refused)
             return
         given = outcome.after["vote_responses"][window.slots[c]][window.slots[v]]
-        ballot = node.ballot
         self.adopt(window, outcome, v)
-        if led and not node.leads:
+        if not node.leads:
             b.drop_parked(v)
         turn.answers[c] = {
             "granted": given["granted"], "epoch": window.real_epoch(given["epoch"]), "stale": vote.epoch < epoch
         }  # fmt: skip
-        if (node.epoch, node.voted) != (epoch, voted):
-            turn.told = {"voted": (node.voted, voted), "ballot": (node.ballot, ballot)}
+        # It tells that it is in the epoch, and then whom it votes for.
+        is_later = node.epoch != epoch
+        has_voted = node.voted is not None and (is_later or node.voted != voted)
+        turn.roles = [*([None] if is_later else []), *([node.voted] if has_voted else [])]
         self.explained["answer_vote"] += 1
 
     def judged(self, event: e.Event, what: e.Judged) -> None:
@@ -103,9 +101,11 @@ class Elections(Leaders):
             self.fail("answer_vote", {"voter": v}, ("it answers a vote request",))
             return
         turn, node = self.turns.get(v), b.node(v)
-        told = turn.answers.pop(vote.sender, None) if turn is not None else None
+        told = turn.answers.get(vote.sender, {}) if turn is not None else {}
         says = {"voter": v, "asked by": vote.sender}
-        if told is None or exchange is None or "granted" not in told:
+        if turn is not None and "granted" in told:
+            del turn.answers[vote.sender]
+        if exchange is None or "granted" not in told:
             self.fail("answer_vote", says, ("a request has just come",))
             return
         leader = UNKNOWN if node.leader is None else node.leader
@@ -152,8 +152,7 @@ class Elections(Leaders):
             return
         epoch = node.epoch
         self.adopt(window, outcome, c)
-        if node.epoch != epoch:
-            turn.told = {"epoch": (node.epoch, epoch)}
+        turn.roles = [None] if node.epoch != epoch else []
         self.explained["take_vote"] += 1
 
     # --- roles --------------------------------------------------------------------------------------------------
@@ -174,7 +173,7 @@ class Elections(Leaders):
         in_vote = (
             turn is not None and isinstance(turn.what, e.Received) and isinstance(turn.what.message, e.Vote)
         )
-        if turn is not None and turn.told and (in_vote or what.epoch == node.epoch) and what.name in (
+        if turn is not None and turn.roles and (in_vote or what.epoch == node.epoch) and what.name in (
             "Unattached", "Prospective"
         ):  # fmt: skip
             self._within(node, what, turn)
@@ -193,12 +192,9 @@ class Elections(Leaders):
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
         """A transition that answering a vote request made, or an answer: first the epoch, then the vote."""
-        final = node.voted == what.voted
-        if final:
-            turn.told = {}
-        elif what.voted is None:
-            turn.told["seen"] = (True, True)
-        voted, node.voted = node.voted, node.voted if final else None
+        voted, node.voted = node.voted, turn.roles.pop(0)
+        if what.voted == voted:
+            turn.roles.clear()
         self._compare_role("answer_vote: role", node, what)
         node.voted = voted
 
@@ -249,11 +245,10 @@ class Elections(Leaders):
         return window, self.take(window, "learn", m=window.slots[node.id], epoch=window.epoch(what.epoch))
 
     def _take_over(self, node: Node, what: e.Role, window: Window, outcome: Outcome, action: str) -> None:
-        led, epoch = node.leads, node.epoch
         self.adopt(window, outcome, node.id)
         if action == "win":
             self.belief.elected[node.epoch] = node.id
-        if (led and not node.leads) or node.epoch != epoch:
+        if not node.leads:
             self.belief.drop_parked(node.id)
         self.explained[action] += 1
 

@@ -23,7 +23,8 @@ class Fetch:
 class FetchAnswer:
     """The answer to a fetch; ``error`` other than 0 has no more than the epoch and the leader that its sender knows.
 
-    ``size`` is that of its records, in bytes. ``diverging`` is an epoch and its end offset.
+    ``size`` is that of its records, in bytes. ``diverging`` is an epoch and its end offset, as ``snapshot`` is that of
+    the snapshot to be fetched instead.
     """
 
     error: int
@@ -32,7 +33,7 @@ class FetchAnswer:
     hwm: int
     size: int
     diverging: tuple[int, int] | None
-    snapshot: bool
+    snapshot: tuple[int, int] | None
 
 
 @dataclass(frozen=True)

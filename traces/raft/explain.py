@@ -40,8 +40,8 @@ class Turn:
     completed: dict[int, Parked] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     pending: bool = False
-    told: Differences = field(default_factory=dict)
-    """What a transition has yet to say."""
+    roles: list[int | None] = field(default_factory=list)
+    """Whom it has voted for, in each of the lines that are still to say what it is now."""
 
 
 class Explainer:

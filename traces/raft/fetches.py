@@ -113,7 +113,6 @@ class Fetches(Explainer):
         before = log.end
         for upto, of in stretches:
             b.responses[f] = replace(response, records=upto is not None, offset=log.end, source=None)
-            b.responses[f].epoch = response.epoch
             window = Window(b, [f], [upto] if upto is not None else (), [of])
             state_record = upto is not None
             outcome = self._take_one(window, f, of if state_record else None)

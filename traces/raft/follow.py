@@ -72,7 +72,7 @@ class Follower(Elections):
         untold = [f"an answer to member {f}" for f in turn.answers]
         if turn.hwm is not None:
             untold.append(f"its HWM moves to {turn.hwm}")
-        if turn.told and "seen" not in turn.told:
+        if turn.roles:
             untold.append("its epoch or its vote changes")
         if not untold:
             return

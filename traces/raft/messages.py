@@ -57,11 +57,9 @@ def _fetch(data: Part) -> Message:
 def _fetch_answer(data: Part) -> Message:
     error = data.small("errorCode")
     if error:
-        return FetchAnswer(error, -1, -1, -1, 0, None, False)
+        return FetchAnswer(error, -1, -1, -1, 0, None, None)
     partition = data.at("responses", "0", "partitions", "0")
-    diverging, snapshot = partition.at("divergingEpoch"), partition.at("snapshotId")
     leader = partition.at("currentLeader")
-    end = diverging.small("epoch"), diverging.number("endOffset")
     records = partition.fields.get("records")
     return FetchAnswer(
         partition.small("errorCode"),
@@ -69,9 +67,15 @@ def _fetch_answer(data: Part) -> Message:
         leader.small("leaderEpoch"),
         partition.number("highWatermark"),
         records.number("size", 0) if isinstance(records, Part) else 0,
-        None if end == (-1, -1) else end,
-        snapshot.small("epoch") >= 0 or snapshot.number("endOffset") >= 0,
+        _end(partition.at("divergingEpoch")),
+        _end(partition.at("snapshotId")),
     )
+
+
+def _end(of: Part) -> tuple[int, int] | None:
+    """An epoch and its end offset; None where it names none."""
+    found = of.small("epoch"), of.number("endOffset")
+    return None if found == (-1, -1) else found
 
 
 def _vote(data: Part) -> Message:

@@ -107,10 +107,7 @@ def _received(place: Place, text: str, found: re.Match[str]) -> e.What:
     part, _ = parse(place, text, found.end())
     said, correlation = message(part.at("data")), part.number("correlationId")
     if part.name == "InboundResponse":
-        error = getattr(said, "error", 0)
-        failed = (
-            "errorCode" in part.at("data").fields and part.at("data").small("errorCode") == 8 and error == 8
-        )
+        failed = getattr(said, "error", 0) == 8 and part.at("data").small("errorCode") == 8
         return e.GotAnswer(said, correlation, node_of(part, "source"), failed)
     return e.Received(said, correlation, part.number("apiVersion", 0, 1000))
 

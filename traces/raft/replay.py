@@ -82,7 +82,7 @@ def replay_raft(
     if len(voters) > MAX_MEMBERS:
         raise TraceError(files[0], None, "voters", f"more than {MAX_MEMBERS}")
     order = Order((node.node, node) for node in nodes)
-    follower, delays = Follower(_judge(len(voters), in_force), order, voters), Delays(voters)
+    follower, delays = Follower(_judge(len(voters), in_force), order, voters), Delays()
     asked, evaluated = _Asked(follower, report), follower.judge.evaluated
     try:
         for count, (event, exchange) in enumerate(order, start=1):

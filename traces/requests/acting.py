@@ -282,12 +282,9 @@ class Acting:
         assert action is not None, name
         return tuple(n for n, h in zip(action.names, action.guards(state), strict=True) if not h)
 
-    def goes_on_from(self, offset: int, kind: str) -> int:
-        """Where a follower whose log ends at this rank asks next (B3, B4), by the answer that it got.
-
-        ``kind`` is ``record``, ``empty`` or ``diverging``, which names the start of the follower's log.
-        """
-        key = ("taken", offset, kind)
+    def goes_on_from(self, offset: int, brings: bool) -> int:
+        """Where a follower whose log ends at this rank asks next (B3), by whether the answer brought a record."""
+        key = ("taken", offset, brings)
         found = self._kept.get(key)
         if found is None:
 
@@ -299,9 +296,7 @@ class Acting:
                 state[at[f"{answer}?"]] = 1
                 state[at[f"{answer}.leader_epoch"]] = 1
                 state[at[f"{answer}.offset"]] = offset
-                state[at[f"{answer}.diverging"]] = int(kind == "diverging")
-                state[at[f"{answer}.record?"]] = int(kind == "record")
-                state[at[f"{answer}.epoch"]] = -1
+                state[at[f"{answer}.record?"]] = int(brings)
                 action = self._action("take_fetch_answer", 1)
                 assert action is not None
                 for leaf, value in zip(action.leaves, action.writes(state), strict=True):

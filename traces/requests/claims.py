@@ -50,7 +50,6 @@ def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
 
 
 def _broken(context: Context, led: Leadership, claim: Claim) -> None:
-    assert claim.base is not None
     high = led.reached(claim.base, claim.leos, claim.line.taken)
     if high is None or claim.hwm <= high:
         difference = {"high watermark": (high, claim.hwm)}
@@ -107,8 +106,7 @@ def _reaches(
     led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
 ) -> bool:
     """Whether the HWM could be as claimed in a stage, were it not for min ISR, or for what is proposed."""
-    base = claim.base or 0
-    leading, offsets = led.ranked(stage, claim.leos, base)
+    leading, offsets = led.ranked(stage, claim.leos, claim.base)
     if min_isr is not None:
         leading = leading._replace(min_isr=min_isr)
     if not proposed:

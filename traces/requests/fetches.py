@@ -139,17 +139,19 @@ def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, befo
     """B3, B4. The follower goes on from where the answer before took it."""
     if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
         return
-    reached = acting(3, context.profile).goes_on_from(1, before.kind)
     offset = asked.offset
-    goes_on = (offset > before.offset) if reached > 1 else (offset == before.offset)
     if before.kind == "diverging":
-        goes_on = offset <= min(before.offset, before.end)
+        expected, goes_on = before.end, offset <= min(before.offset, before.end)
+    else:
+        grows = acting(3, context.profile).goes_on_from(1, before.kind == "record") > 1
+        expected = before.offset + grows
+        goes_on = offset > before.offset if grows else offset == before.offset
     if goes_on:
         context.verdicts.explained[TAKEN] += 1
     else:
         context.verdicts.not_explained(
-            fetch.line, partition, TAKEN, (), {"fetchOffset": (before.end if before.kind == "diverging" else
-            before.offset + (reached > 1), offset)}, f=fetch.replica, answer=before.kind,
+            fetch.line, partition, TAKEN, (), {"fetchOffset": (expected, offset)}, f=fetch.replica,
+            answer=before.kind,
         )  # fmt: skip
 
 
@@ -217,14 +219,15 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """Whether what is told, below the greatest HWM, is less than it must have been when the fetch was taken up.
+    """Whether what is told is less than the HWM must have been when the fetch was taken up.
 
     Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
     """
     if hwm < led.least():
         return True
     known = led.heard.get(fetch.replica)
-    if led.hwm is None or known is None or not (fetch.line.waited and is_noted):
+    # With the follower at the HWM, or before it, the HWM goes no further.
+    if known is None or known.offset <= hwm or not (fetch.line.waited and is_noted):
         return False
     return hwm < led.least_after(fetch.replica, known.offset, fetch.line.taken)
 
@@ -241,7 +244,7 @@ def _hwm(
             f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
             f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
         )  # fmt: skip
-    elif (led.hwm is None or hwm < led.hwm) and _is_too_low(led, fetch, hwm, is_noted):
+    elif _is_too_low(led, fetch, hwm, is_noted):
         context.verdicts.not_explained(
             line, led.name, ANSWERED, (), {"high watermark": (led.low, hwm)}, leader=led.broker, f=fetch.replica
         )  # fmt: skip

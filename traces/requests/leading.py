@@ -50,7 +50,7 @@ class Claim:
     since: float
     """How long the node had been active then."""
     follower: int | None
-    base: int | None
+    base: int
     leos: dict[int, int]
     """The greatest that the HWM can have been before, and where followers were then, as far as lines were read."""
     asked: tuple[int, int, int] | None = None
@@ -82,7 +82,7 @@ class Leadership:
     hwm: int | None = None
     low: int = 0
     is_behind: bool = False
-    """Whether more was surely noted since ``low`` was found."""
+    """Whether more was surely noted, or a stage is over, since ``low`` was found."""
     start: int | None = None
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
@@ -129,6 +129,7 @@ class Leadership:
         while at < up_to and stages[at + 1].reached <= now - CLOCKS_MS:
             at += 1
         if at != self.at or up_to != self.up_to:
+            self.is_behind |= at != self.at
             self.at, self.up_to = at, up_to
             self.welcome.clear()
 
@@ -148,7 +149,7 @@ class Leadership:
         """The least that the HWM can be; found out when it is asked for, as it seldom is."""
         if self.is_behind:
             self.is_behind = False
-            self.low = max(self.low, self._least())
+            self.low = max(self.low, self._least_of(self.certain, None))
         return self.low
 
     def answer_refused(self, f: int) -> tuple[str, ...]:
@@ -212,10 +213,10 @@ class Leadership:
                 first -= 1
         return self.stages[first : self.up_to + 1]
 
-    def _least(self) -> int:
+    def _least_of(self, certain: dict[int, int], since: float | None) -> int:
+        """The least that the HWM can be with followers there, in the stages since a time."""
         end = max(self.least_end, self.low)
-        found = min(self._settled(self.patient, self.possible(), self.certain, self.low, end))
-        return found if found < TOP else self.low
+        return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
 
     def greatest(self, since: float | None = None) -> int | None:
         """The greatest that the HWM can be as things are, or were since then; None where nothing bounds it."""
@@ -244,9 +245,8 @@ class Leadership:
 
     def least_after(self, follower: int, offset: int, since: float) -> int:
         """The least that the HWM can be once a follower was surely noted at an offset."""
-        certain = {**self.certain, follower: max(offset, self.certain.get(follower, 0))}
-        end = max(self.least_end, self.low)
-        return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
+        noted = max(offset, self.certain.get(follower, 0))
+        return self._least_of({**self.certain, follower: noted}, since)
 
     def told(self, hwm: int) -> None:
         """An answer told this HWM; the first one is what it was at the start, or became since."""
@@ -263,7 +263,7 @@ class Leadership:
 
     def is_possible(self, claim: Claim, since: float) -> bool:
         """Whether the HWM can have been as claimed, by what is known up to now; the last news are of ``since``."""
-        if claim.base is not None and claim.hwm > claim.base:
+        if claim.hwm > claim.base:
             known = self.at, self.up_to, claim.moves
             if claim.asked == known:
                 return False

@@ -139,13 +139,12 @@ class Spine:
     def partitions(self, topic: str) -> Iterator[tuple[int, History]]:
         """The partitions of a topic, by their numbers."""
         found = self.topics.get(topic)
-        for name in self.histories if found is not None else ():
+        if found is None:
+            return
+        for name in self.histories:
             above, _, number = name.rpartition("-")
-            if (
-                found is not None
-                and above == found[0]
-                and (history := self.history(topic, int(number))) is not None
-            ):
+            history = self.history(topic, int(number)) if above == found[0] else None
+            if history is not None:
                 yield int(number), history
 
     def change(self, change: PartitionChange) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,12 @@ from highwater.traces.raft.events import (
     What,
 )
 from highwater.traces.raft.order import SLACK_MS, Order, sender_of
-from highwater.traces.raft.window import Window
+from highwater.traces.raft.window import TooLarge, Window
 from highwater.traces.reading.fields import Place
 
 A, B, C = (Fetch(1, 1, offset, 1, None) for offset in (1, 2, 3))
 VOTE = Vote(1, 2, 1, 1, 1, pre=False)
-ANSWER = FetchAnswer(0, 2, 1, 0, 0, None, snapshot=False)
+ANSWER = FetchAnswer(0, 2, 1, 0, 0, None, None)
 
 
 def at(node: int, time: int, what: What) -> Event:
@@ -98,13 +99,36 @@ def test_the_oldest_of_too_many_requests_is_given_up(monkeypatch: pytest.MonkeyP
     assert [exchange and exchange.is_lost for _, exchange in found] == [True, False, False]
 
 
+def test_the_oldest_of_too_many_requests_that_were_taken_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three that nobody answers yet two are kept: the answer to the first one is of none that is known."""
+    monkeypatch.setattr(order, "MAX_OPEN", 2)
+    requests = [Fetch(7, 1, offset, 1, None) for offset in range(3)]
+    taken = [at(2, n, Received(request, n, 18)) for n, request in enumerate(requests)]
+    answers = [at(2, 10 + n, Answered(ANSWER, n, request)) for n, request in enumerate(requests)]
+    found = [exchange for _, exchange in ordered(*taken, *answers)]
+    assert [exchange is not None for exchange in found[3:]] == [False, True, True]
+    assert found[4:] == found[1:3]
+
+
 def test_a_request_says_who_sent_it_or_not() -> None:
     assert [sender_of(Fetch(n, 1, 1, 1, None)) for n in (0, 5, -1)] == [0, 5, None]
+
+
+def test_a_step_is_about_so_many_epochs_and_no_more() -> None:
+    budgets: dict[str, int] = {}
+    for count, fits in ((6, True), (7, False)):
+        window = Window(Belief(voters=(1,)), [1], (), range(count), fetches=False)
+        with nullcontext() if fits else pytest.raises(TooLarge, match="7 epochs"):
+            window.state(1, 3, 6, budgets)
 
 
 def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:
     """Of epochs 1 and 2 the last stands for both, as only epoch 4 is compared; where both are, both stay."""
     belief = Belief(voters=(1,))
     belief.node(1).log, belief.node(1).epoch = Log([(0, 1), (3, 2), (5, 4)], 7), 4
-    assert Window(belief, [1], (), [4], fetches=False).logs[1].cuts == [(0, 2), (5, 4)]
+    window = Window(belief, [1], (), [4], fetches=False)
+    assert window.logs[1].cuts == [(0, 2), (5, 4)]
+    # And it is an epoch of the window: a record of it is of no later one.
+    assert window.epochs == [0, 2, 4]
+    assert [window.epoch(window.logs[1].epoch_at(offset)) for offset in (0, 4, 5)] == [1, 1, 2]
     assert Window(belief, [1], (), [1, 4], fetches=False).logs[1].cuts == [(0, 1), (3, 2), (5, 4)]

@@ -65,6 +65,8 @@ def test_what_other_loggers_write_into_is_no_raft_log(tmp_path: Path) -> None:
     raft = HEAD.replace("TRACE", "INFO") + "Starting request manager with static voters: []" + TAIL
     other = "[2026-11-21 10:00:00,005] INFO Initialized snapshots with IDs SortedSet() (kafka.raft.KafkaMetadataLog$)"
     broken = other[:60]
+    unnamed = raft.replace("[RaftManager id=3] ", "")
+    assert kind_of(log(tmp_path, unnamed)) != RAFT_LOG
     assert kind_of(log(tmp_path, other, raft)) == BROKER_LOG
     assert kind_of(log(tmp_path, *[raft] * 100, HEAD + FETCH.format(5) + TAIL, other)) == BROKER_LOG
     reaper = (
@@ -94,6 +96,116 @@ def test_what_is_wrong_is_told_with_its_line_and_field(tmp_path: Path, old: str,
         events(tmp_path, "x", HEAD + line.replace(old, new) + TAIL)
     assert wrong.value.line == 2
     assert said in str(wrong.value)
+
+
+def test_a_field_is_told_with_all_that_it_is_in(tmp_path: Path) -> None:
+    """Items of a list and objects without a name of their own go by the name of what they are."""
+    line = FETCH.format(5).replace("fetchOffset=7", "fetchOffset=x")
+    with pytest.raises(TraceError) as wrong:
+        events(tmp_path, HEAD + line + TAIL)
+    path = "OutboundRequest.data.topics.FetchTopic.partitions.FetchPartition.fetchOffset"
+    assert str(wrong.value).endswith(f"raft.log:1: {path}: expected a whole number, not x")
+    with pytest.raises(TraceError) as wrong:
+        events(tmp_path, HEAD + "Follower end offset updated to [offset=x]" + TAIL)
+    assert str(wrong.value).endswith("raft.log:1: offset: expected a whole number, not x")
+
+
+ROLE = (
+    "Completed transition to FollowerState(epoch=2, leader={}, votedKey=Optional.empty, highWatermark=Optional.empty) "
+    "from X() (org.apache.kafka.raft.QuorumState)"
+)
+UNATTACHED = (
+    "Completed transition to UnattachedState(epoch=2, leaderId={}, votedKey=Optional.empty, highWatermark="
+    "Optional.empty) from X() (org.apache.kafka.raft.QuorumState)"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "leader"),
+    [
+        (ROLE.format(4), 4),
+        (UNATTACHED.format("OptionalInt[4]"), 4),
+        (UNATTACHED.format("OptionalInt.empty"), None),
+    ],
+)
+def test_a_role_says_who_leads(text: str, leader: int | None, tmp_path: Path) -> None:
+    name = "Follower" if "Follower" in text else "Unattached"
+    assert events(tmp_path, HEAD + text) == [e.Role(name, 2, leader, None, None, None, first=False)]
+
+
+@pytest.mark.parametrize("leader", ["OptionalInt[x]", "OptionalInt[4.5]", "OptionalInt[ReplicaKey(id=4)]"])
+def test_a_leader_that_is_no_number_is_told(leader: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"UnattachedState\.leaderId: expected a whole number"):
+        events(tmp_path, HEAD + UNATTACHED.format(leader))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Starting voters are VoterSet(voters={2147483648=VoterNode()})", "voterStates: no node's id"),
+        ("Starting voters are VoterSet(voters={x=VoterNode()})", "voterStates: no node's id"),
+        (
+            "Vote request VoteRequestDataOfLater(errorCode=0) with epoch 1 is granted",
+            "neither granted nor rejected",
+        ),
+        (
+            "Leader appended records at base offset 9223372036854775808, new end offset is X()",
+            "offset: is outside",
+        ),
+    ],
+)
+def test_numbers_and_names_that_cannot_be_are_told(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=said):
+        events(tmp_path, HEAD + text + TAIL)
+
+
+@pytest.mark.parametrize("before", ["{}", "Optional[{}]"])
+def test_an_hwm_is_told_with_the_one_before(before: str, tmp_path: Path) -> None:
+    def at(offset: int) -> str:
+        return f"LogOffsetMetadata(offset={offset}, metadata=Optional.empty)"
+
+    text = f"High watermark set to Optional[{at(7)}] from {before.format(at(5))} for epoch 2"
+    assert events(tmp_path, HEAD + text + TAIL) == [e.Hwm(7, False, 5, None, final=False)]
+
+
+ANSWER = (
+    "Received inbound message InboundResponse(correlationId=1, data={}, source=127.0.0.1:9093 (id: 4 rack: null "
+    "isFenced: false))"
+)
+FETCHED = (
+    "FetchResponseData(throttleTimeMs=0, errorCode=0, responses=[FetchableTopicResponse(topic='', partitions=["
+    "PartitionData(partitionIndex=0, errorCode={}, highWatermark=3, divergingEpoch=EpochEndOffset(epoch={}, "
+    "endOffset={}), currentLeader=LeaderIdAndEpoch(leaderId=4, leaderEpoch=2), snapshotId=SnapshotId(endOffset={}, "
+    "epoch={}), records=MemoryRecords(size=72, buffer=x))])])"
+)
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "diverging", "snapshot"),
+    [((-1, -1), (-1, -1), None, None), ((0, 0), (9, 0), (0, 0), (0, 9)), ((1, 5), (0, 0), (1, 5), (0, 0))],
+)
+def test_an_answer_names_where_logs_part_and_a_snapshot(
+    end: tuple[int, int], start: tuple[int, int], diverging: object, snapshot: object, tmp_path: Path
+) -> None:
+    (got,) = events(tmp_path, HEAD + ANSWER.format(FETCHED.format(0, *end, *start)) + TAIL)
+    assert got == e.GotAnswer(e.FetchAnswer(0, 4, 2, 3, 72, diverging, snapshot), 1, 4, False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("data", "failed"),
+    [
+        ("FetchResponseData(throttleTimeMs=0, errorCode=8, responses=[])", True),
+        (FETCHED.format(8, -1, -1, -1, -1), False),
+        ("FetchSnapshotResponseData(errorCode=8)", True),
+        ("FetchSnapshotResponseData(topics=[])", False),
+    ],
+)
+def test_an_answer_of_the_own_client_has_its_error_as_a_whole(
+    data: str, failed: bool, tmp_path: Path
+) -> None:
+    (got,) = events(tmp_path, HEAD + ANSWER.format(data) + TAIL)
+    assert isinstance(got, e.GotAnswer)
+    assert got.failed == failed
 
 
 def test_nesting_is_bounded() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import re
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -41,6 +44,31 @@ def test_the_promise_of_news_is_broken_where_nothing_was_to_be_appended() -> Non
     report = replayed()
     assert set(report.findings_count) == {"answers_bring_news"}
     assert {f.rule for f in report.findings} == {"1166.2, 1166.4"}
+
+
+def test_what_is_outside_is_counted_line_by_line() -> None:
+    """Messages of other kinds, answers of the own client, and those that are errors: as many as lines say so."""
+    counts: Counter[str] = Counter()
+    said = re.compile(
+        r"(?:Sent outbound request: |Received inbound message |Sent response )\w+\(.*?\bdata=(\w+)Data\("
+    )
+    for file in FILES:
+        for line in gzip.decompress(file.read_bytes()).decode().splitlines():
+            found = said.search(line)
+            if found is None:
+                continue
+            if not found[1].startswith(("Fetch", "Vote", "BeginQuorumEpoch")):
+                counts[f"a message that the model has not: {found[1]}"] += 1
+            elif "message InboundResponse" in line and re.match(
+                r"(throttleTimeMs=0, )?errorCode=8,", line[found.end() :]
+            ):
+                counts["an answer of the own client: the other could not be reached"] += 1
+            elif "message InboundResponse" in line and re.search(
+                r"partitionIndex=0, errorCode=[1-9].*high", line
+            ):
+                counts["an answer that is an error: it tells an epoch and a leader only"] += 1
+    assert replayed().skipped == counts
+    assert replayed().bytes_total == replayed().bytes_read == sum(file.stat().st_size for file in FILES)
 
 
 @slow("a replay with other rules")

@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from highwater.traces.requests.acting import UNHEARD, Leading, acting
+from highwater.model.replication.rules import PROFILES
+from highwater.traces.requests.acting import UNHEARD, Acting, Leading, acting
 from highwater.traces.requests.leading import Leadership
 from highwater.traces.requests.spine import Version
 from highwater.traces.requests.stages import Stage
@@ -52,6 +53,18 @@ def test_the_greatest_grows_with_followers_and_falls_with_who_is_waited_for() ->
         assert patient.settled(leading) <= model.settled(leading)
 
 
+def test_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highwater.traces.requests.acting._KEPT", 3)
+    model = Acting(4, PROFILES["kafka_4_2"].rules)
+    leading = Leading(3, -1, 3, 1, (UNHEARD,) * 4, 0, 6)
+    kept = []
+    for hwm in range(5):
+        assert model.settled(leading._replace(hwm=hwm)) == hwm
+        assert not model.write_refused(leading._replace(replicas=(3, 7, 11, 15, 5)[hwm]))
+        kept.append((len(model._settled), len(model._kept)))
+    assert kept == [(1, 1), (2, 2), (3, 3), (1, 1), (2, 2)]
+
+
 def test_refusals_are_the_models() -> None:
     model = acting(4, "kafka_4_2")
     leading = Leading(3, -1, 3, 1, (UNHEARD,) * 4, 0, 2)
@@ -64,6 +77,8 @@ def test_refusals_are_the_models() -> None:
         "no newer incarnation of the sender is known",
     )
     assert [model.refuses(True, epoch) for epoch in (0, 1, 2)] == [True, False, True]
+    assert [model.refuses(True, 1, stale) for stale in (False, True)] == [False, True]
+    assert [model.goes_on_from(1, brings) for brings in (False, True)] == [1, 2]
     assert model.write_refused(leading._replace(isr=1, min_isr=2)) == ("the ISR has min ISR members",)
     assert (model.may_send_another(True), model.may_send_another(False)) == (False, True)
 

@@ -18,7 +18,10 @@ RECORDING = CLUSTERS_4_2 / "requests-elr"
 
 
 def shifted(directory: Path, node: str, seconds: float) -> Report:
-    """The replay of a broker and the controller, with the times of one of them shifted."""
+    """The replay of a broker and the controller, with the times of one of them shifted.
+
+    No doubt says that a clock is further off than it is.
+    """
 
     def shift(stamp: re.Match[str]) -> str:
         then = datetime.strptime(stamp[1], "%Y-%m-%d %H:%M:%S,%f") + timedelta(seconds=seconds)
@@ -32,7 +35,11 @@ def shifted(directory: Path, node: str, seconds: float) -> Report:
         logs.append(directory / one / "kafka-request.log")
         logs[-1].parent.mkdir()
         logs[-1].write_text(text, encoding="utf-8")
-    return replay(RECORDING / "__cluster_metadata-0", broker_logs=logs)
+    report = replay(RECORDING / "__cluster_metadata-0", broker_logs=logs)
+    for doubt in report.doubts:
+        (said,) = re.findall(r"by (\d+\.\d) s or more", doubt.summary)
+        assert 0 < float(said) <= abs(seconds)
+    return report
 
 
 @pytest.mark.parametrize("seconds", [2, -2])

@@ -2,63 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from highwater.traces.replay import replay
-from tests.generation.requests import TOPIC_ID, RequestLogs
+from tests.traces.requests.small import Small, report_of, said, told
 
 NOT_LEADER, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 6, 7, 19, 20
 REFUSED, WRITTEN, ACKNOWLEDGED = "write refused", "write_acks_all", "acknowledge"
 
 
-class Small:
-    """Leader 0 with follower 1, both in the ISR, which fetches from the beginning on."""
+@pytest.mark.parametrize(
+    ("error", "expected", "figure"),
+    [
+        (NOT_LEADER, [], "explained: write refused"),
+        (3, [], "explained: write refused"),
+        (100, [], "explained: write refused"),
+        (0, [WRITTEN], None),
+        (NOT_ENOUGH, [WRITTEN], None),
+        (45, [], "outside: write answered with error 45"),
+    ],
+)
+def test_a_broker_that_does_not_lead_writes_nothing(
+    error: int, expected: list[str], figure: str | None, tmp_path: Path
+) -> None:
+    def happens(small: Small) -> None:
+        small.made.produce(1, 0 if not error else -1, error=error)
 
-    def __init__(self, made: RequestLogs, min_isr: int, whole: bool) -> None:
-        self.made = made
-        if whole:
-            made.produce(0, -1, error=45)
-        self.epochs = made.begin([0, 1], [0, 1], [0, 1], min_isr)
-
-    def fetch(self, offset: int, hwm: int, size: int = 70, wait: int = 50) -> None:
-        """A fetch of the follower in leader epoch 0."""
-        self.made.now += wait
-        self.made.fetch(0, 1, self.epochs[1], 0, offset, -1 if not offset else 0, hwm, size)
-
-    def follows(self, times: int = 3) -> None:
-        """The follower fetches each record as it is written, without acks."""
-        for offset in range(times):
-            self.made.produce(0, offset, acks=1)
-            self.fetch(offset, max(0, offset - 1))
-
-    def change(self, **fields: object) -> None:
-        """A record of the metadata log."""
-        self.made.records(("PARTITION_CHANGE_RECORD", {"partitionId": 0, "topicId": TOPIC_ID, **fields}))
-
-    def go_on(self) -> None:
-        """So many lines that what was under way is over."""
-        for _ in range(25):
-            self.made.now += 300
-            self.made.produce(0, -1, error=45)
-
-
-def told(
-    directory: Path, happens: Callable[[Small], None], min_isr: int = 1, whole: bool = True
-) -> list[str]:
-    """The actions that are not explained, and the rules of what is found.
-
-    ``whole``: the leader's log goes back to before the partition was created.
-    """
-    with RequestLogs(directory) as made:
-        small = Small(made, min_isr, whole)
-        happens(small)
-        small.go_on()
-    report = replay(directory)
-    found = [c.action for u in report.unexplained if "line" in u.position for c in u.candidates]
-    return found + [f.rule for f in report.findings if "line" in f.position]
+    report = report_of(tmp_path, happens)
+    assert said(report) == expected
+    assert figure is None or report.figures[f"messages {figure}"] >= 1
 
 
 def denied(small: Small, wait: int = 500) -> None:
@@ -66,12 +39,15 @@ def denied(small: Small, wait: int = 500) -> None:
     small.made.produce(0, -1, error=NOT_LEADER)
 
 
-def test_a_leader_does_not_say_that_it_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wait", "expected"), [(500, [REFUSED]), (102, [REFUSED]), (101, [])])
+def test_a_leader_does_not_say_that_it_is_none(wait: int, expected: list[str], tmp_path: Path) -> None:
+    """The write is under way for 2 ms; one that came a tenth of a second behind an answer came behind it."""
+
     def happens(small: Small) -> None:
         small.follows()
-        denied(small)
+        denied(small, wait)
 
-    assert told(tmp_path, happens) == [REFUSED]
+    assert told(tmp_path, happens) == expected
 
 
 @pytest.mark.parametrize(("later", "expected"), [(100, []), (1000, [REFUSED])])

@@ -1,0 +1,84 @@
+"""P2 measured on events that are counted by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from highwater.traces.raft.delays import Delays, Measured
+from highwater.traces.raft.events import (
+    Answered,
+    Appended,
+    Event,
+    Fetch,
+    FetchAnswer,
+    Hwm,
+    Received,
+    Started,
+    What,
+)
+from highwater.traces.reading.fields import Place
+
+ANSWER = FetchAnswer(0, 1, 1, 5, 0, None, None)
+
+
+def fed(*told: tuple[int, int, What, bool]) -> Delays:
+    """Node, time, what is said, and whether it is an answer that a park timer gave."""
+    delays = Delays()
+    for node, time, what, timed_out in told:
+        delays.take(Event(node, time, Place(Path("log"), 1), what), None, timed_out)
+    return delays
+
+
+def fetch(f: int) -> Fetch:
+    return Fetch(f, 1, 5, 1, None)
+
+
+def test_messages_time_and_timers_between_the_append_and_the_hwm() -> None:
+    """Leader 1 appends up to 5, and 2's fetch commits it; 2 hears of that, and 3 half a second later by its timer."""
+    delays = fed(
+        (1, 0, Appended(4, 5, 1), False),
+        (1, 10, Received(fetch(3), 1, 18), False),
+        (1, 20, Received(fetch(2), 1, 18), False), (1, 21, Hwm(5, True), False),
+        (1, 22, Answered(ANSWER, 1, fetch(2)), False),
+        (2, 30, Hwm(4, False), False), (2, 31, Hwm(5, False), False), (2, 32, Hwm(6, False), False),
+        (1, 510, Answered(ANSWER, 1, fetch(3)), True), (3, 520, Hwm(5, False), False),
+    )  # fmt: skip
+    assert delays.figures() == {
+        "commit, median ms": 21, "commit, 90 % ms": 21, "commit, longest ms": 21, "commit, in 1 messages": 1,
+        "commit, with a park timer": 0,
+        "hwm at members, median ms": 520, "hwm at members, 90 % ms": 520, "hwm at members, longest ms": 520,
+        "hwm at members, in 2 messages": 2, "hwm at members, with a park timer": 1,
+    }  # fmt: skip
+
+
+def test_what_was_appended_while_a_process_was_down_is_no_delay() -> None:
+    delays = fed(
+        (1, 0, Appended(4, 5, 1), False), (2, 5, Started((1, 2, 3)), False),
+        (1, 20, Received(fetch(2), 1, 18), False), (2, 30, Hwm(5, False), False),
+        (1, 40, Appended(5, 6, 1), False), (2, 70, Hwm(6, False), False),
+    )  # fmt: skip
+    assert delays.members[2].ms == [30]
+
+
+def test_appends_of_a_former_leader_are_given_up() -> None:
+    delays = fed(
+        (1, 0, Appended(4, 5, 1), False), (2, 10, Appended(5, 6, 2), False),
+        (2, 20, Received(fetch(1), 1, 18), False), (2, 30, Hwm(6, True), False), (1, 40, Hwm(6, False), False),
+    )  # fmt: skip
+    assert (delays.committed.ms, delays.members[1].ms) == ([20], [30])
+
+
+def test_who_leads_now_is_not_waited_for() -> None:
+    """2 fetched from 1, and leads: its records are done with when 1 knows the HWM past them."""
+    delays = fed(
+        (1, 5, Received(fetch(2), 1, 18), False), (2, 10, Appended(5, 6, 2), False),
+        (2, 20, Received(fetch(1), 1, 18), False), (2, 30, Hwm(6, True), False), (1, 40, Hwm(6, False), False),
+        (2, 50, Received(fetch(1), 1, 18), False),
+    )  # fmt: skip
+    assert not delays._open
+
+
+def test_so_many_have_at_most_that_delay() -> None:
+    measured = Measured(ms=[50, 10, 30, 20, 40])
+    assert [measured.quantile(share) for share in (0, 0.5, 0.9, 1)] == [10, 30, 50, 50]
+    assert Measured().quantile(0.5) == 0

@@ -1,0 +1,219 @@
+"""Small logs of three voters, scripted: what a line that is missing, changed or behind its time is taken for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from highwater.model.language.model import Model
+from highwater.model.quorum import Quorum
+from highwater.traces.raft.replay import replay_raft
+from highwater.traces.reports.report import Report
+from tests.traces.raft.test_runs import model
+from tests.traces.raft.writing import State, Writer, scripted
+
+Step = tuple[str, dict[str, int]]
+LOST = "a fetch, or its answer, that was lost"
+UNWRITTEN = "an append whose line its process did not write any more"
+NO_RECORD: State = {"record": None, "hwm": -1, "diverging": False, "epoch": 0}
+
+
+def asked(f: int) -> list[Step]:
+    """A fetch, which leader 0 takes."""
+    return [("send_fetch", {"f": f}), ("receive_fetch", {"leader": 0, "f": f})]
+
+
+def fetched(f: int) -> list[Step]:
+    """The same, and the answer comes."""
+    return [*asked(f), ("take_answer", {"f": f})]
+
+
+def elected(c: int, by: int) -> list[Step]:
+    """A voter stands, and another one grants it a pre-vote: it is a candidate in the next epoch."""
+    return [
+        ("stand", {"c": c}), ("ask", {"c": c, "v": by}), ("answer_vote", {"v": by, "c": c}),
+        ("take_vote", {"c": c, "v": by}), ("win_pre_votes", {"c": c}),
+    ]  # fmt: skip
+
+
+GRANTED: list[Step] = [("ask", {"c": 1, "v": 2}), ("answer_vote", {"v": 2, "c": 1})]
+"""Voter 2 votes for candidate 1."""
+WAITS = [*fetched(1), *fetched(1), *asked(1)]
+"""Member 1 has the leader's record and HWM; its third fetch is parked."""
+TIMER: Step = ("park_timer", {"leader": 0, "f": 1})
+APPEND: Step = ("append", {"leader": 0})
+
+
+def written(steps: list[Step]) -> Writer:
+    """The lines of a run with leader 0, by the rules of Kafka 4.2."""
+    writer = Writer(3, 3)
+    writer.run(*scripted(model("kafka_4_2", 0), steps))
+    return writer
+
+
+def drop(writer: Writer, member: int, said: str) -> None:
+    """Leave out the last line of a member that says this."""
+    lines = writer.lines[member]
+    lines.pop(max(n for n, line in enumerate(lines) if said in line))
+
+
+def told(report: Report) -> list[tuple[str, ...]]:
+    return [
+        (c.action, *sorted(c.differences), *c.refused_by) for u in report.unexplained for c in u.candidates
+    ]
+
+
+def guessed(report: Report, what: str) -> int:
+    return report.figures.get(f"guessed: {what}", 0)
+
+
+@pytest.mark.parametrize(("over", "expected"), [(True, []), (False, [("park_timer", "error")])])
+def test_a_leader_that_leads_no_more_answers_what_is_parked_with_an_error(
+    over: bool, expected: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    """Member 1 becomes a candidate while its fetch is parked, and asks the leader for its vote; or it does not."""
+    ends: list[Step] = [*elected(1, 2), ("ask", {"c": 1, "v": 0}), ("answer_vote", {"v": 0, "c": 1})]
+    writer = written([*WAITS, *(ends if over else [])])
+    writer.answers("fetch", 1, 0, writer.fetch_answer(0, NO_RECORD, error=6))
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report) == expected
+    assert report.skipped.get("a parked fetch of a leader that leads no more", 0) == over
+
+
+def test_a_fetch_that_waits_with_another_leader_goes_on_waiting(tmp_path: Path) -> None:
+    """Member 2 starts anew and learns of its leader: what member 1 has parked with that one is still there."""
+    restarts: list[Step] = [("restart", {"m": 2}), APPEND, ("take_answer", {"f": 1})]
+    report = replay_raft(written([*WAITS, *restarts]).write(tmp_path))
+    assert told(report) == []
+    assert report.figures["explained: complete_parked"] == 1
+
+
+def test_what_a_member_took_last_is_used_when_its_log_ends(tmp_path: Path) -> None:
+    """An answer that brings nothing is followed by no line."""
+    report = replay_raft(written([*WAITS, TIMER, ("take_answer", {"f": 1})]).write(tmp_path))
+    assert told(report) == []
+    assert report.figures["explained: take_answer"] == 3
+
+
+def test_what_a_log_does_not_tell_any_more_at_its_end_is_guessed(tmp_path: Path) -> None:
+    writer = written(asked(1))
+    drop(writer, 0, "Sent response")
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report) == []
+    assert guessed(report, "lines that its process did not write any more") == 1
+
+
+def test_a_vote_that_is_not_answered_is_no_fetch_that_waits(tmp_path: Path) -> None:
+    """Voter 2 does not answer candidate 1, and goes on: 1 has no fetch with it that could be lost."""
+    vote: list[Step] = [("stand", {"c": 1}), ("ask", {"c": 1, "v": 2}), ("answer_vote", {"v": 2, "c": 1})]
+    writer = written([*vote, *asked(2)])
+    drop(writer, 2, "Sent response")
+    writer.sends("fetch", 1, 2, writer.fetch(1, {"epoch": 0, "offset": 0, "last_epoch": None, "hwm": -1}))
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report) == [("what must follow", "an answer to member 101")]
+    assert guessed(report, LOST) == 0
+
+
+@pytest.mark.parametrize(
+    ("dropped", "expected"),
+    [("votedKey=Optional[", ["its epoch or its vote changes"]), ("votedKey=Optional.empty", ["voted"])],
+)
+def test_each_line_of_a_vote_is_needed(dropped: str, expected: list[str], tmp_path: Path) -> None:
+    """Voter 2 grants a vote in a new epoch: it says that it is in it, and then whom it votes for."""
+    writer = written([*elected(1, 2), *GRANTED])
+    writer.sends("fetch", 2, 1, writer.fetch(2, {"epoch": 1, "offset": 0, "last_epoch": None, "hwm": -1}))
+    epoch = [n for n, line in enumerate(writer.lines[2]) if "UnattachedState(epoch=2" in line]
+    assert len(epoch) == 2
+    (at,) = (n for n in epoch if dropped in writer.lines[2][n])
+    del writer.lines[2][at]
+    assert [what for one in told(replay_raft(writer.write(tmp_path))) for what in one[1:]] == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected", "guesses"), [(1, [], 0), (2, [], 1), (3, [("send_fetch", "offset")], 0)]
+)
+def test_a_process_that_died_can_have_what_its_last_answer_brought_and_no_more(
+    offset: int, expected: list[tuple[str, ...]], guesses: int, tmp_path: Path
+) -> None:
+    """Member 1 has one record, and another one is on its way to it when its process dies."""
+    writer = written([*fetched(1), APPEND, *asked(1), ("restart", {"m": 1})])
+    writer.sends("fetch", 1, 0, writer.fetch(1, {"epoch": 0, "offset": offset, "last_epoch": 0, "hwm": -1}))
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report) == expected
+    assert guessed(report, UNWRITTEN) == guesses
+
+
+def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_told_anew(tmp_path: Path) -> None:
+    """The answer is lost, and the candidate stands again: the voter says twice that it is in an epoch, and for whom."""
+    again: list[Step] = [("lose_vote", {"c": 1, "v": 2}), *elected(1, 2), *GRANTED]
+    writer = written([*elected(1, 2), *GRANTED, *again])
+    votes = [line for line in writer.lines[2] if "votedKey=Optional[ReplicaKey(id=101)]" in line]
+    assert ["epoch=2" in line for line in votes] == [True, False]
+    assert told(replay_raft(writer.write(tmp_path))) == []
+
+
+def test_a_verdict_in_the_middle_of_a_fetch_is_of_no_vote(tmp_path: Path) -> None:
+    """Nor is an answer to a vote request: the leader has taken a fetch of 1, and answers that when it has none left."""
+    writer = written(asked(1))
+    answer = writer.lines[0].pop()
+    vote = writer.vote(1, 0, {"epoch": 0, "pre": False, "last_epoch": None, "offset": 0})
+    writer.say(0, "INFO", f"Vote request {vote} with epoch 1 is granted")
+    given = writer.vote_answer(0, {"epoch": 0, "asked": 0, "granted": True})
+    fetch = writer.open["fetch", 1, 0][1]
+    assert fetch in answer
+    start = answer.index("FetchResponseData(")
+    reply = answer[:start] + given + answer[answer.index(") to inbound") :]
+    writer.lines[0] += [reply.replace(fetch, vote), reply, answer]
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report) == [
+        ("answer_vote", "a request has just come"), ("answer_vote", "a request has just come"),
+        ("answer_vote", "it answers a vote request"),
+        ("answer", "it took the request"), ("answer", "the fetch is parked, or has just come"),
+    ]  # fmt: skip
+    assert report.unexplained[0].before == {"epoch": 1, "leader": 100, "leo": 1, "hwm": -1}
+
+
+def test_votes_of_who_is_no_voter_are_told(tmp_path: Path) -> None:
+    """A candidate says that it has the vote of node 999, and goes on."""
+    writer = written(elected(1, 2))
+    at = max(n for n, line in enumerate(writer.lines[1]) if "CandidateState" in line)
+    writer.lines[1][at] = changed(r"voterStates=\{", "voterStates={999=VoterState(state=GRANTED), ")(
+        writer.lines[1][at]
+    )
+    writer.sends("vote", 1, 0, writer.vote(1, 0, {"epoch": 1, "pre": False, "last_epoch": None, "offset": 0}))
+    assert told(replay_raft(writer.write(tmp_path)))[0] == ("win_pre_votes", "granted")
+
+
+@pytest.mark.parametrize("hwm", [3, 2])
+def test_a_voter_that_is_alone_commits_what_it_appends(hwm: int, tmp_path: Path) -> None:
+    """One controller, as small clusters have it: its HWM moves with each append, in the same turn."""
+    alone = Model(Quorum({"voters": 1, "observers": 1, "appends": 2}, Quorum.profiles["kafka_4_2"].rules))
+    writer = Writer(1, 2)
+    writer.run(*scripted(alone, [APPEND, APPEND, *asked(1)]))
+    assert sum("Leader high watermark" in line for line in writer.lines[0]) == 2
+    if hwm == 2:
+        drop(writer, 0, "Leader high watermark updated to LogOffsetMetadata(offset=3")
+    expected = [] if hwm == 3 else [("what must follow", "its HWM moves to 3")]
+    assert told(replay_raft(writer.write(tmp_path))) == expected
+
+
+def changed(old: str, new: str) -> Callable[[str], str]:
+    def change(line: str) -> str:
+        found = re.sub(old, new, line)
+        assert found != line
+        return found
+
+    return change
+
+
+def test_what_a_leader_takes_for_committed_is_held_against_who_has_it(tmp_path: Path) -> None:
+    """The leader has two records, the others one: its line says that the HWM is 2."""
+    writer = written([APPEND, *fetched(1), *asked(1)])
+    at = next(n for n, line in enumerate(writer.lines[0]) if "Leader high watermark" in line)
+    writer.lines[0][at] = changed(r"offset=1\b", "offset=2")(writer.lines[0][at])
+    report = replay_raft(writer.write(tmp_path))
+    assert ("hwm: leader", "hwm") in told(report)
+    assert "committed_records_are_on_a_majority" in report.findings_count

@@ -1,0 +1,98 @@
+"""What is kept is bounded, what is over a limit is counted, and an interruption is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.replay import replay
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.report import Report
+from highwater.traces.requests import leading, nodes, sessions
+from highwater.traces.requests.acting import acting
+from highwater.traces.requests.around import Around
+from highwater.traces.requests.context import Context
+from highwater.traces.requests.leading import Leadership
+from highwater.traces.requests.replay import Requests
+from highwater.traces.requests.spine import Spine
+from highwater.traces.requests.verdicts import Verdicts
+from tests.generation.requests import write_fetches
+
+
+def test_findings_over_the_limit_are_counted() -> None:
+    verdicts, report = Verdicts(limit=1), Report("x", "metadata log", "kafka_4_2")
+    for number, name in enumerate(("a", "a", "b", "a")):
+        verdicts.found(Finding("B4", name, "t-0", {"line": number}, 0, "said", "", ""))
+    verdicts.tell(report)
+    assert (len(report.findings), report.findings_count) == (1, {"a": 3, "b": 1})
+
+
+def test_lines_over_the_limit_are_counted(tmp_path: Path) -> None:
+    """Every fetch names an epoch that its sender never had; one of them is told, and all are counted."""
+    write_fetches(tmp_path, 4)
+    log = tmp_path / "logs" / "node1" / "kafka-request.log"
+    text = log.read_text(encoding="utf-8")
+    log.write_text(text.replace('"replicaEpoch":', '"replicaEpoch":99'), encoding="utf-8")
+    assert replay(tmp_path).unexplained_count == 4
+
+
+@pytest.mark.parametrize("ends", [Requests, Around])
+def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: object) -> None:
+        raise KeyboardInterrupt
+
+    write_fetches(tmp_path, 4)
+    monkeypatch.setattr(ends, "replay" if ends is Requests else "collect", interrupt)
+    report = replay(tmp_path, timelines=True)
+    assert report.interrupted
+    assert "messages explained" in report.figures
+
+
+def test_a_leader_keeps_so_many_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading, "MARKS", 2)
+    models = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
+    led = Leadership(0, "t-0", 0, [], *models, {0: 0}, True)
+    assert [led.append(offset) for offset in (1, 2, 3, 2, 1)] == [True, True, True, False, True]
+    assert (list(led.appended), list(led.marks)) == ([3, 1], [3, 1])
+
+
+@pytest.mark.parametrize(("kept", "goes_on"), [(2, 4), (1, 0)])
+def test_so_many_pairs_of_a_follower_and_a_partition_are_kept(
+    kept: int, goes_on: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two followers in turn: with room for one it is not known where the other one was."""
+    monkeypatch.setattr(nodes, "MAX_BEFORE", kept)
+    write_fetches(tmp_path, 6)
+    report = replay(tmp_path)
+    assert report.unexplained_count == 0
+    assert report.figures.get("messages explained: take_fetch_answer", 0) == goes_on
+
+
+@pytest.mark.parametrize(("kept", "gaps"), [(2, 0), (1, 4)])
+def test_so_many_sessions_are_kept(
+    kept: int, gaps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", kept)
+    write_fetches(tmp_path, 6)
+    name = "messages guessed: fetch sessions that go on after lines that are missing"
+    assert replay(tmp_path).figures.get(name, 0) == gaps
+
+
+def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
+    """Brokers 1 and 2 have the same port on two machines; what a line names is another name of one of them."""
+    spine = Spine()
+    spine.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}
+    spine.brokers = {1: [], 2: [], 3: []}
+    requests = Requests(Context(spine, "kafka_4_2", frozenset()), [])
+    found = {
+        (listener, file): requests._found_broker(listener, Path(file))
+        for listener in ("a:9092", "b:9092", "x:9093", "x:9092", "x:9094")
+        for file in ("node2/kafka-request.log", "node7/kafka-request.log")
+    }
+    in_2, in_7 = "node2/kafka-request.log", "node7/kafka-request.log"
+    assert found == {
+        ("a:9092", in_2): 1, ("a:9092", in_7): 1, ("b:9092", in_2): 2, ("b:9092", in_7): 2,
+        ("x:9093", in_2): 3, ("x:9093", in_7): 3, ("x:9092", in_2): 2, ("x:9092", in_7): None,
+        ("x:9094", in_2): 2, ("x:9094", in_7): None,
+    }  # fmt: skip

@@ -1,0 +1,218 @@
+"""Small logs, written by hand: what is allowed to the millisecond, and what is told a millisecond later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.requests.fetches import FENCED_EPOCH, NOT_LEADER, UNKNOWN_EPOCH
+from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
+from tests.generation.requests import FIRST
+from tests.traces.requests.small import Small, report_of, said, told
+
+ANSWERED, REFUSED = "answer_fetch", "refuse_fetch"
+OWN, CLOCKS = int(OWN_MS), int(CLOCKS_MS)
+TOOK = 2
+"""So many ms a request is under way before it is answered, unless something else is said."""
+
+
+@pytest.mark.parametrize(
+    ("error", "wait", "expected"),
+    [
+        (NOT_LEADER, OWN + TOOK - 1, []),
+        (NOT_LEADER, OWN + TOOK, [REFUSED]),
+        (UNKNOWN_EPOCH, OWN + TOOK - 1, []),
+        (UNKNOWN_EPOCH, OWN + TOOK, [REFUSED]),
+        (FENCED_EPOCH, 1, [REFUSED]),
+    ],
+)
+def test_who_answered_in_a_leader_epoch_does_not_refuse_it_later(
+    error: int, wait: int, expected: list[str], tmp_path: Path
+) -> None:
+    """B2: a fetch that came before the answers do can have been refused before the leader knew that it leads."""
+
+    def happens(small: Small) -> None:
+        small.follows()
+        small.fetch(3, -1, 0, wait, error=error)
+
+    assert told(tmp_path, happens) == expected
+
+
+@pytest.mark.parametrize(("later", "expected"), [(CLOCKS, []), (CLOCKS + 1, [REFUSED])])
+def test_a_former_leader_epoch_is_refused_once_there_is_a_later_one(
+    later: int, expected: list[str], tmp_path: Path
+) -> None:
+    """B2: the next one begins so many ms behind the answer, by the controller's clock."""
+
+    def happens(small: Small) -> None:
+        small.follows()
+        small.fetch(3, -1, 0, error=FENCED_EPOCH)
+        small.made.now += later
+        small.change(leader=0)
+
+    assert told(tmp_path, happens) == expected
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(OWN + TOOK - 1, []), (OWN + TOOK, [ANSWERED])])
+def test_an_hwm_is_not_below_what_all_have_told(wait: int, expected: list[str], tmp_path: Path) -> None:
+    """B4: the follower has told that it has three records; then it is told that the HWM is 0."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.fetch(3, 0, 0)
+        small.fetch(3, 0, 0, wait)
+
+    assert told(tmp_path, happens) == expected
+
+
+@pytest.mark.parametrize(("since", "expected"), [(None, []), (400, [ANSWERED])])
+def test_an_answer_that_waited_has_the_hwm_that_its_fetch_made(
+    since: float | None, expected: list[str], tmp_path: Path
+) -> None:
+    """B4: member 2 is the last to have three records. Its fetch is noted, waits, and then the HWM is past them."""
+
+    def happens(small: Small) -> None:
+        for offset in (0, 3):
+            small.fetch(offset, 0)
+        small.fetch(0, 0, f=2)
+        small.fetch(3, 0, 0, 600, f=2, since=since)
+
+    assert told(tmp_path, happens, replicas=(0, 1, 2)) == expected
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(OWN + TOOK, []), (OWN + TOOK + 1, ["B4"])])
+def test_a_fetch_that_came_later_does_not_explain_an_hwm(
+    wait: int, expected: list[str], tmp_path: Path
+) -> None:
+    """B4: the HWM is told as 3 when member 2 is at 0; its fetch from 3 can have come before, or cannot."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.fetch(0, 0, f=2)
+        small.fetch(3, 3, 0)
+        small.fetch(3, 3, 0, wait, f=2)
+
+    assert told(tmp_path, happens, replicas=(0, 1, 2)) == expected
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(CLOCKS - 4, []), (CLOCKS - 3, [ANSWERED])])
+def test_a_leader_goes_by_the_isr_of_before_until_it_surely_knows(
+    wait: int, expected: list[str], tmp_path: Path
+) -> None:
+    """966.1: 1 is in the ISR again, and a heartbeat, 3 ms before the first of these fetches, says that it is known."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.fetch(3, 0, 0)
+        small.made.now += 1000
+        small.change(isr=[0, 1])
+        small.made.heartbeat(0, small.epochs[0], small.made.metadata.offset - 1)
+        small.fetch(3, 0, 0, 1)
+        small.fetch(3, 0, 0, wait)
+
+    assert told(tmp_path, happens, min_isr=2, isr=(0,)) == expected
+
+
+def test_a_write_moves_no_fetch_into_its_past(tmp_path: Path) -> None:
+    """B4: behind a write there is the line of a fetch that came before it, and was told the HWM of then."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.fetch(0, 0, f=2)
+        small.fetch(3, 0, 0, f=2)
+        small.fetch(3, 0, 0, 500)
+        small.made.now += OWN // 2
+        small.made.produce(0, 3, acks=1)
+        small.fetch(3, 0, 0, 2 * OWN, f=2, since=2 * OWN + TOOK)
+
+    assert told(tmp_path, happens, replicas=(0, 1, 2)) == []
+
+
+def test_times_of_a_refused_proposal_say_nothing_of_the_zone(tmp_path: Path) -> None:
+    """It comes an hour after the partition was created, and its answer has the partition epoch of then."""
+
+    def happens(small: Small) -> None:
+        small.follows()
+        small.made.now += 3_600_000
+        small.alter(42, (0, 7))
+        small.fetch(3, 2)
+
+    assert ANSWERED not in told(tmp_path, happens)
+
+
+def test_a_change_whose_proposal_has_no_line_is_told(tmp_path: Path) -> None:
+    """Three changes of the ISR, and the lines of the first and the last."""
+
+    def happens(small: Small) -> None:
+        small.follows()
+        for number, isr in enumerate(([0, 1, 2], [0, 1], [0, 1, 2])):
+            small.made.now += 500
+            small.fetch(3 + number, 3 + number)
+            small.fetch(3 + number, 3 + number, f=2)
+            small.made.now += 500
+            small.change(isr=isr)
+            if number != 1:
+                small.alter((0, 0, isr, number + 1), isr, number)
+
+    report = report_of(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))
+    assert said(report) == []
+    assert report.figures["messages guessed: an AlterPartition whose line is missing"] == 1
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(CLOCKS, []), (CLOCKS + 1, ["903.3"])])
+def test_a_member_is_named_with_an_epoch_that_it_had_fetched_with(
+    wait: int, expected: list[str], tmp_path: Path
+) -> None:
+    """903.3: 2 registers anew and is named so; its first fetch as such comes so many ms behind the proposal."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.fetch(0, 0, f=2)
+        small.made.now += 1000
+        small.epochs[2] = small.made.register(2)
+        small.made.now += 1000
+        small.change(isr=[0, 1, 2])
+        small.alter((0, 0, [0, 1, 2], 1), (0, 1, 2))
+        small.fetch(0, 0, 70, wait, f=2)
+
+    assert told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1)) == expected
+
+
+def test_a_partition_that_a_topic_does_not_have_is_outside(tmp_path: Path) -> None:
+    def happens(small: Small) -> None:
+        small.follows()
+        small.made.fetch(0, 1, small.epochs[1], 0, 0, -1, 0, of=FIRST._replace(number=7))
+
+    report = report_of(tmp_path, happens)
+    assert said(report) == []
+    assert report.figures["messages outside: partition that the metadata log does not have"] == 1
+
+
+@pytest.mark.parametrize(("count", "outside"), [(8, 0), (9, 1)])
+def test_so_many_brokers_can_have_to_do_with_a_proposal(count: int, outside: int, tmp_path: Path) -> None:
+    def happens(small: Small) -> None:
+        small.alter(42, (0, 1, 77))
+
+    report = report_of(tmp_path, happens, replicas=range(count - 1), isr=(0, 1))
+    figures = report.figures
+    assert figures.get("messages outside: AlterPartition of a partition with too many brokers", 0) == outside
+    assert figures.get("messages explained: handle_alter_partition", 0) == 1 - outside
+
+
+def test_another_proposal_names_its_own_epochs(tmp_path: Path) -> None:
+    """903.3: of the same partition epoch, with other members: what was proposed before says nothing of it."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.fetch(0, 0, f=2)
+        small.made.now += 1000
+        small.alter(95, (0, 1, 2))
+        small.made.now += 1000
+        small.epochs[2] = small.made.register(2)
+        small.made.now += 1000
+        small.fetch(0, 0, f=2)
+        small.made.now += 1000
+        small.alter(95, (0, 2))
+
+    assert "903.3" not in told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))
