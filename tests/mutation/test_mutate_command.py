@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import highwater
 from highwater import checker
 from highwater.checker.asking import scenarios
 from highwater.checker.commands.mutate import status_of
@@ -268,7 +269,7 @@ def test_the_nearest_states_of_a_larger_scenario(register: Path) -> None:
 
 def test_reasons_are_of_what_is_there() -> None:
     """Every entry of docs/mutants.toml names a function of the model, and a text in it."""
-    root = Path(checker.__file__).parents[1]
+    root = Path(highwater.__file__).parents[1]
     sources = [" ".join(p.read_text(encoding="utf-8").split()) for p in (root / "model").rglob("*.py")]
     entries = listed.read(root / "docs" / "mutants.toml")
     assert entries
