@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.report import Report
+from tests.generation.batches import encode_batch
 
 Record = dict[str, Any]
 START_MS = 1_700_000_000_000
