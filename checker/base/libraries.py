@@ -9,6 +9,7 @@ PACKAGES = {
     "crc32c": "crc32c",
     "hypothesis": "hypothesis",
     "llvmlite": "llvmlite",
+    "msgspec": "msgspec",
     "networkx": "networkx",
     "numpy": "numpy",
     "pandas": "pandas",

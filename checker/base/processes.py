@@ -8,7 +8,6 @@ started, and also where the process that asks is killed.
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -21,6 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from highwater.checker.base.libraries import missing_library
+from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.errors import HighwaterError
 
@@ -211,7 +211,7 @@ class _Interruption:
 def _serve(do: Callable[[Job, Say], object], connection: Connection) -> None:
     """What a process does: it says that it is ready, and then jobs come, and what is said of them goes."""
     threading.Thread(target=_end_with_the_one_that_asks, daemon=True).start()
-    gc.set_threshold(100_000, 50, 100)  # as the command line has it
+    collect_garbage_rarely()
     interruption = _Interruption()
     with suppress(EOFError, OSError):
         connection.send((None, True))

@@ -23,8 +23,8 @@ from highwater.traces.replay import replay
 HEADING = "## Replay of request logs and raft logs"
 FETCHES = (100_000, 1_000_000)
 """Lines of fetches of the generated logs; the peak of the memory is compared between them."""
-RECORDING = Path("traces/kafka-4.2/clusters/mixed-requests-elr-4")
-RAFT = Path("traces/kafka-4.2/clusters/raft3-elr")
+CLUSTERS = "traces/kafka-4.2/clusters"
+RECORDING, RAFT = "mixed-requests-elr-4", "raft3-elr"
 REPEAT = 1
 
 
@@ -74,7 +74,7 @@ def by_repetition(directory: Path, fetches: int) -> None:
     from tests import recordings
     from tests.generation.repeated import Repeated
 
-    repeated = Repeated(recordings.folder(str(RECORDING)))
+    repeated = Repeated(recordings.folder(CLUSTERS) / RECORDING)
     repeated.write(directory, -(-fetches // repeated.fetches))
 
 
@@ -82,7 +82,7 @@ def rows(repeat: int) -> Iterator[str]:
     """The rows of the table: logs are generated and then replayed, in processes of their own."""
     kinds: dict[str, Callable[[Path, int], None]] = {
         "runs of the model": by_the_model,
-        f"`{RECORDING.name}` repeated": by_repetition,
+        f"`{RECORDING}` repeated": by_repetition,
     }
     for name, write in kinds.items():
         for fetches in FETCHES:
@@ -108,10 +108,10 @@ def _row(name: str, size: int, runs: list[dict[str, Any]]) -> str:
 def _raft_row() -> str:
     from tests import recordings
 
-    found = afresh("requests", "--raft", str(recordings.folder(str(RAFT)) / "logs"))
+    found = afresh("requests", "--raft", str(recordings.folder(CLUSTERS) / RAFT / "logs"))
     first, second = (found["lines"] / found[n] for n in ("first", "second"))
     return (
-        f"| raft logs of `{RAFT.name}` | {found['lines']:,} | | | | | | {second:,.0f}, the first time "
+        f"| raft logs of `{RAFT}` | {found['lines']:,} | | | | | | {second:,.0f}, the first time "
         f"{first:,.0f} | {found['peak'] / (1 << 20):.0f} MiB | {os.getloadavg()[0]:.0f} |"
     )
 

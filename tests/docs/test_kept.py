@@ -79,6 +79,7 @@ def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: p
         return right(m, sent, error, partition.replace(leader_epoch=sent.leader_epoch))
 
     monkeypatch.setattr(control, "answer_to", planted)
+    monkeypatch.setattr("docs.analyses.traced._TRACED", {})
     with pytest.raises(NotKeptError):
         find("stale-partition-epoch")
 

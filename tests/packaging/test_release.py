@@ -114,7 +114,8 @@ def test_every_pin_is_a_component_and_nothing_else() -> None:
 def test_what_each_is_for() -> None:
     scopes = {c["name"].lower(): c["scope"] for c in bom.bill(TEXT, DATE)["components"]}
     for name, scope in {
-        "click": "required", "llvmlite": "required", "markupsafe": "required", "pygments": "required",
+        "click": "required", "llvmlite": "required", "markupsafe": "required", "msgspec": "required",
+        "pygments": "required",
         "pyspark": "optional", "py4j": "optional", "networkx": "optional", "python-dateutil": "optional",
         "pytest": "excluded", "mypy": "excluded", "setuptools": "excluded",
     }.items():  # fmt: skip

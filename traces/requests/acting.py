@@ -45,6 +45,12 @@ class _Large(Replication):
     }
 
 
+Bits = tuple[int, int, int, int]
+"""The first four fields of Leading."""
+Ranks = tuple[tuple[int, ...], int, int]
+"""Its other fields."""
+
+
 class Leading(NamedTuple):
     """A leader in ranks. Sets are bits of slots; ``proposed`` is −1 where nothing is.
 
@@ -110,6 +116,7 @@ class Acting:
         self._template = scalars
         self._settle = self._traced_settle()
         self._kept: dict[Any, Any] = {}
+        self._settled: dict[tuple[Bits, Ranks], int] = {}
 
     def _known(self, plain: Mapping[str, Any], type: Any) -> dict[str, Any]:
         return {name: plain[name] for name in type.fields}
@@ -173,10 +180,17 @@ class Acting:
 
     def settled(self, leading: Leading) -> int:
         """The rank that the HWM goes to as things are (B4, 966.1)."""
-        found = self._kept.get(leading)
+        return self.settles(leading[:4], leading[4:])
+
+    def settles(self, bits: Bits, ranks: Ranks) -> int:
+        """The same, of a leader in two parts."""
+        found: int | None = self._settled.get((bits, ranks))
         if found is None:
-            found = self._keep(leading, lambda: int(self._settle(self._state(leading))[0]))
-        return int(found)
+            if len(self._settled) >= _KEPT:
+                self._settled.clear()
+            found = int(self._settle(self._state(Leading(*bits, *ranks)))[0])
+            self._settled[(bits, ranks)] = found
+        return found
 
     # --- fetches ----------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ class Around:
         elif line.api == lines.PRODUCE:
             for written in messages.read_produce(line):
                 offset = written.offset if written.offset >= 0 else None
-                told = Told(_error(written.error), offset=offset) if line.response else None
+                told = Told(_error(written.error), offset=offset) if written.answered else None
                 yield from self._message(line, written.key, CLIENT, WRITE, Asked(), told)
         else:
             for proposal in messages.read_alter(line):
@@ -132,7 +132,9 @@ class Around:
             asked = Asked() if sent is None else Asked(sent.offset, sent.leader_epoch)
             told = None
             if answer is not None:
-                told = Told(_error(answer.error), answer.hwm, answer.size, answer.diverging)
+                diverging = answer.diverging
+                parted = None if diverging is None else (diverging.epoch, diverging.end_offset)
+                told = Told(_error(answer.error), answer.hwm, answer.size, parted)
             yield from self._message(line, key, fetch.replica, FETCH, asked, told)
 
     def _message(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from highwater.invariants import statements
 from highwater.traces.requests.context import Context
+from highwater.traces.requests.forms import NO_EPOCH
 from highwater.traces.requests.leading import LINES_MS, Leadership
-from highwater.traces.requests.messages import NO_EPOCH, Proposal
+from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.stages import CLOCKS_MS, Stage
 from highwater.traces.requests.verdicts import PROPOSED
 from highwater.traces.rules import log_rules
@@ -52,6 +54,11 @@ def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
     return found
 
 
+def watched(pending: Iterable[Waiting]) -> frozenset[int]:
+    """The brokers of whom a proposal waits to learn whether a fetch makes them eligible."""
+    return frozenset(f for w in pending for f in w.joining if f not in w.fits and f not in w.late)
+
+
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
     """A fetch was noted: whether it makes the follower eligible for what is proposed next."""
     for wanted in pending:
@@ -72,6 +79,7 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
         wanted.best[f] = (heard.offset, led.low, led.leso)
         if not refused:
             wanted.fits.add(f)
+    led.watched = watched(pending)
 
 
 def judge(

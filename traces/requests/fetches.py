@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from highwater.invariants import statements
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import claim, heard, recheck
 from highwater.traces.requests.context import Context
-from highwater.traces.requests.leading import Heard, Leadership
-from highwater.traces.requests.messages import Answer, Asked, Fetch
+from highwater.traces.requests.forms import Answer, Asked, Diverging
+from highwater.traces.requests.leading import LINES_MS, Heard, Leadership
+from highwater.traces.requests.messages import Fetch
 from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
 from highwater.traces.requests.verdicts import ANSWERED, DIVERGED, REFUSED, SENT, TAKEN
@@ -20,8 +21,7 @@ NOT_THERE = frozenset({3, 100, 103})
 """The broker does not know the partition, or knows another one by this name."""
 
 
-@dataclass(slots=True)
-class Before:
+class Before(Struct, gc=False, frozen=True):
     """What a follower asked before, and what it was told: ``record``, ``empty`` or ``diverging``, or an error."""
 
     leader_epoch: int
@@ -164,21 +164,24 @@ def answered(
     if refused_by:
         context.verdicts.not_explained(line, led.name, ANSWERED, refused_by, None, leader=led.broker, f=f)
         return
-    if fetch.epoch >= 0:
+    epochs = led.epochs_of.get(f)
+    if fetch.epoch >= 0 and (epochs is None or epochs[-1][1] != fetch.epoch):
         led.broker_epoch(f, fetch.epoch, line.taken)
     if answer.diverging is not None:
         _diverging(context, led, fetch, asked, answer.diverging)
     else:
         context.verdicts.explained[ANSWERED] += 1
         _note(led, fetch, asked)
-        _cut(context, led)
+        if led.cuts and led.cuts[0][0] < led.active - LINES_MS:
+            _cut(context, led)
     if led.denied is not None and line.taken > led.denied + OWN_MS:
         context.verdicts.not_explained(
             line, led.name, ANSWERED, ("the broker takes itself for the leader",), None
         )
         led.denied = None
     _hwm(context, led, fetch, answer.hwm, before, answer.diverging is None)
-    led.last_answered = max(led.last_answered, line.answered)
+    if line.answered > led.last_answered:
+        led.last_answered = line.answered
 
 
 def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
@@ -214,12 +217,10 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """Whether less is told than the HWM must have been when the fetch was taken up.
+    """Whether what is told, below the greatest HWM, is less than it must have been when the fetch was taken up.
 
     Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
     """
-    if led.hwm is not None and hwm >= led.hwm:
-        return False
     if hwm < led.least():
         return True
     known = led.heard.get(fetch.replica)
@@ -240,7 +241,7 @@ def _hwm(
             f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
             f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
         )  # fmt: skip
-    elif _is_too_low(led, fetch, hwm, is_noted):
+    elif (led.hwm is None or hwm < led.hwm) and _is_too_low(led, fetch, hwm, is_noted):
         context.verdicts.not_explained(
             line, led.name, ANSWERED, (), {"high watermark": (led.low, hwm)}, leader=led.broker, f=fetch.replica
         )  # fmt: skip
@@ -251,11 +252,9 @@ def _hwm(
     led.aging.append((line.answered, None, hwm))
 
 
-def _diverging(
-    context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: tuple[int, int]
-) -> None:
+def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: Diverging) -> None:
     """B3. The answer names the last epoch that both logs can have and its end; the rest of the log is guessed by it."""
-    epoch, end = parted
+    epoch, end = parted.epoch, parted.end_offset
     ranks = {e: i for i, e in enumerate(sorted({epoch, asked.last_epoch} - {-1}))}
     known = led.epochs_ended.get(epoch)
     offsets = sorted({end, asked.offset})
@@ -279,5 +278,5 @@ def _diverging(
         else ("no divergence" if not found.diverging else (found.epoch, found.end))
     )
     context.verdicts.not_explained(
-        fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, parted)}, f=fetch.replica
+        fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, (epoch, end))}, f=fetch.replica
     )  # fmt: skip

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from highwater.traces.requests.acting import MAX_SLOTS, UNHEARD, Acting, Leading
+from msgspec import Struct
+
+from highwater.traces.requests.acting import MAX_SLOTS, UNHEARD, Acting, Bits, Leading, Ranks
 from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import Proposal
@@ -31,7 +32,7 @@ TOP = 1 << 62
 """Stands above every offset."""
 
 
-class Heard(NamedTuple):
+class Heard(Struct, gc=False, frozen=True):
     """A follower's last fetch: its offset, broker epoch, and when it was taken up."""
 
     offset: int
@@ -58,7 +59,7 @@ class Claim:
     """How often ``leos`` were changed."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Leadership:
     """A leader's tenure. ``hwm`` is the greatest possible, None while the one at its start is not known."""
 
@@ -104,6 +105,10 @@ class Leadership:
     epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     """The broker epochs of each follower's fetches, with when each came first."""
     last_answered: float = 0.0
+    welcome: set[int] = field(default_factory=set)
+    """The brokers whose fetches nothing refuses in some stage that is possible now."""
+    watched: frozenset[int] = frozenset()
+    """The brokers of whose fetches it is asked whether they make them eligible."""
     apart: Apart | None = None
     """What shows that the clock of its node is off."""
     over: float = float("inf")
@@ -115,28 +120,29 @@ class Leadership:
 
     def go_on(self, now: float) -> None:
         """The stages that are possible at a time of the leader's clock."""
-        stages = self.stages
-        if self.at == len(stages) - 1:
-            return
+        stages, at, up_to = self.stages, self.at, self.up_to
         last = len(stages) - 1
-        while self.up_to < last and stages[self.up_to + 1].since <= now + CLOCKS_MS:
-            self.up_to += 1
-        while self.at < self.up_to and stages[self.at + 1].reached <= now - CLOCKS_MS:
-            self.at += 1
+        if at == last:
+            return
+        while up_to < last and stages[up_to + 1].since <= now + CLOCKS_MS:
+            up_to += 1
+        while at < up_to and stages[at + 1].reached <= now - CLOCKS_MS:
+            at += 1
+        if at != self.at or up_to != self.up_to:
+            self.at, self.up_to = at, up_to
+            self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
         """What ended before this time was surely noted by then: the least that the HWM can be."""
-        aging, moved = self.aging, False
-        if not aging or aging[0][0] > time:
-            return
+        aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
             if follower is None:
-                self.low = max(self.low, offset)
-            elif self.certain.get(follower, -1) < offset:
-                self.certain[follower] = offset
-                moved = True
-        self.is_behind |= moved
+                if offset > self.low:
+                    self.low = offset
+            elif certain.get(follower, -1) < offset:
+                certain[follower] = offset
+                self.is_behind = True
 
     def least(self) -> int:
         """The least that the HWM can be; found out when it is asked for, as it seldom is."""
@@ -147,6 +153,8 @@ class Leadership:
 
     def answer_refused(self, f: int) -> tuple[str, ...]:
         """What refuses a fetch of a broker in all stages that are possible (B2, 903.2): nothing, of a replica."""
+        if f in self.welcome:
+            return ()
         slot, found = self.slots.get(f), UNASKED
         if slot is None:
             nobody = Leading(1, -1, 1, 1, (UNHEARD,) * self.acting.slots, 0, 0)
@@ -157,6 +165,7 @@ class Leadership:
                 leading, _ = self.ranked(stage, {}, 0)
                 found = stage.answers[f] = self.acting.answered(leading, slot, 0, False).refused_by
             if not found:
+                self.welcome.add(f)
                 return ()
         return found
 
@@ -167,15 +176,28 @@ class Leadership:
     ) -> tuple[Leading, list[int]]:
         """The leader in ranks as it goes by a stage, and the offsets that the ranks are of."""
         offsets = sorted({hwm, end, *leos.values(), *others})
-        slots = self.slots
-        leo = [UNHEARD] * self.acting.slots
-        for broker, offset in leos.items():
-            leo[slots[broker]] = offsets.index(offset)
-        if stage.bits is None:
-            stage.bits = self._bits(stage)
-        return Leading(*stage.bits, tuple(leo), offsets.index(hwm), offsets.index(end)), offsets
+        return Leading(*self._bits(stage), *self._ranks(offsets, leos, hwm, end)), offsets
 
-    def _bits(self, stage: Stage) -> tuple[int, int, int, int]:
+    def _ranks(self, offsets: list[int], leos: dict[int, int], hwm: int, end: int) -> Ranks:
+        slots, leo, rank = self.slots, [UNHEARD] * self.acting.slots, offsets.index
+        for broker, offset in leos.items():
+            leo[slots[broker]] = rank(offset)
+        return tuple(leo), rank(hwm), rank(end)
+
+    def _settled(
+        self, acting: Acting, stages: Sequence[Stage], leos: dict[int, int], hwm: int, end: int = TOP
+    ) -> list[int]:
+        """To where the HWM goes in each of these stages."""
+        offsets = sorted({hwm, end, *leos.values()})
+        ranks = self._ranks(offsets, leos, hwm, end)
+        return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
+
+    def _bits(self, stage: Stage) -> Bits:
+        if stage.bits is None:
+            stage.bits = self._found_bits(stage)
+        return stage.bits
+
+    def _found_bits(self, stage: Stage) -> Bits:
         """ISR, proposed ISR, replicas as sets of slots, and min ISR."""
         state, slots = stage.version.state, self.slots
         proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)
@@ -191,10 +213,8 @@ class Leadership:
         return self.stages[first : self.up_to + 1]
 
     def _least(self) -> int:
-        found = TOP
-        for stage in self.possible():
-            leading, offsets = self.ranked(stage, self.certain, self.low, end=max(self.least_end, self.low))
-            found = min(found, offsets[self.patient.settled(leading)])
+        end = max(self.least_end, self.low)
+        found = min(self._settled(self.patient, self.possible(), self.certain, self.low, end))
         return found if found < TOP else self.low
 
     def greatest(self, since: float | None = None) -> int | None:
@@ -219,19 +239,14 @@ class Leadership:
 
     def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
         """How far the HWM can have come from there, in the stages since a time; None where nothing bounds it."""
-        found = base
-        for stage in self.possible(since):
-            leading, offsets = self.ranked(stage, leos, base)
-            found = max(found, offsets[self.acting.settled(leading)])
+        found = max(base, *self._settled(self.acting, self.possible(since), leos, base))
         return None if found == TOP else found
 
     def least_after(self, follower: int, offset: int, since: float) -> int:
         """The least that the HWM can be once a follower was surely noted at an offset."""
-        certain, found = {**self.certain, follower: max(offset, self.certain.get(follower, 0))}, TOP
-        for stage in self.possible(since):
-            leading, offsets = self.ranked(stage, certain, self.low, end=max(self.least_end, self.low))
-            found = min(found, offsets[self.patient.settled(leading)])
-        return found
+        certain = {**self.certain, follower: max(offset, self.certain.get(follower, 0))}
+        end = max(self.least_end, self.low)
+        return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
 
     def told(self, hwm: int) -> None:
         """An answer told this HWM; the first one is what it was at the start, or became since."""

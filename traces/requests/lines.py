@@ -14,16 +14,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reading.lines import MAX_VALUES, Source, split
+from highwater.traces.requests import forms
+from highwater.traces.requests.forms import MAX_MS, Form
 
-PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 0, 1, 56, 62, 63
+PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = forms.PRODUCE, forms.FETCH, 56, 62, forms.HEARTBEAT
 """Kafka's numbers of the requests that are read; others are counted by name."""
 READ = frozenset({PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT})
 
-_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)[,.](\d{3})\] [A-Z]+ $")
+_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d)[,.](\d{3})\] [A-Z]+ $")
 _HEAD_SIZE = 40
 _START, _END = b"Completed request:", b" (kafka.request.logger)"
 _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
@@ -33,11 +37,18 @@ _KEY_WITHIN = 300
 """The key stands in the header, which comes first."""
 _decode = json.JSONDecoder().raw_decode
 _DAY_MS = 86_400_000
-MAX_MS = 86_400_000.0
-"""A request that took longer than a day is refused."""
 
 
-class RequestLine(NamedTuple):
+class Plain(Struct, gc=False, frozen=True):
+    """A request as the objects of its JSON: of a kind, or a version, that has no form of its own."""
+
+    header: dict[str, Any]
+    request: dict[str, Any]
+    response: dict[str, Any]
+    """Empty where there is none: a write with acks 0."""
+
+
+class RequestLine(Struct, gc=False, frozen=True):
     """A request that was answered. Times are in ms of the node's own clock, counted as if it were UTC.
 
     ``arrived``, ``taken`` (by a handler), ``answered`` (the response was complete) and ``ended`` (it was sent, and the
@@ -55,10 +66,8 @@ class RequestLine(NamedTuple):
     """Whether the answer was made some time after the request was handled."""
     listener: str
     connection: str
-    header: dict[str, Any]
-    request: dict[str, Any]
-    response: dict[str, Any]
-    """Empty where there is none: a write with acks 0."""
+    said: Form | Plain | None
+    """The request and its response; None where they were read, and are not needed any more."""
 
 
 @dataclass
@@ -105,7 +114,8 @@ def read_request_log(
 
     Raises TraceError where the file cannot be read, or a line that is whole is no request.
     """
-    days: dict[bytes, int] = {}
+    clock = _Clock(path, utc_offset_ms)
+    names: dict[int, str] = {}
     with Source(path) as source:
         for number, line in enumerate(split(source), start=1):
             at = line.rfind(_START)
@@ -122,25 +132,43 @@ def read_request_log(
                 counted.cut_off(path, number)
                 continue
             key = _KEY.search(line, at, at + _KEY_WITHIN)
-            if key is not None and int(key[1]) not in wanted:
-                name = _NAME.search(line, at)
-                counted.others[name[1].decode() if name else f"request {int(key[1])}"] += 1
+            api = -1 if key is None else int(key[1])
+            if key is not None and api not in wanted:
+                if api not in names:
+                    name = _NAME.search(line, at)
+                    names[api] = name[1].decode() if name else f"request {api}"
+                counted.others[names[api]] += 1
                 continue
-            found = _parsed(path, number, line, at, end, days, utc_offset_ms)
+            found = _parsed(path, number, line, at, end, api, clock)
             if found.api in wanted:
                 yield found
 
 
-def _parsed(
-    path: Path, number: int, line: bytes, at: int, end: int, days: dict[bytes, int], utc_offset_ms: float
-) -> RequestLine:
-    head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
-    if head is None:
-        raise TraceError(path, number, None, "no date and time before the request")
-    if end - at > MAX_VALUES and sum(line.count(mark, at, end) for mark in (b"{", b"[", b",")) > MAX_VALUES:
+def _parsed(path: Path, number: int, line: bytes, at: int, end: int, api: int, clock: _Clock) -> RequestLine:
+    """The request between two places of a line. ``api`` is what its header seems to say, −1 where that is not seen."""
+    ended = clock.at(number, line, at)
+    text = line[at + len(_START) : end]
+    if len(text) > MAX_VALUES and sum(map(text.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
+    said = forms.form_of(api, text)
+    if said is None:
+        return _plain(path, number, text, ended)
+    total, queued = said.total_time_ms, said.request_queue_time_ms
+    sent = said.send_time_ms + said.response_queue_time_ms + said.throttle_time_ms
+    if queued > total or sent > MAX_MS:
+        return _plain(path, number, text, ended)
+    arrived = ended - total
+    taken, connection = arrived + queued, said.connection
+    return RequestLine(
+        path, number, api, arrived, taken, max(taken, ended - sent), ended, said.remote_time_ms > 0,
+        connection.partition("-")[0], connection, said,
+    )  # fmt: skip
+
+
+def _plain(path: Path, number: int, text: bytes, ended: float) -> RequestLine:
+    """A request as the objects of its JSON. Raises TraceError where it is none."""
     try:
-        found, _ = _decode(line[at + len(_START) : end].decode())
+        found, _ = _decode(text.decode())
     except (ValueError, RecursionError) as wrong:
         raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
     try:
@@ -149,6 +177,7 @@ def _parsed(
             response = {}
         api, connection = header["requestApiKey"], found["connection"]
         total, queued = found["totalTimeMs"], found["requestQueueTimeMs"]
+        waited = found.get("remoteTimeMs", 0) > 0
         sent = found["sendTimeMs"] + found["responseQueueTimeMs"] + found["throttleTimeMs"]
         well_typed = (
             0 <= queued <= total <= MAX_MS
@@ -162,13 +191,11 @@ def _parsed(
         well_typed = False
     if not well_typed:
         raise _wrong(path, number, found)
-    ended = _time(path, number, head, days) - utc_offset_ms
     arrived = ended - total
     answered = max(arrived + queued, ended - sent)
-    listener = connection.partition("-")[0]
     return RequestLine(
-        path, number, api, arrived, arrived + queued, answered, ended, found.get("remoteTimeMs", 0) > 0, listener,
-        connection, header, request, response,
+        path, number, api, arrived, arrived + queued, answered, ended, waited, connection.partition("-")[0],
+        connection, Plain(header, request, response),
     )  # fmt: skip
 
 
@@ -190,17 +217,34 @@ def _wrong(path: Path, number: int, found: Any) -> TraceError:
         value = found.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_MS:
             return TraceError(path, number, name, f"expected a number of ms in 0..{MAX_MS:.0f}")
+    remote = found.get("remoteTimeMs", 0)
+    if not isinstance(remote, (int, float)):
+        return TraceError(path, number, "remoteTimeMs", "expected a number of ms")
     return TraceError(path, number, "requestQueueTimeMs", "longer than totalTimeMs")
 
 
-def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]) -> int:
-    day, hour, minute, second, ms = head.groups()
-    start = days.get(day)
-    if start is None:
+class _Clock:
+    """When the lines of a log were written, in ms: UTC, where the node's local time is ahead by the offset."""
+
+    def __init__(self, path: Path, utc_offset_ms: float) -> None:
+        self._path, self._offset = path, utc_offset_ms
+        self._minute, self._start = b"", 0
+
+    def at(self, number: int, line: bytes, at: int) -> float:
+        """The time of a line whose request begins there. Raises TraceError where it has none."""
+        head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
+        if head is None:
+            raise TraceError(self._path, number, None, "no date and time before the request")
+        minute, second, ms = head.groups()
+        if minute != self._minute:
+            self._start, self._minute = self._starts(number, minute), minute
+        return self._start + int(second) * 1000 + int(ms) - self._offset
+
+    def _starts(self, number: int, text: bytes) -> int:
+        day, hour, minute = text[:10].decode(), text[11:13], text[14:]
         try:
-            ordinal = date.fromisoformat(day.decode()).toordinal()
+            ordinal = date.fromisoformat(day).toordinal()
         except ValueError:
-            raise TraceError(path, number, None, f"no such day: {printable(day.decode())}") from None
-        days.clear()
-        start = days[day] = (ordinal - date(1970, 1, 1).toordinal()) * _DAY_MS
-    return start + int(hour) * 3_600_000 + int(minute) * 60_000 + int(second) * 1000 + int(ms)
+            raise TraceError(self._path, number, None, f"no such day: {printable(day)}") from None
+        days = ordinal - date(1970, 1, 1).toordinal()
+        return days * _DAY_MS + int(hour) * 3_600_000 + int(minute) * 60_000

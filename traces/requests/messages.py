@@ -9,36 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.fields import INT32, INT64
-from highwater.traces.requests.lines import RequestLine
-from highwater.traces.requests.shapes import MAX_PARTITIONS, SHAPES, check
+from highwater.traces.requests.forms import (
+    MAX_PARTITIONS,
+    NO_EPOCH,
+    Answer,
+    Asked,
+    Diverging,
+    FetchForm,
+    HeartbeatForm,
+    ProduceForm,
+)
+from highwater.traces.requests.lines import Plain, RequestLine
+from highwater.traces.requests.shapes import SHAPES, check
 
 Key = tuple[str, int]
 """A topic, by its id or its name, and the number of a partition."""
 CONSUMER = -1
 """The replica id of who is no replica."""
-NO_EPOCH = -1
 
 
-class Asked(NamedTuple):
-    """A partition in a fetch: from where, in which leader epoch, and the epoch of the last record before it."""
-
-    leader_epoch: int
-    offset: int
-    last_epoch: int
-
-
-class Answer(NamedTuple):
-    """A partition in the answer to a fetch: ``size`` are bytes; ``diverging`` an epoch and its end offset."""
-
-    error: int
-    hwm: int
-    size: int
-    diverging: tuple[int, int] | None
-
-
-class Fetch(NamedTuple):
+class Fetch(Struct, gc=False, frozen=True):
     """A fetch of a replica and its answer. ``epoch`` is the sender's broker epoch, ``session`` is in the answer."""
 
     line: RequestLine
@@ -53,10 +47,11 @@ class Fetch(NamedTuple):
     answers: dict[Key, Answer]
 
 
-class Produced(NamedTuple):
+class Produced(Struct, gc=False, frozen=True):
     """A partition of a produce request: ``acks`` as asked for, and what was answered; without an answer offset −1.
 
-    ``transactional``: the end of its transaction is written to the log by a request of another kind.
+    ``transactional``: the end of its transaction is written to the log by a request of another kind. ``answered``:
+    with acks 0 nothing is.
     """
 
     acks: int
@@ -64,6 +59,7 @@ class Produced(NamedTuple):
     error: int
     offset: int
     transactional: bool
+    answered: bool = True
 
 
 class Proposal(NamedTuple):
@@ -115,8 +111,8 @@ def _topic(found: Mapping[str, Any], old: str = "topic") -> str:
     return name
 
 
-def _fetch(line: RequestLine) -> Fetch:
-    request, response = line.request, line.response
+def _fetch(line: RequestLine, said: Plain) -> Fetch:
+    request, response = said.request, said.response
     state = request.get("replicaState")
     replica, epoch = (
         (request["replicaId"], NO_EPOCH) if state is None else (state["replicaId"], state["replicaEpoch"])
@@ -128,17 +124,18 @@ def _fetch(line: RequestLine) -> Fetch:
     for topic in topics:
         name = _topic(topic)
         for p in topic["partitions"]:
-            asked[(name, p["partition"])] = Asked(
-                p["currentLeaderEpoch"], p["fetchOffset"], p.get("lastFetchedEpoch", NO_EPOCH)
+            number = p["partition"]
+            asked[(name, number)] = Asked(
+                number, p["currentLeaderEpoch"], p["fetchOffset"], p.get("lastFetchedEpoch", NO_EPOCH)
             )
     answers = {}
     for topic in answered:
         name = _topic(topic)
         for p in topic["partitions"]:
-            diverging = p.get("divergingEpoch")
-            parted = None if diverging is None else (diverging["epoch"], diverging["endOffset"])
-            answers[(name, p["partitionIndex"])] = Answer(
-                p["errorCode"], p["highWatermark"], p["recordsSizeInBytes"], parted
+            diverging, number = p.get("divergingEpoch"), p["partitionIndex"]
+            parted = None if diverging is None else Diverging(diverging["epoch"], diverging["endOffset"])
+            answers[(name, number)] = Answer(
+                number, p["errorCode"], p["highWatermark"], p["recordsSizeInBytes"], parted
             )
     gone = request.get("forgottenTopicsData")
     forgotten = tuple((_topic(t), p) for t in gone for p in t["partitions"]) if gone else ()
@@ -150,29 +147,29 @@ def _fetch(line: RequestLine) -> Fetch:
     )  # fmt: skip
 
 
-def _produce(line: RequestLine) -> list[Produced]:
-    request = line.request
+def _produce(line: RequestLine, said: Plain) -> list[Produced]:
+    request = said.request
     acks, transactional = request["acks"], request.get("transactionalId") is not None
-    if not line.response:
+    if not said.response:
         return [
-            Produced(acks, (_topic(topic, "name"), p["index"]), 0, -1, transactional)
+            Produced(acks, (_topic(topic, "name"), p["index"]), 0, -1, transactional, answered=False)
             for topic in request["topicData"]
             for p in topic["partitionData"]
         ]
     return [
         Produced(acks, (_topic(topic, "name"), p["index"]), p["errorCode"], p["baseOffset"], transactional)
-        for topic in line.response["responses"]
+        for topic in said.response["responses"]
         for p in topic["partitionResponses"]
     ]
 
 
-def _alter(line: RequestLine) -> list[Proposal]:
+def _alter(line: RequestLine, said: Plain) -> list[Proposal]:
     answers = {
         (_topic(topic), p["partitionIndex"]): p
-        for topic in line.response["topics"]
+        for topic in said.response["topics"]
         for p in topic["partitions"]
     }
-    whole, found, request = line.response["errorCode"], [], line.request
+    whole, found, request = said.response["errorCode"], [], said.request
     nothing = {"errorCode": whole, "leaderId": -1, "leaderEpoch": -1, "isr": [], "partitionEpoch": -1}
     for topic in request["topics"]:
         name = _topic(topic)
@@ -193,7 +190,7 @@ def _alter(line: RequestLine) -> list[Proposal]:
                     p["partitionEpoch"],
                     members,
                     p.get("leaderRecoveryState", 0) == 1,
-                    line.header["requestApiVersion"],
+                    said.header["requestApiVersion"],
                     answer["errorCode"],
                     answer["leaderId"],
                     answer["leaderEpoch"],
@@ -204,14 +201,14 @@ def _alter(line: RequestLine) -> list[Proposal]:
     return found
 
 
-def _registered(line: RequestLine) -> Registered:
+def _registered(line: RequestLine, said: Plain) -> Registered:
     return Registered(
-        line, line.request["brokerId"], line.response["errorCode"], line.response["brokerEpoch"]
+        line, said.request["brokerId"], said.response["errorCode"], said.response["brokerEpoch"]
     )
 
 
-def _heartbeat(line: RequestLine) -> Heartbeat:
-    request, response = line.request, line.response
+def _heartbeat(line: RequestLine, said: Plain) -> Heartbeat:
+    request, response = said.request, said.response
     return Heartbeat(
         line, request["brokerId"], request["brokerEpoch"], request["currentMetadataOffset"],
         response["errorCode"], response["isFenced"], response["shouldShutDown"],
@@ -221,21 +218,27 @@ def _heartbeat(line: RequestLine) -> Heartbeat:
 _T = TypeVar("_T")
 
 
-def _reader(read: Callable[[RequestLine], _T], *, checked: bool = True) -> Callable[[RequestLine], _T]:
-    """A reader whose errors say file, line and field. ``checked`` are the shapes of each line, not only then."""
-    shapes = SHAPES[read.__name__]
+def _unknown(line: RequestLine) -> TraceError:
+    return TraceError(line.path, line.line, None, "no request of a version that is known")
 
-    def reading(line: RequestLine) -> _T:
-        if checked:
-            check(line, shapes)
-        try:
-            return read(line)
-        except (KeyError, TypeError, AttributeError):
-            check(line, shapes)
-            raise TraceError(line.path, line.line, None, "no request of a version that is known") from None
 
-    reading.__doc__ = f"{read.__name__.strip('_')}: raises TraceError where the line does not say it."
-    return reading
+def _read(
+    line: RequestLine, read: Callable[[RequestLine, Plain], _T], *, checked: bool = False
+) -> tuple[_T, Plain]:
+    """What a request without a form says. ``checked``: its shapes are asked of each line, not only where it is wrong.
+
+    Raises TraceError with file, line and field.
+    """
+    said, shapes = line.said, SHAPES[read.__name__]
+    if not isinstance(said, Plain):
+        raise _unknown(line)
+    if checked:
+        check(line, said, shapes)
+    try:
+        return read(line, said), said
+    except (KeyError, TypeError, AttributeError):
+        check(line, said, shapes)
+        raise _unknown(line) from None
 
 
 def _well_typed(found: Fetch) -> bool:
@@ -246,51 +249,105 @@ def _well_typed(found: Fetch) -> bool:
         and -1 <= found.epoch <= INT64
     ):
         return False
-    for key, (leader_epoch, offset, last_epoch) in found.asked.items():
+    for a in found.asked.values():
         if not (
-            key[1].__class__ is leader_epoch.__class__ is offset.__class__ is last_epoch.__class__ is int
-            and -1 <= leader_epoch <= INT32
-            and -1 <= offset <= INT64
-            and -1 <= last_epoch <= INT32
+            a.partition.__class__
+            is a.leader_epoch.__class__
+            is a.offset.__class__
+            is a.last_epoch.__class__
+            is int
+            and -1 <= a.leader_epoch <= INT32
+            and -1 <= a.offset <= INT64
+            and -1 <= a.last_epoch <= INT32
         ):
             return False
-    for key, (error, hwm, size, diverging) in found.answers.items():
+    for answer in found.answers.values():
+        error, hwm, size, diverging = answer.error, answer.hwm, answer.size, answer.diverging
         if not (
-            key[1].__class__ is error.__class__ is hwm.__class__ is size.__class__ is int
+            answer.partition.__class__ is error.__class__ is hwm.__class__ is size.__class__ is int
             and -1 <= hwm <= INT64
         ):
             return False
-        if diverging is not None and not all(n.__class__ is int and -1 <= n <= INT64 for n in diverging):
+        parted = () if diverging is None else (diverging.epoch, diverging.end_offset)
+        if not all(n.__class__ is int and -1 <= n <= INT64 for n in parted):
             return False
     return True
 
 
-_read_fetch = _reader(_fetch, checked=False)
-
-
 def read_fetch(line: RequestLine) -> Fetch:
     """A fetch and its answer. Raises TraceError where the line does not say it."""
-    found = _read_fetch(line)
+    if isinstance(line.said, FetchForm):
+        return _formed_fetch(line, line.said)
+    found, said = _read(line, _fetch)
     if not _well_typed(found):
-        check(line, SHAPES["_fetch"])
+        check(line, said, SHAPES["_fetch"])
         raise TraceError(line.path, line.line, None, "a number is missing or out of range")
     return found
 
 
-_read_produce = _reader(_produce, checked=False)
+def _formed_fetch(line: RequestLine, said: FetchForm) -> Fetch:
+    request, response = said.request, said.response
+    asked = {}
+    for topic in request.topics:
+        name = topic.topic_id
+        for p in topic.partitions:
+            asked[(name, p.partition)] = p
+    answers = {}
+    for found in response.responses:
+        name = found.topic_id
+        for answer in found.partitions:
+            answers[(name, answer.partition)] = answer
+    gone, sender = request.forgotten_topics_data, request.replica_state
+    forgotten = tuple((t.topic_id, p) for t in gone for p in t.partitions) if gone else ()
+    if len(asked) > MAX_PARTITIONS or len(answers) > MAX_PARTITIONS or len(forgotten) > MAX_PARTITIONS:
+        raise _unknown(line)
+    return Fetch(
+        line, sender.replica_id, sender.replica_epoch, request.session_id, request.session_epoch, asked, forgotten,
+        response.error_code, response.session_id, answers,
+    )  # fmt: skip
 
 
 def read_produce(line: RequestLine) -> list[Produced]:
     """A write and its answer, partition by partition. Raises TraceError where the line does not say it."""
-    found = _read_produce(line)
+    if isinstance(line.said, ProduceForm):
+        return _formed_produce(line, line.said)
+    found, said = _read(line, _produce)
     for one in found:
         for n in (one.acks, one.key[1], one.error, one.offset):
             if n.__class__ is not int or not -1 <= n <= INT64:
-                check(line, SHAPES["_produce"])
+                check(line, said, SHAPES["_produce"])
                 raise TraceError(line.path, line.line, None, "a number is missing or out of range")
     return found
 
 
-read_alter = _reader(_alter)
-read_registered = _reader(_registered)
-read_heartbeat = _reader(_heartbeat)
+def _formed_produce(line: RequestLine, said: ProduceForm) -> list[Produced]:
+    acks, transactional = said.request.acks, said.request.transactional_id is not None
+    found = []
+    for topic in said.response.responses:
+        name = topic.name if topic.topic_id is None else topic.topic_id
+        if name is None:
+            raise _unknown(line)
+        for p in topic.partition_responses:
+            found.append(Produced(acks, (name, p.index), p.error_code, p.base_offset, transactional))
+    return found
+
+
+def read_alter(line: RequestLine) -> list[Proposal]:
+    """The proposals of an AlterPartition. Raises TraceError where the line does not say them."""
+    return _read(line, _alter, checked=True)[0]
+
+
+def read_registered(line: RequestLine) -> Registered:
+    """A registration. Raises TraceError where the line does not say it."""
+    return _read(line, _registered, checked=True)[0]
+
+
+def read_heartbeat(line: RequestLine) -> Heartbeat:
+    """A heartbeat. Raises TraceError where the line does not say it."""
+    if not isinstance(line.said, HeartbeatForm):
+        return _read(line, _heartbeat, checked=True)[0]
+    request, response = line.said.request, line.said.response
+    return Heartbeat(
+        line, request.broker_id, request.broker_epoch, request.current_metadata_offset,
+        response.error_code, response.is_fenced, response.should_shut_down,
+    )  # fmt: skip

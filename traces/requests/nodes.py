@@ -12,9 +12,10 @@ from highwater.traces.requests.claims import recheck
 from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
+from highwater.traces.requests.forms import Answer, Asked
 from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
 from highwater.traces.requests.lines import RequestLine
-from highwater.traces.requests.messages import CONSUMER, Answer, Asked, Fetch, Key, Produced
+from highwater.traces.requests.messages import CONSUMER, Fetch, Key, Produced
 from highwater.traces.requests.sessions import Sessions
 from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, stages
@@ -42,6 +43,7 @@ class Node:
         self.now = self.active = 0.0
         self._purge_at = LEADERSHIPS
         self.paths: set[Path] = set()
+        self._path: Path | None = None
         self._starts = deque(time for _, time in context.spine.epochs_of(broker))
 
     # --- fetches --------------------------------------------------------------------------------------
@@ -50,7 +52,9 @@ class Node:
         """A fetch and its answer."""
         verdicts = self.context.verdicts
         self._time(fetch.line)
-        self.paths.add(fetch.line.path)
+        if fetch.line.path is not self._path:
+            self._path = fetch.line.path
+            self.paths.add(self._path)
         if fetch.replica == CONSUMER:
             verdicts.outside["fetch of a consumer"] += 1
             return
@@ -62,23 +66,22 @@ class Node:
         named, answers = fetch.asked, fetch.answers
         if not answers and not named:
             verdicts.explained["answer_fetch, nothing new in any partition"] += 1
-        for key in answers:
+        for key, answer in answers.items():
             wanted = asked.get(key)
             if wanted is None:
                 verdicts.guessed["a partition of a session that began before the log"] += 1
             else:
-                self._fetched(fetch, key, wanted, goes_on)
-        for key in named:
+                self._fetched(fetch, key, wanted, answer, goes_on)
+        for key, wanted in named.items():
             if key not in answers:
-                self._fetched(fetch, key, named[key], goes_on)
+                self._fetched(fetch, key, wanted, None, goes_on)
 
-    def _fetched(self, fetch: Fetch, key: Key, asked: Asked, goes_on: bool) -> None:
+    def _fetched(self, fetch: Fetch, key: Key, asked: Asked, answer: Answer | None, goes_on: bool) -> None:
         context = self.context
-        history = self._history(key)
+        history = self._histories[key] if key in self._histories else self._history(key)
         if history is None:
             context.verdicts.outside["partition that the metadata log does not have"] += 1
             return
-        answer = fetch.answers.get(key)
         before = self._before.get((fetch.replica, key)) if goes_on else None
         if answer is not None and answer.error:
             fetches.refused(
@@ -92,7 +95,7 @@ class Node:
         is_later = before is not None and before.leader_epoch > asked.leader_epoch
         led = self._leads(history, asked.leader_epoch, fetch.line, is_later)
         hwm = before.hwm if before is not None and before.leader_epoch == asked.leader_epoch else -1
-        told = answer if answer is not None else Answer(0, hwm, 0, None) if hwm >= 0 else None
+        told = answer if answer is not None else Answer(key[1], 0, hwm, 0) if hwm >= 0 else None
         if led is not None:
             if fetch.line.taken > led.over:
                 by = fetch.line.taken - led.over
@@ -105,7 +108,7 @@ class Node:
             return
         kind, end = "empty", -1
         if told is not None and told.diverging is not None:
-            kind, end = "diverging", told.diverging[1]
+            kind, end = "diverging", told.diverging.end_offset
         elif told is not None and told.size:
             kind = "record"
         self._keep(
@@ -119,9 +122,10 @@ class Node:
             return
         pending = self._pending.get(id(led))
         if pending:
-            if fetch.replica in led.heard and kind != "diverging":
+            if fetch.replica in led.watched and fetch.replica in led.heard and kind != "diverging":
                 expansions.noted(context, led, pending, fetch.replica, fetch.line.taken)
-            self._judge(led)
+            if self.now >= pending[0].until:
+                self._judge(led)
 
     def _is_current(self, fetch: Fetch) -> bool:
         """Whether the sender is in the only life that it had around then; else the judges say what they make of it."""
@@ -262,7 +266,8 @@ class Node:
             led.proposed.setdefault(proposal.partition_epoch, []).append(proposal)
         self._purge()
         self.led[id(history)] = led
-        self._pending[id(led)] = expansions.waiting(led, proposals)
+        pending = self._pending[id(led)] = expansions.waiting(led, proposals)
+        led.watched = expansions.watched(pending)
         return led
 
     def _purge(self) -> None:
@@ -313,9 +318,11 @@ class Node:
             self._restarted(line.ended)
         if self.first is None:
             self.first = line.arrived
-        if self.now:
-            self.active += min(max(0.0, line.ended - self.now), IDLE_MS)
-        self.now = max(self.now, line.ended)
+        passed = line.ended - self.now
+        if passed > 0:
+            if self.now:
+                self.active += min(passed, IDLE_MS)
+            self.now = line.ended
 
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:

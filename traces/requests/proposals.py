@@ -9,7 +9,8 @@ from highwater.invariants import statements
 from highwater.traces.reports.observed import PartitionState
 from highwater.traces.requests.acting import MAX_SLOTS, acting
 from highwater.traces.requests.context import Context
-from highwater.traces.requests.messages import NO_EPOCH, Proposal
+from highwater.traces.requests.forms import NO_EPOCH
+from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.spine import History, Version
 from highwater.traces.requests.stages import OWN_MS
 from highwater.traces.requests.verdicts import DECIDED

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from sys import intern
 
+from msgspec.structs import replace
+
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
 from highwater.traces.reading.errors import TraceError
@@ -32,6 +34,7 @@ from highwater.traces.requests.lines import (
     read_request_log,
 )
 from highwater.traces.requests.messages import (
+    Fetch,
     Key,
     Proposal,
     Registered,
@@ -72,7 +75,9 @@ class Requests:
         self.offset_ms = 0
         self._controllers_ahead: dict[Path, float] = {}
         self._nodes: dict[int, Node] = {}
-        self._of_listener: dict[tuple[str, Path], int | None] = {}
+        self._of_listener: dict[str, int | None] = {}
+        self._in: Path | None = None
+        """The log that ``_of_listener`` is about."""
 
     def replay(self) -> None:
         """Read all logs. Raises TraceError where one cannot be read."""
@@ -206,9 +211,7 @@ class Requests:
     def _of_broker(self, line: RequestLine) -> None:
         if line.api == FETCH:
             fetch = read_fetch(line)
-            first = next(iter(fetch.asked or fetch.answers), None)
-            is_silent = first is None and self.broker_of(line) is None
-            if is_silent or (first is not None and first[0] in QUORUM):
+            if self._is_quorums(fetch):
                 self.context.verdicts.outside["fetch of the metadata log (the quorum's)"] += 1
                 return
             node = self._node(line)
@@ -219,21 +222,30 @@ class Requests:
             if node is not None:
                 node.take_produce(line, read_produce(line))
 
+    def _is_quorums(self, fetch: Fetch) -> bool:
+        for topic, _ in fetch.asked or fetch.answers:
+            return topic in QUORUM
+        return self.broker_of(fetch.line) is None
+
     def _node(self, line: RequestLine) -> Node | None:
         broker = self.broker_of(line)
         if broker is None:
             self.context.verdicts.outside["request to a node that is not known"] += 1
             return None
-        if broker not in self._nodes:
-            self._nodes[broker] = Node(self.context, broker)
-        return self._nodes[broker]
+        found = self._nodes.get(broker)
+        if found is None:
+            found = self._nodes[broker] = Node(self.context, broker)
+        return found
 
     def broker_of(self, line: RequestLine) -> int | None:
         """The broker that a request came to: by the address, by the port, or by the name of the file."""
-        key = (line.listener, line.path)
-        if key not in self._of_listener:
-            self._of_listener[key] = self._found_broker(*key)
-        return self._of_listener[key]
+        known, listener = self._of_listener, line.listener
+        if line.path is not self._in:
+            self._in = line.path
+            known.clear()
+        if listener not in known:
+            known[listener] = self._found_broker(listener, line.path)
+        return known[listener]
 
     def _found_broker(self, listener: str, path: Path) -> int | None:
         listeners = self.context.spine.listeners
@@ -250,19 +262,19 @@ class Requests:
 
 
 def _moved(line: RequestLine, by: float) -> RequestLine:
-    return line._replace(
-        arrived=line.arrived - by, taken=line.taken - by, answered=line.answered - by, ended=line.ended - by
+    return replace(
+        line,
+        arrived=line.arrived - by,
+        taken=line.taken - by,
+        answered=line.answered - by,
+        ended=line.ended - by,
     )
 
 
 def _without_json(line: RequestLine) -> RequestLine:
     """A line of which only the times and the place are needed any more: what it says takes much memory."""
-    return line._replace(
-        header=_NOTHING, request=_NOTHING, response=_NOTHING, listener=intern(line.listener),
-        connection=intern(line.connection),
-    )  # fmt: skip
+    return replace(line, said=None, listener=intern(line.listener), connection=intern(line.connection))
 
 
-_NOTHING: dict[str, object] = {}
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """Read before the brokers' requests, and counted there."""

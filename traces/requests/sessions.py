@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from highwater.traces.requests.messages import Asked, Fetch, Key
+from highwater.traces.requests.forms import Asked
+from highwater.traces.requests.messages import Fetch, Key
 
 MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
 """So many sessions of followers are kept, the last ones used, and so many partitions of each."""
@@ -57,7 +58,10 @@ class Sessions:
         for key in fetch.forgotten:
             session.asked.pop(key, None)
         if fetch.session == fetch.asked_session:
-            self._keep(fetch.session, session)
+            if goes_on:
+                self._sessions.move_to_end(fetch.session)
+            else:
+                self._keep(fetch.session, session)
         else:
             self._sessions.pop(fetch.asked_session, None)
         return session.asked, goes_on

@@ -6,10 +6,9 @@ from typing import Any
 
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reading.fields import INT32, INT64
-from highwater.traces.requests.lines import RequestLine
+from highwater.traces.requests.forms import MAX_PARTITIONS
+from highwater.traces.requests.lines import Plain, RequestLine
 
-MAX_PARTITIONS = 100_000
-"""More partitions than this in one request are refused."""
 _ID, _EPOCH, _OFFSET = (-1, INT32), (-1, INT64), (-1, INT64)
 _TOPIC = {"topicId": str}
 SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -106,9 +105,9 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """The fields of the present versions with their types: asked only where a line could not be read, to say why."""
 
 
-def check(line: RequestLine, shapes: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def check(line: RequestLine, said: Plain, shapes: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """Raise TraceError where a request or its response is not of these shapes: file, line, field."""
-    for name, value, shape in (("request", line.request, shapes[0]), ("response", line.response, shapes[1])):
+    for name, value, shape in (("request", said.request, shapes[0]), ("response", said.response, shapes[1])):
         wrong = _mismatch(value, shape, name)
         if wrong is not None:
             raise TraceError(line.path, line.line, *wrong)

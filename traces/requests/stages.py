@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from highwater.traces.requests.acting import Bits
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.spine import History, Version
 
@@ -35,7 +36,7 @@ class Stage:
     proposed: frozenset[int] | None
     since: float
     reached: float = NEVER
-    bits: tuple[int, int, int, int] | None = None
+    bits: Bits | None = None
     """The same in slots, once it was asked for."""
     answers: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """What refuses the fetch of each broker in it, once it was asked."""

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from highwater.traces.requests.lines import FETCH, PRODUCE, Counted, RequestLine
+from highwater.traces.requests.messages import read_fetch, read_produce
 from tests.traces.requests.changes import END, START, Changed
 from tests.traces.requests.sensitivity import Recording
 
@@ -62,9 +63,7 @@ def _boundary(recording: Recording, changed: Changed, begins: set[tuple[int, int
     """
     for line in _lines(recording, changed):
         if line.api == FETCH:
-            asked = {
-                (p["partition"], p["fetchOffset"]) for t in line.request["topics"] for p in t["partitions"]
-            }
+            asked = {(p.partition, p.offset) for p in read_fetch(line).asked.values()}
             if asked & begins:
                 return CUT_SHORT if _is_cut_short(recording, changed, begins) else None
     return NO_BOUNDARY
@@ -107,11 +106,14 @@ def _between(recording: Recording, changed: Changed, before: dict[str, Any]) -> 
 def _told(line: RequestLine, key: tuple[str, int]) -> list[int]:
     """The HWMs that a line tells of a partition: that of an answer, or past a record that is acknowledged."""
     if line.api == FETCH:
-        return [p["highWatermark"] for t in line.response["responses"] for p in t["partitions"]
-                if (t["topicId"], p["partitionIndex"]) == key and not p["errorCode"]]  # fmt: skip
-    if line.api == PRODUCE and line.response and line.request["acks"] == -1:
-        return [p["baseOffset"] + 1 for t in line.response["responses"] for p in t["partitionResponses"]
-                if (t["topicId"], p["index"]) == key and not p["errorCode"]]  # fmt: skip
+        answer = read_fetch(line).answers.get(key)
+        return [] if answer is None or answer.error else [answer.hwm]
+    if line.api == PRODUCE:
+        return [
+            w.offset + 1
+            for w in read_produce(line)
+            if w.key == key and w.answered and w.acks == -1 and not w.error
+        ]
     return []
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import structs
+
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reading.errors import TraceError
@@ -72,7 +74,7 @@ class Recording:
                 self._parsed[text] = self._parse(path, number, text)
             line = self._parsed[text]
             if line is not None and line.api in wanted:
-                yield line._replace(path=path, line=number) if line.line != number else line
+                yield structs.replace(line, path=path, line=number) if line.line != number else line
 
     def _parse(self, path: Path, number: int, text: str) -> RequestLine | None:
         alone = self._alone / "one.log"

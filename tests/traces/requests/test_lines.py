@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from highwater.traces.inputs import BROKER_LOG, REQUEST_LOG, inputs, kind_of
 from highwater.traces.reading.errors import TraceError
@@ -43,7 +44,7 @@ def test_plain_and_compressed_logs_say_the_same(tmp_path: Path) -> None:
     path = log_of(tmp_path)
     packed = tmp_path / "kafka-request.log.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert [line._replace(path=path) for line in lines_of(packed)] == lines_of(path)
+    assert [structs.replace(line, path=path) for line in lines_of(packed)] == lines_of(path)
     assert kind_of(path) == kind_of(packed) == REQUEST_LOG
 
 
@@ -133,9 +134,11 @@ def test_fields_that_nobody_knows_are_passed_over(tmp_path: Path) -> None:
         asked(body)["more"] = answered(body)["more"] = "x"
 
     path = log_of(tmp_path)
-    before = [read_fetch(line)[1:] for line in lines_of(path, wanted=frozenset({FETCH}))]
+    before = [structs.astuple(read_fetch(line))[1:] for line in lines_of(path, wanted=frozenset({FETCH}))]
     changed(path, grow)
-    assert [read_fetch(line)[1:] for line in lines_of(path, wanted=frozenset({FETCH}))] == before
+    assert [
+        structs.astuple(read_fetch(line))[1:] for line in lines_of(path, wanted=frozenset({FETCH}))
+    ] == before
 
 
 def test_older_versions_name_topics_and_the_sender_otherwise(tmp_path: Path) -> None:
@@ -185,13 +188,13 @@ def test_a_session_keeps_what_it_is_not_told(tmp_path: Path) -> None:
     sessions = Sessions()
     key = next(iter(fetches[0].asked))
     assert sessions.take(fetches[0])[1] is False
-    silent = fetches[1]._replace(asked={}, answers={})
+    silent = structs.replace(fetches[1], asked={}, answers={})
     was = fetches[0].asked[key]
     assert sessions.take(silent) == ({key: was}, True)
     asked_then, goes_on = sessions.take(fetches[3])  # one is missing
     assert (goes_on, sessions.gaps) == (False, 1)
     assert asked_then == fetches[3].asked
-    gone = fetches[3]._replace(session_epoch=4, asked={}, forgotten=(key,))
+    gone = structs.replace(fetches[3], session_epoch=4, asked={}, forgotten=(key,))
     assert sessions.take(gone) == ({}, True)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
-from highwater.traces.requests.messages import NO_EPOCH
+from highwater.traces.requests.forms import NO_EPOCH
 from tests.generation.requests import TOPIC_ID, RequestLogs
 
 Record = tuple[str, Mapping[str, Any]]
