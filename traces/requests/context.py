@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reports.findings import Finding
+from highwater.traces.requests.heartbeats import NEVER, NOTHING, Replayed
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.spine import History, Spine
@@ -25,7 +25,7 @@ Led = tuple[int, int, int]
 class Context:
     """The spine, what the controller's request log says, and the verdicts.
 
-    ``replayed`` has for each broker, in order, by when it had replayed the metadata log up to which offset.
+    ``replayed`` says of each broker by when it had replayed the metadata log up to which offset.
     """
 
     spine: Spine
@@ -33,19 +33,17 @@ class Context:
     rules: frozenset[str]
     verdicts: Verdicts = field(default_factory=Verdicts)
     proposals: dict[Led, list[Proposal]] = field(default_factory=lambda: defaultdict(list))
-    replayed: dict[int, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
+    replayed: dict[int, Replayed] = field(default_factory=dict)
 
     def had_replayed(self, broker: int, position: int, by: float) -> bool:
         """Whether a broker had surely replayed the metadata log up to an offset by a time of the controller's clock."""
-        known = self.replayed.get(broker, [])
-        at = bisect_right(known, (by, 1 << 62))
-        return at > 0 and known[at - 1][1] >= position
+        known = self.replayed.get(broker, NOTHING)
+        at = bisect_right(known.times, by)
+        return at > 0 and known.offsets[at - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
         """By when, of the controller's clock, a broker had told that it had replayed an offset; never, of None."""
-        known = self.replayed.get(broker, [])
-        at = len(known) if position is None else bisect_left(known, position, key=itemgetter(1))
-        return known[at][0] if at < len(known) else float("inf")
+        return NEVER if position is None else self.replayed.get(broker, NOTHING).by(position)
 
     def proposed(self, broker: int, history: History, epoch: int) -> list[Proposal]:
         """A leader's proposals in a leader epoch, in the order of their arrival."""

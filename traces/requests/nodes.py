@@ -13,6 +13,7 @@ from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
 from highwater.traces.requests.forms import Answer, Asked
+from highwater.traces.requests.heartbeats import NOTHING
 from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import CONSUMER, Fetch, Key, Produced
@@ -26,6 +27,10 @@ MAX_BEFORE = 500_000
 """Of so many pairs of a follower and a partition it is kept what was asked last."""
 LEADERSHIPS = 64
 """From so many leaderships on it is asked from time to time which are of partitions that are deleted."""
+
+
+LIVES = 1000
+"""Of so many lives of brokers it is kept when they were."""
 
 
 class Node:
@@ -131,6 +136,8 @@ class Node:
         """Whether the sender is in the only life that it had around then; else the judges say what they make of it."""
         sender = (fetch.replica, fetch.epoch)
         if sender not in self._lives:
+            if len(self._lives) >= LIVES:
+                self._lives.clear()
             self._lives[sender] = _life(self.context, fetch)
         begins, ends = self._lives[sender]
         return begins <= fetch.line.answered and fetch.line.answered < ends
@@ -250,7 +257,7 @@ class Node:
     def _begin(self, history: History, epoch: int) -> Leadership | None:
         context = self.context
         proposals = context.proposed(self.broker, history, epoch)
-        of_epoch = stages(history, epoch, proposals, context.replayed.get(self.broker, ()))
+        of_epoch = stages(history, epoch, proposals, context.replayed.get(self.broker, NOTHING))
         slots = slots_for(self.broker, of_epoch)
         if slots is None:
             self.led[id(history)] = None

@@ -123,27 +123,28 @@ class Requests:
         found: list[Proposal] = []
         heartbeats = Heard(self.context.spine)
         registered: list[Registered] = []
+        shared = _Shared()
         ignored = Counted()
         for path in self.paths:
             for line in self._read(path, ignored, _OF_CONTROLLER):
                 if line.api == ALTER_PARTITION:
-                    found += [p._replace(line=_without_json(p.line)) for p in read_alter(line)]
+                    found += [shared.proposal(p) for p in read_alter(line)]
                 elif line.api == REGISTRATION:
-                    registered.append(read_registered(line)._replace(line=_without_json(line)))
+                    registered.append(read_registered(line)._replace(line=shared.place(line)))
                 else:
                     self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
                     heartbeats.take(read_heartbeat(line))
                 if max(len(found), len(registered), heartbeats.count) > MAX_PROPOSALS:
                     raise TraceError(path, line.line, None, f"more than {MAX_PROPOSALS} requests of one kind")
         self.offset_ms = self._utc_offset(found)
-        found = [p._replace(line=self._shifted(p.line)) for p in found]
+        found = [replace(p, line=self._shifted(p.line)) for p in found]
         self._controllers_ahead = controllers_ahead(self.context.spine, found)
         for path, ms in self._controllers_ahead.items():
             self.notes.append(
                 f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's, which is taken out"
             )
         found = [
-            p._replace(line=_moved(p.line, self._controllers_ahead.get(p.line.path, 0.0))) for p in found
+            replace(p, line=_moved(p.line, self._controllers_ahead.get(p.line.path, 0.0))) for p in found
         ]
         found.sort(key=lambda p: p.line.arrived)
         histories = self._assign(found)
@@ -271,9 +272,30 @@ def _moved(line: RequestLine, by: float) -> RequestLine:
     )
 
 
-def _without_json(line: RequestLine) -> RequestLine:
-    """A line of which only the times and the place are needed any more: what it says takes much memory."""
-    return replace(line, said=None, listener=intern(line.listener), connection=intern(line.connection))
+class _Shared:
+    """What is kept of the controller's requests until the brokers' logs are read: equal parts of them once."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Key, Key] = {}
+        self._lives: dict[tuple[int, int], tuple[int, int]] = {}
+        self._members: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = {}
+        self._isrs: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    @staticmethod
+    def place(line: RequestLine) -> RequestLine:
+        """A line of which only the times and the place are needed any more."""
+        return replace(line, said=None, listener=intern(line.listener), connection=intern(line.connection))
+
+    def proposal(self, found: Proposal) -> Proposal:
+        """A proposal."""
+        members = tuple(self._lives.setdefault(life, life) for life in found.members)
+        return replace(
+            found,
+            line=self.place(found.line),
+            key=self._keys.setdefault(found.key, found.key),
+            members=self._members.setdefault(members, members),
+            answer_isr=self._isrs.setdefault(found.answer_isr, found.answer_isr),
+        )
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})

@@ -8,9 +8,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from typing import Any
+
+from msgspec import Struct
 
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog
 from highwater.traces.kafka.values import KEYS, DamagedRecord, UnknownRecord, api_key, decode
@@ -29,8 +31,7 @@ _TIME, _POSITION = attrgetter("time"), attrgetter("position")
 _READ = frozenset(KEYS[name] for name in (_TOPIC, *_OF_BROKERS))
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, gc=False, frozen=True):
     """A partition from an offset of the metadata log on; ``min_isr`` is the effective one, None if not known."""
 
     position: int
@@ -47,8 +48,7 @@ class Version:
         return self.state.leader_recovery_state != "RECOVERED"
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, gc=False, frozen=True):
     """A broker from an offset of the metadata log on."""
 
     position: int
@@ -124,6 +124,7 @@ class Spine:
         """Which broker an address and port belongs to."""
         self.is_full = False
         self._count = 0
+        self._lists: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._epochs: dict[int, list[tuple[int, int]]] = {}
 
     def history(self, topic: str, number: int) -> History | None:
@@ -150,11 +151,24 @@ class Spine:
     def change(self, change: PartitionChange) -> None:
         """A change of a partition."""
         if change.after is not None:
-            after, min_isr, unclean = change.after, change.min_isr, change.unclean_election
+            after, min_isr, unclean = self._once(change.after), change.min_isr, change.unclean_election
             version = Version(change.position, change.time, after, min_isr, unclean, change.cause)
             self._add(change.name, version, is_new=change.before is None)
         elif change.name in self.histories:
             self.histories[change.name][-1].deleted = change.time
+
+    def _once(self, state: PartitionState) -> PartitionState:
+        """The same, with each list of brokers that another one has, too, kept once."""
+        once = self._lists.setdefault
+        return replace(
+            state,
+            replicas=once(state.replicas, state.replicas),
+            isr=once(state.isr, state.isr),
+            elr=once(state.elr, state.elr),
+            last_known_elr=once(state.last_known_elr, state.last_known_elr),
+            adding=once(state.adding, state.adding),
+            removing=once(state.removing, state.removing),
+        )
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """What a setting is for a partition from here on."""

@@ -8,12 +8,11 @@ machines are compared for that only, with an allowance.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from operator import itemgetter
 
 from highwater.traces.requests.acting import Bits
+from highwater.traces.requests.heartbeats import NEVER, NOTHING, Replayed
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.spine import History, Version
 
@@ -21,8 +20,6 @@ CLOCKS_MS = 250.0
 """So far the clocks of two nodes may be apart."""
 OWN_MS = 100.0
 """So much later than the end of a request its line can be stamped, on a machine that is busy."""
-NEVER = float("inf")
-_OFFSET = itemgetter(1)
 
 
 @dataclass(slots=True)
@@ -50,7 +47,7 @@ class Stage:
 
 
 def stages(
-    history: History, epoch: int, proposals: Iterable[Proposal], replayed: Sequence[tuple[float, int]] = ()
+    history: History, epoch: int, proposals: Iterable[Proposal], replayed: Replayed = NOTHING
 ) -> list[Stage]:
     """The stages of a leader epoch in their order; none where the metadata log has no such epoch.
 
@@ -61,9 +58,7 @@ def stages(
     waiting = list(proposals)
     versions = history.of_epoch(epoch)
     for number, version in enumerate(versions):
-        known = bisect_left(replayed, version.position, key=_OFFSET)
-        reached = replayed[known][0] if known < len(replayed) else NEVER
-        found.append(Stage(version, None, version.time, reached))
+        found.append(Stage(version, None, version.time, replayed.by(version.position)))
         following = versions[number + 1].time if number + 1 < len(versions) else NEVER
         while waiting and waiting[0].partition_epoch <= version.state.partition_epoch:
             proposal = waiting[0]

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from highwater.traces.replay import replay
 from highwater.traces.requests import nodes
-from tests.generation.laps import laps, write_runs
+from highwater.traces.requests.replay import Requests
+from tests.generation.laps import Laps, laps, write_runs
 from tests.generation.repeated import Repeated
 from tests.generation.requests import FIRST, RequestLogs
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 
 
+@cache
+def runs() -> Laps:
+    """A few runs of the model, in half of which something goes wrong."""
+    return replace(laps(3, 4), share=0.5)
+
+
 def test_runs_of_the_model_stand_one_behind_the_other(tmp_path: Path) -> None:
     """Partitions, leader epochs and batches of several records: explained to the last message."""
-    lines = write_runs(tmp_path, 600, partitions=2, known=replace(laps(3, 4), share=0.5))
+    lines = write_runs(tmp_path, 600, partitions=2, known=runs())
     report = replay(tmp_path)
     assert (report.unexplained_count, report.findings_count) == (0, {})
     figures = report.figures
@@ -25,6 +35,33 @@ def test_runs_of_the_model_stand_one_behind_the_other(tmp_path: Path) -> None:
     assert figures["messages explained: send_fetch"] >= 600
     assert figures["messages explained: handle_alter_partition"] > 0
     assert max(state.after.leader_epoch for state in _changes(tmp_path)) > 2
+
+
+BYTES_A_CHANGE = 1300
+"""What is kept of a change of a partition until all logs are read, in bytes of Python's objects; it was 1,600."""
+
+
+def test_what_is_kept_of_a_change_is_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs of two lengths: what is alive when they are read differs by so much for each change more."""
+    alive: list[int] = []
+    replay_all = Requests.replay
+
+    def measured(requests: Requests) -> None:
+        replay_all(requests)
+        gc.collect()
+        alive.append(tracemalloc.get_traced_memory()[0])
+
+    monkeypatch.setattr(Requests, "replay", measured)
+    for name, fetches in (("short", 200), ("long", 1500)):
+        write_runs(tmp_path / name, fetches, partitions=2, known=runs())
+    replay(tmp_path / "short")  # what the model says is kept from here on
+    tracemalloc.start()
+    try:
+        changes = [replay(tmp_path / name).changes for name in ("short", "long")]
+    finally:
+        tracemalloc.stop()
+    assert changes[1] - changes[0] > 150
+    assert (alive[2] - alive[1]) / (changes[1] - changes[0]) < BYTES_A_CHANGE
 
 
 def _changes(directory: Path):  # type: ignore[no-untyped-def]
