@@ -15,6 +15,7 @@ from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.kafka.data_dump import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting.reporter import NOBODY, Watch, every_partition
 from highwater.traces.operations.replay import replay_recording
 from highwater.traces.raft.replay import replay_raft
 from highwater.traces.reading.errors import TraceError
@@ -57,12 +58,7 @@ def replay_cluster(
     kept = _Timelines(report) if timelines and small else None
     requests = RequestsBeside(request_logs) if request_logs else None
     if not broker_logs and not data_dumps and requests is None:
-        tracks = None if kept is None else _Timelines.all
-        change = None if kept is None else kept.change
-        setting = None if kept is None else kept.setting
-        replay_metadata(
-            log, report, profile, rules, tracks, change, progress=progress, on_setting_in_force=setting
-        )
+        replay_metadata(log, report, profile, rules, NOBODY if kept is None else kept.watch(), progress)
     else:
         courses = _with_brokers(
             log, broker_logs, data_dumps, report, profile, rules, kept, timelines, progress, requests
@@ -112,8 +108,8 @@ def _with_brokers(
             if other is not None:
                 other.setting(name, setting)
 
-    everything, changed = _Timelines.all, watermarks.setting_changed
-    min_isr = replay_metadata(log, report, profile, rules, everything, change, changed, progress, setting)
+    watch = Watch(every_partition, change, watermarks.setting_changed, setting)
+    min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     found = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)
     # What the brokers' logs say of an election, the dumps say as well.
@@ -160,16 +156,8 @@ def _read_again(
         return
     kept = _Timelines(report)
     again = Report(report.input, report.kind, report.profile)
-    replay_metadata(
-        open_metadata_log(path),
-        again,
-        profile,
-        rules,
-        interesting.__contains__,
-        kept.change,
-        progress=progress,
-        on_setting_in_force=kept.setting,
-    )
+    watch = kept.watch(interesting.__contains__)
+    replay_metadata(open_metadata_log(path), again, profile, rules, watch, progress)
 
 
 class _Timelines:
@@ -178,10 +166,9 @@ class _Timelines:
     def __init__(self, report: Report) -> None:
         self._report = report
 
-    @staticmethod
-    def all(name: str) -> bool:
-        """Every partition is of interest."""
-        return True
+    def watch(self, tracks: Callable[[str], bool] = every_partition) -> Watch:
+        """What is to be told of these partitions."""
+        return Watch(tracks, self.change, on_setting_in_force=self.setting)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """Keep what a setting is from here on for a partition."""

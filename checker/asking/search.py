@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -82,6 +83,28 @@ class ViolatingRun:
     def depth(self) -> int:
         """The violating state's level."""
         return len(self.path) + 1
+
+
+def predecessors(
+    number: int, index: int, origin: Callable[[int, int], tuple[int, int]]
+) -> tuple[int, tuple[int, ...]]:
+    """The way to a state of a level: the index of its initial state, and the instances from there on.
+
+    ``origin`` says of a state, by level and index, which state of the level before it came from, by which instance;
+    of one of the first level, which initial state it is.
+    """
+    path: list[int] = []
+    while number:
+        index, instance = origin(number, index)
+        path.append(instance)
+        number -= 1
+    return origin(0, index)[0], tuple(reversed(path))
+
+
+def collision_probability(states: int) -> float:
+    """A bound on the chance that two of so many states share a fingerprint of 64 bits."""
+    n = float(states)
+    return -math.expm1(-n * (n - 1) / 2 / 2.0**64)
 
 
 @dataclass

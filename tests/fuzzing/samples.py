@@ -8,9 +8,9 @@ from pathlib import Path
 
 from highwater.checker.comparing.mutation import findings
 from highwater.checker.comparing.mutation.examining import MutantResult
-from highwater.traces.kafka.batches import encode_batch
 from tests.checker.conftest import COUNTER
 from tests.fuzzing import readers
+from tests.generation.batches import encode_batch
 from tests.traces import data_dumps, recorded
 from tests.traces.broker_runs import Run
 from tests.traces.kafka.made import dump_of, segment, snapshot

@@ -11,9 +11,10 @@ from typing import Any, BinaryIO
 
 from crc32c import crc32c
 
-from highwater.traces.kafka.batches import CHECKED, MAGIC, PREFIX, encode_batch
+from highwater.traces.kafka.batches import CHECKED, MAGIC, PREFIX
 from highwater.traces.kafka.encoding import put_varint
 from highwater.traces.kafka.values import encode_control
+from tests.generation.batches import encode_batch
 
 MAX_RECORDS = 10_000
 """The most records of a batch: Kafka's limit for what is appended at once."""

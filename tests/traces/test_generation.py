@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from highwater.traces.inputs import inputs
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.beliefs import automaton
@@ -20,6 +19,7 @@ from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from tests.generation import write_log
 from tests.generation.__main__ import main as generate
+from tests.generation.batches import encode_batch
 from tests.generation.incident import write_incident
 from tests.generation.writing import LogWriter
 from tests.slow import slow

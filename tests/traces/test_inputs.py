@@ -19,10 +19,10 @@ from highwater.traces.inputs import (
     inputs,
     kind_of,
 )
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import encode, encode_control
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
+from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of
 from tests.traces.recorded import made, write
 

@@ -1,4 +1,4 @@
-"""Record batches of a log segment or a snapshot, one at a time and in bounded memory; and made ones.
+"""Record batches of a log segment or a snapshot, one at a time and in bounded memory.
 
 Format: Kafka's message format 2 (``magic`` 2). The header's checksum is CRC-32C over everything behind it.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
-from highwater.traces.kafka.compression import CODECS, MAX_BATCH, compress, decompress
+from highwater.traces.kafka.compression import CODECS, MAX_BATCH, decompress
 from highwater.traces.kafka.encoding import put_varint
 from highwater.traces.reading.errors import TraceError
 
@@ -373,46 +373,3 @@ class _Segment:
             self._note(at, "the last batch does not have the checksum of its header: not read")
             return
         raise self._error(self.start + at, "the batch does not have the checksum of its header")
-
-
-def encode_batch(
-    base_offset: int,
-    leader_epoch: int,
-    timestamp: int,
-    values: Sequence[bytes | None],
-    *,
-    control: bool = False,
-    keys: Sequence[bytes | None] | None = None,
-    compression: str = "none",
-) -> bytes:
-    """A record batch as the controller writes it: offsets without gaps, one time for all records, no headers."""
-    records = bytearray()
-    for i, value in enumerate(values):
-        record = bytearray(1)
-        _put_signed(record, 0)
-        _put_signed(record, i)
-        _put_bytes(record, None if keys is None else keys[i])
-        _put_bytes(record, value)
-        _put_signed(record, 0)
-        _put_signed(records, len(record))
-        records += record
-    content = compress(compression, bytes(records)) if compression != "none" else bytes(records)
-    attributes = CODECS.index(compression) | (CONTROL if control else 0)
-    checked = struct.pack(
-        ">hiqqqhii", attributes, len(values) - 1, timestamp, timestamp, -1, -1, -1, len(values)
-    )
-    checked += content
-    length = CHECKED - PREFIX + len(checked)
-    return struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
-
-
-def _put_signed(out: bytearray, value: int) -> None:
-    put_varint(out, (value << 1) ^ (value >> 63))
-
-
-def _put_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(1)
-        return
-    _put_signed(out, len(value))
-    out += value

@@ -81,21 +81,3 @@ def _unsnappy_block(data: bytes, limit: int) -> bytes:
     if size > limit:
         raise ValueError(f"more than {limit} bytes in a compressed batch")
     return bytes(cramjam.snappy.decompress_raw(data))
-
-
-def compress(codec: str, data: bytes) -> bytes:
-    """Compressed as Kafka's producer does it: snappy in blocks, the others as one stream or frame."""
-    if codec == "gzip":
-        stream = zlib.compressobj(wbits=31)
-        return stream.compress(data) + stream.flush()
-    if codec == "snappy":
-        blocks = [_XERIAL_HEADER.pack(_XERIAL, 1, 1)]
-        for at in range(0, len(data), _XERIAL_BLOCK):
-            block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK]))
-            blocks += [struct.pack(">i", len(block)), block]
-        return b"".join(blocks)
-    if codec == "lz4":
-        return bytes(cramjam.lz4.compress(data))
-    if codec == "zstd":
-        return bytes(cramjam.zstd.compress(data))
-    raise ValueError(f"no compression {codec!r}")

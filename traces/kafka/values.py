@@ -18,8 +18,6 @@ NAMED = 0x7FFF
 """An API key that no record has: the frame of a record that is known by its name only. The name follows."""
 TYPES: dict[int, str] = {schema.key: schema.name for schema in METADATA}
 """The names of the metadata records by API key."""
-CONTROL_TYPES: dict[int, str] = {schema.key: schema.name for schema in CONTROL}
-"""The names of KRaft's control records by type."""
 CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}
 """The types of KRaft's control records by name."""
 
@@ -51,7 +49,6 @@ def _by_version(schema: Schema) -> list[tuple[str, int, StructReader]]:
 
 
 _READERS = {(s.key, v): (name, v, read) for s in METADATA for name, v, read in _by_version(s)}
-_CONTROL_READERS = {(s.key, v): (name, v, read) for s in CONTROL for name, v, read in _by_version(s)}
 # The usual frame: three bytes of one group each.
 _BY_FRAME = {bytes((FRAME, key, version)): found for (key, version), found in _READERS.items()}
 _WRITERS: dict[tuple[str, int], tuple[int, StructWriter]] = {
@@ -62,7 +59,6 @@ _WRITERS: dict[tuple[str, int], tuple[int, StructWriter]] = {
 KEYS: dict[str, int] = {name: key for key, name in TYPES.items()}
 """The API keys of the metadata records by name."""
 _CONTROL_KEY = struct.Struct(">hh")
-_CONTROL_VERSION = struct.Struct(">h")
 
 
 def _frame(value: bytes) -> tuple[int, int, int]:
@@ -202,18 +198,6 @@ def control_type(key: bytes | None) -> int:
 def control_key(kind: int) -> bytes:
     """The key of a control record of that type (2 is LEADER_CHANGE; ``CONTROL_KEYS`` has them by name)."""
     return _CONTROL_KEY.pack(0, kind)
-
-
-def decode_control(key: bytes | None, value: bytes) -> MetadataRecord:
-    """A control record; ``type`` is LEADER_CHANGE, SNAPSHOT_HEADER, and so on. Raises as ``decode`` does."""
-    kind = control_type(key)
-    if len(value) < _CONTROL_VERSION.size:
-        raise DamagedRecord("a control record without a version")
-    version: int = _CONTROL_VERSION.unpack_from(value)[0]
-    known = _CONTROL_READERS.get((kind, version))
-    if known is None:
-        raise UnknownRecord(kind, version, CONTROL_TYPES.get(kind, f"control record {kind}"))
-    return _read(known, value, 0)
 
 
 def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) -> tuple[bytes, bytes]:

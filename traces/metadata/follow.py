@@ -25,9 +25,9 @@ from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.image.placement import loses_replica
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import registrations, topics
-from highwater.traces.metadata.reporting.reporter import OnChange
+from highwater.traces.metadata.reporting.reporter import NOBODY, Watch
 from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord
-from highwater.traces.metadata.tracker import BEFORE, LogRecord, OnSetting, Tracker, Tracks
+from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reading.errors import printable
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.report import Report
@@ -44,12 +44,10 @@ class Follower(Tracker):
         report: Report,
         profile: str | None = None,
         switched: Mapping[str, bool] | None = None,
-        tracks: Tracks | None = None,
-        on_change: OnChange | None = None,
-        on_setting: OnSetting | None = None,
+        watch: Watch = NOBODY,
         share: Share | None = None,
     ) -> None:
-        super().__init__(report, profile, switched, tracks, on_change, on_setting, share)
+        super().__init__(report, profile, switched, watch, share)
         self.groups = RecordGroups(self.reporter.skipped, self.damaged)
         self.last_time = 0
         self._epoch: int | None = None

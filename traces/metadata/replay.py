@@ -12,8 +12,7 @@ from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
 from highwater.traces.metadata.follow import Follower
-from highwater.traces.metadata.reporting.reporter import OnChange, OnSettingInForce
-from highwater.traces.metadata.tracker import OnSetting, Tracks
+from highwater.traces.metadata.reporting.reporter import NOBODY, Watch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Damage
 from highwater.traces.reports.report import Report
@@ -29,25 +28,19 @@ def replay_metadata(
     report: Report,
     profile: str | None = None,
     switched: Mapping[str, bool] | None = None,
-    tracks: Tracks | None = None,
-    on_change: OnChange | None = None,
-    on_setting: OnSetting | None = None,
+    watch: Watch = NOBODY,
     progress: Callable[[Report], None] | None = None,
-    on_setting_in_force: OnSettingInForce | None = None,
 ) -> dict[str, int]:
     """Follow a metadata log from its start, and hold its snapshots against what was followed.
 
     Returns the effective min ISR of the partitions at the end, by name, as far as the log says it.
 
-    ``on_change`` is called with each change of the partitions that ``tracks`` accepts by name, and ``on_setting`` with
-    the topic whose settings changed, None for all; ``on_setting_in_force`` with what a setting then is for each
-    partition that ``tracks`` accepts. KeyboardInterrupt ends it with what was found so far
-    (``Report.interrupted``), and so does what cannot be read behind records that could (``Report.damage``). Raises
-    TraceError where nothing can be read, LanguageError where the profile or a rule does not exist.
+    KeyboardInterrupt ends it with what was found so far (``Report.interrupted``), and so does what cannot be read
+    behind records that could (``Report.damage``). Raises TraceError where nothing can be read, LanguageError where the
+    profile or a rule does not exist.
     """
     started = time.perf_counter()
-    follower = Follower(report, profile, switched, tracks, on_change, on_setting)
-    follower.reporter.on_setting_in_force = on_setting_in_force
+    follower = Follower(report, profile, switched, watch)
     reading = _Reading(log, follower, report)
     try:
         with rarely_collected():

@@ -5,7 +5,7 @@ Nothing here knows how records come; ``follow`` does, and ``pending`` and ``reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from highwater.traces.metadata.image import placement
 from highwater.traces.metadata.image.image import Image
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.reporting.doubts import Doubts
-from highwater.traces.metadata.reporting.reporter import OnChange, Reporter
+from highwater.traces.metadata.reporting.reporter import NOBODY, Reporter, Watch
 from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Candidate
@@ -32,8 +32,6 @@ from highwater.traces.rules.agreement import Agreement
 from highwater.traces.rules.profiles import rule_sets
 from highwater.traces.rules.rule_sets import RuleSet
 
-OnSetting = Callable[[str | None], None]
-Tracks = Callable[[str], bool]
 BEFORE = "changes of what was there before the log begins"
 """What is not followed where a log lacks its beginning."""
 
@@ -61,10 +59,8 @@ class Followed(NamedTuple):
 class Tracker:
     """The metadata image of a log so far, and the report on it.
 
-    ``profile`` and ``switched`` override the rules that the log calls for. ``on_change`` is called with each change of
-    the partitions whose names ``tracks`` accepts, and ``on_setting`` with the topic whose settings changed, None for
-    all. ``share`` is there where only one share of the partitions is followed. Raises LanguageError for a profile or
-    rule that does not exist.
+    ``profile`` and ``switched`` override the rules that the log calls for. ``share`` is there where only one share of
+    the partitions is followed. Raises LanguageError for a profile or rule that does not exist.
     """
 
     def __init__(
@@ -72,15 +68,12 @@ class Tracker:
         report: Report,
         profile: str | None = None,
         switched: Mapping[str, bool] | None = None,
-        tracks: Tracks | None = None,
-        on_change: OnChange | None = None,
-        on_setting: OnSetting | None = None,
+        watch: Watch = NOBODY,
         share: Share | None = None,
     ) -> None:
         self.report, self.image, self.share = report, Image(), share
-        self.reporter = Reporter(report, self.image, on_change)
-        self.on_setting = on_setting
-        self._tracks = tracks
+        self.reporter = Reporter(report, self.image, watch)
+        self.watch = watch
         self._profile, self._switched = profile, switched
         self.agreement = Agreement(rule_sets({}, profile, switched))
         self._automaton = self._with_rules(self.agreement.sets)
@@ -96,10 +89,6 @@ class Tracker:
         self.is_last = False
         """Whether what is followed now is the last that its controller wrote, in the middle of a decision."""
         self._astray: list[tuple[Partition, int, frozenset[int]]] = []
-
-    def tracks(self, name: str) -> bool:
-        """Whether the changes of a partition are asked for."""
-        return self._tracks is not None and self._tracks(name)
 
     @property
     def beliefs(self) -> BeliefStates:

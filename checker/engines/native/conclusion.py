@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from highwater.checker.asking.search import Progress, SearchResult, ViolatingRun
+from highwater.checker.asking.search import (
+    Progress,
+    SearchResult,
+    ViolatingRun,
+    collision_probability,
+    predecessors,
+)
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 
@@ -35,8 +40,7 @@ def result_of(run: NativeSearch) -> SearchResult:
     result.seconds = run.seconds
     ordered = sorted(run.found.items(), key=lambda item: len(item[1]))  # those of states first
     result.violations = [_violation(run, name, *place) for name, place in ordered]
-    n = float(result.distinct_states)
-    result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
+    result.collision_probability = collision_probability(result.distinct_states)
     result.table_bytes = run.table.bytes
     result.spilled_bytes = _spilled(run)
     result.unspilled = run.states.failure or run.predecessors.failure
@@ -61,16 +65,15 @@ def _spilled(run: NativeSearch) -> int:
 
 
 def _violation(run: NativeSearch, name: str, number: int, index: int, *last: int) -> ViolatingRun:
-    """Follow the predecessors back to an initial state; ``last`` is a step that is taken in the end."""
-    path: list[int] = list(last)
-    while True:
+    """The run to a state; ``last`` is a step that is taken in the end."""
+
+    def origin(number: int, index: int) -> tuple[int, int]:
         chunk = run.levels[number].chunk_of(index)
         packed = run.predecessors.item(chunk.predecessors, index - chunk.base)
-        index = packed >> PREDECESSOR_BITS
-        if index >= (run.levels[number - 1].size if number else len(run.initial)):
+        before = packed >> PREDECESSOR_BITS
+        if before >= (run.levels[number - 1].size if number else len(run.initial)):
             raise InternalError(f"the predecessor of a state of level {number + 1} is not there")
-        if number == 0:
-            break
-        path.append(packed & ((1 << PREDECESSOR_BITS) - 1))
-        number -= 1
-    return ViolatingRun(name, run.program.layout.unpack(run.initial[index]), tuple(reversed(path)))
+        return before, packed & ((1 << PREDECESSOR_BITS) - 1)
+
+    first, path = predecessors(number, index, origin)
+    return ViolatingRun(name, run.program.layout.unpack(run.initial[first]), (*path, *last))

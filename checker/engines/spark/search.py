@@ -21,11 +21,14 @@ from highwater.checker.asking.search import (
     SearchOptions,
     SearchResult,
     ViolatingRun,
+    collision_probability,
     missing_verdicts,
+    predecessors,
 )
 from highwater.checker.base.interruption import interruption
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InputError
+from highwater.checker.engines.native.disk.identity import difference
 from highwater.checker.engines.spark.levels.checkpoint import (
     CommittedLevel,
     SearchIdentity,
@@ -130,7 +133,7 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
         then = old.as_json()[key]
         if then != now:
             what = "the text of the protocol's file" if key == "source" else key
-            said = "" if key == "source" else f": {_difference(then, now)}"
+            said = "" if key == "source" else f": {difference(then, now)}"
             raise InputError(f"--resume: {checkpoint.directory} was made with other {what}{said}")
     if run.content != program.content:
         raise InputError(
@@ -148,16 +151,6 @@ def _levels(checkpoint: SparkCheckpoint) -> list[CommittedLevel]:
         return levels
     except OSError as wrong:
         raise checkpoint.unusable(wrong) from None
-
-
-def _difference(then: object, now: object) -> str:
-    if isinstance(then, dict) and isinstance(now, dict):
-        return ", ".join(
-            f"{k} was {then.get(k)}, is {now.get(k)}"
-            for k in sorted({*then, *now})
-            if then.get(k) != now.get(k)
-        )
-    return f"then {then}, now {now}"
 
 
 class Exploration:
@@ -303,24 +296,19 @@ class Exploration:
         result.seconds = self.seconds_before + time.perf_counter() - self.started
         result.violations = [self._violation(name, *place) for name, place in totals.places.items()]
         result.violations += [self._violation(name, *place) for name, place in totals.broken.items()]
-        n = float(result.distinct_states)
-        result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
+        result.collision_probability = collision_probability(result.distinct_states)
         result.table_bytes = self.cluster.work.tables
         result.spilled_bytes = self.cluster.work.written
         return result
 
     def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
-        """Follow the predecessors back to an initial state; ``last`` is a step that is taken in the end."""
-        path: list[int] = list(last)
-        while True:
-            index, instance = self.checkpoint.origin(number, self.levels[number], index)
-            if number == 0:
-                break
-            path.append(instance)
-            number -= 1
-        return ViolatingRun(
-            name, self.program.layout.unpack(packed(self.program)[index]), tuple(reversed(path))
-        )
+        """The run to a state; ``last`` is a step that is taken in the end."""
+
+        def origin(number: int, index: int) -> tuple[int, int]:
+            return self.checkpoint.origin(number, self.levels[number], index)
+
+        first, path = predecessors(number, index, origin)
+        return ViolatingRun(name, self.program.layout.unpack(packed(self.program)[first]), (*path, *last))
 
 
 def _bits(names: list[str], found: Mapping[str, object]) -> int:

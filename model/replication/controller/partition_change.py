@@ -14,13 +14,13 @@ from highwater.model.language import (
     Truth,
     all_of,
     cases,
-    least,
     size,
     where,
 )
 from highwater.model.language.sequences import members_of
 from highwater.model.replication.controller.elections import Elected, elect
 from highwater.model.replication.controller.eligible_leader_replicas import (
+    effective_min_isr,
     eligible_leader_replicas,
     last_known_elr,
     last_known_leader,
@@ -68,7 +68,7 @@ def partition_change(
 
     target = complete_reassignment(t, target, min_isr)
     if t.on("reassignment_needs_min_isr"):
-        min_isr = least(min_isr, target.replicas.length)
+        min_isr = effective_min_isr(min_isr, target.replicas.length)
     assigned = members_of(target.replicas, t.brokers)
     elr = eligible_leader_replicas(t, partition, target.isr, lost_log, min_isr, assigned)
     known_elr = last_known_elr(t, partition, target.isr, lost_log, min_isr)
@@ -148,7 +148,7 @@ def reassignment_completes(
     in_progress = ~adding.is_empty | ~removing.is_empty
     left = isr - removing
     if t.on("reassignment_needs_min_isr"):
-        enough = size(left) >= least(min_isr, remaining.length)
+        enough = size(left) >= effective_min_isr(min_isr, remaining.length)
         return in_progress & ~left.is_empty & ((adding - removing) <= left) & enough
     assigned = members_of(remaining, t.brokers)
     return in_progress & ~assigned.is_empty & (assigned <= left)

@@ -10,18 +10,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
+from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
 from highwater.traces.kafka.schemas import Array, Field, Schema, Type
 from highwater.traces.kafka.values import (
     UnknownRecord,
     control_type,
     decode,
-    decode_control,
     encode,
     encode_control,
 )
 from highwater.traces.reading.errors import TraceError
 from tests import recordings
+from tests.generation.batches import encode_batch
+from tests.generation.control import decode_control
 
 CLUSTERS = recordings.folder("traces/kafka/clusters")
 NAMES = sorted(p.name for p in CLUSTERS.iterdir()) if CLUSTERS.is_dir() else []

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.batches import RecordBatch, encode_batch
+from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.dump import read_dump
 from highwater.traces.kafka.recognise import recognise
 from highwater.traces.kafka.values import UnknownRecord, decode, encode
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
+from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, batches_of, change, check_shown, dump_of, segment, snapshot
 
 LOG = b"".join(segment())

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog, open_metadata_log
 from highwater.traces.kafka.recognise import recognise
 from highwater.traces.kafka.values import encode
 from highwater.traces.reading.errors import TraceError
+from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, change, check_shown, dump_of, segment, snapshot
 
 FIRST, SECOND = b"".join(segment()), b"".join(segment(base=8, epoch=2))

@@ -21,11 +21,11 @@ from highwater.traces.kafka.values import (
     control_key,
     control_type,
     decode,
-    decode_control,
     encode,
     encode_control,
     encode_unknown,
 )
+from tests.generation.control import decode_control
 from tests.traces.kafka.made import TOPIC_ID, change, ids, structure, versions
 
 

@@ -16,6 +16,7 @@ from highwater.traces.metadata import tracker
 from highwater.traces.metadata.beliefs.automaton import Automaton, FlagsOf
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting.reporter import Watch, every_partition
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.observed import PartitionChange
@@ -91,7 +92,7 @@ def replayed(log: Log, folder: Path) -> Replayed:
     found = Replayed(First("made", "metadata log", ""))
     try:
         opened = open_metadata_log(log.write(folder))
-        replay_metadata(opened, found.report, tracks=lambda _: True, on_change=found.changes.append)
+        replay_metadata(opened, found.report, watch=Watch(every_partition, found.changes.append))
     except TraceError as wrong:
         found.error = wrong
     except Reported:

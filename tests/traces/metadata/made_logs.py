@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import encode
+from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import leader_change
 
 TOPICS = {"t": "AAAAAAAAAAAAAAAAAAAAAQ", "u": "AAAAAAAAAAAAAAAAAAAAAg"}

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting.reporter import Watch, every_partition
 from highwater.traces.reports.report import Report
+from tests.generation.batches import encode_batch
 
 Record = dict[str, Any]
 START_MS = 1_700_000_000_000
@@ -65,7 +66,6 @@ def replayed(folder: Path) -> tuple[Report, dict[int, str | None]]:
     replay_metadata(
         log,
         report,
-        tracks=lambda _: True,
-        on_change=lambda change: causes.__setitem__(change.position, change.cause),
+        watch=Watch(every_partition, lambda change: causes.__setitem__(change.position, change.cause)),
     )
     return report, causes

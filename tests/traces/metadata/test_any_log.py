@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.partition_records import CHANGE
 from highwater.traces.kafka.values import (
     KEYS,
@@ -25,6 +24,7 @@ from highwater.traces.metadata.follow import _HANDLERS
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
+from tests.generation.batches import encode_batch
 
 FOLLOWED = {*_HANDLERS, CHANGE}
 """API keys of records that are never skipped in silence."""

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from highwater.checker.cli import cli
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import summary
+from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import beginning, change, loss, write
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.batches import encode_batch, read_batches
+from highwater.traces.kafka.batches import read_batches
 from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode, encode_unknown
 from highwater.traces.metadata.reporting.doubts import OTHERS, Doubts
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import DOUBTS, LIMIT
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import summary
+from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (
     UNCLEAN,

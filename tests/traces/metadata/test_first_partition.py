@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import encode
 from highwater.traces.replay import replay
+from tests.generation.batches import encode_batch
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 BROKERS = [0, 1, 2]

@@ -11,6 +11,7 @@ import pytest
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting.reporter import Watch
 from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (
@@ -43,7 +44,7 @@ def replayed(folder: Path, *values: bytes | Sequence[bytes], start: Records | No
     replay_metadata(log, report)
     assert report.doubts == []
     watched = Report("", "", "")
-    replay_metadata(log, watched, on_setting=lambda _: None)
+    replay_metadata(log, watched, watch=Watch(on_setting=lambda _: None))
     assert wrong(watched) == wrong(report), "that the brokers' logs are read too changes nothing"
     return report
 

@@ -11,6 +11,7 @@ import pytest
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting.reporter import Watch, every_partition
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import snapshot
@@ -95,7 +96,7 @@ def told(path: Path) -> tuple[list[tuple[int, str | None]], dict[int, str | None
     def on_change(change: PartitionChange) -> None:
         causes[change.position - START] = change.cause
 
-    replay_metadata(open_metadata_log(path), report, tracks=lambda _: True, on_change=on_change)
+    replay_metadata(open_metadata_log(path), report, watch=Watch(every_partition, on_change))
     assert report.doubts == []
     assert "BROKER_REGISTRATION_CHANGE_RECORD of log directories" not in report.skipped
     return [(u.position["offset"] - START, u.partition) for u in report.unexplained], causes

@@ -10,11 +10,11 @@ import pytest
 
 from highwater.model.language import where
 from highwater.model.replication.controller import sessions
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import encode
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from highwater.traces.rules.decisions import decisions
+from tests.generation.batches import encode_batch
 
 INCARNATION, ANOTHER = "AAAAAAAAAAAAAAAAAAAAAw", "AAAAAAAAAAAAAAAAAAAABA"
 

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting.reporter import Watch, every_partition
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.requests.context import Context
@@ -46,9 +47,9 @@ class Recording:
     def __post_init__(self) -> None:
         self.directory = CLUSTERS_4_2 / self.name
         metadata = self.directory / "__cluster_metadata-0"
-        change, setting = self.spine.change, self.spine.setting
+        watch = Watch(every_partition, self.spine.change, on_setting_in_force=self.spine.setting)
         log = open_metadata_log(metadata)
-        replay_metadata(log, self.report, None, None, lambda name: True, change, on_setting_in_force=setting)
+        replay_metadata(log, self.report, watch=watch)
         self.spine.read(open_metadata_log(metadata))
         self.paths = list(logs_below(self.directory))
         self.log = Log(self.paths)

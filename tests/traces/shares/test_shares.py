@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
@@ -26,6 +25,7 @@ from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
 from tests.generation import write_log
+from tests.generation.batches import encode_batch
 from tests.slow import all_but, slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2

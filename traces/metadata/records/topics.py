@@ -95,7 +95,7 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
     image.place(partition, ())
     tracker.populated(record.offset, 1)
     reporter.conditions(partition, belief, record.time)
-    if tracker.tracks(partition.name):
+    if tracker.watch.tracks(partition.name):
         partition.state = state
         cause = "snapshot" if tracker.is_loading else "create"
         reporter.change(partition, record.offset, record.time, None, state, cause)
@@ -139,8 +139,8 @@ def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         _set(tracker, resource, data["name"], data.get("value"))
     if data["name"] == MIN_ISR:
         _change_min_isr(tracker, pending, record, resource, defined is None)
-    if tracker.on_setting is not None:
-        tracker.on_setting(resource[1] if resource[0] == TOPIC else None)
+    if tracker.watch.on_setting is not None:
+        tracker.watch.on_setting(resource[1] if resource[0] == TOPIC else None)
     for partition in concerned:
         now = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
         pending.add(partition, now, record.offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from highwater.traces.metadata.beliefs.observations import Brokers
@@ -19,23 +19,41 @@ from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.rules.agreement import Disagreement
 
 OnChange = Callable[[PartitionChange], None]
-OnSettingInForce = Callable[[str, SettingInForce], None]
 ReportLine = tuple[tuple[int, str, bool, bool], Unexplained | Finding]
 """A line behind its place: offset, partition ("" for none), whether it is something else than a disagreement
 about rules, and whether it is of one share's partitions."""
 
 
-class Reporter:
-    """Writes into a report. ``on_change`` is called with the changes of the partitions whose state is kept.
+def every_partition(name: str) -> bool:
+    """Whether a partition is watched, where all are."""
+    return True
 
-    ``on_setting_in_force`` is called with what a setting is for them from a record of it on, by their names. What is
-    not explained, and findings, are kept until ``drain``. ``has_lines`` says that there are some.
+
+@dataclass(frozen=True)
+class Watch:
+    """What is told while a log is followed, beside its report, of the partitions that ``tracks`` accepts by name.
+
+    ``on_change`` is called with each change; ``on_setting`` with the topic whose settings changed, None for all, and
+    ``on_setting_in_force`` with a partition's name and what a setting then is for it.
     """
 
-    on_setting_in_force: OnSettingInForce | None = None
+    tracks: Callable[[str], bool] = lambda name: False
+    on_change: OnChange | None = None
+    on_setting: Callable[[str | None], None] | None = None
+    on_setting_in_force: Callable[[str, SettingInForce], None] | None = None
 
-    def __init__(self, report: Report, image: Image, on_change: OnChange | None) -> None:
-        self.report, self._image, self._on_change = report, image, on_change
+
+NOBODY = Watch()
+
+
+class Reporter:
+    """Writes into a report, and tells who watches.
+
+    What is not explained, and findings, are kept until ``drain``. ``has_lines`` says that there are some.
+    """
+
+    def __init__(self, report: Report, image: Image, watch: Watch) -> None:
+        self.report, self._image, self._watch = report, image, watch
         self.has_lines = False
         self.skipped_of_partitions: dict[str, int] = {}
         """Records that were not followed, of single partitions."""
@@ -146,18 +164,20 @@ class Reporter:
         cause: str | None,
     ) -> None:
         """Report one change."""
-        if self._on_change is None or partition.topic is None:
+        if self._watch.on_change is None or partition.topic is None:
             return
         min_isr, unclean = None, None
         if after is not None:
             min_isr, unclean = self._image.effective(partition, len(after.replicas))
         name, number = partition.topic.name, partition.number
-        self._on_change(PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean))
+        self._watch.on_change(
+            PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean)
+        )
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
         """Report a setting that changed for a partition."""
-        if self.on_setting_in_force is not None:
-            self.on_setting_in_force(partition.name, setting)
+        if self._watch.on_setting_in_force is not None:
+            self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
         """Note since when a partition is under min ISR, or without a leader; or for how long it was."""

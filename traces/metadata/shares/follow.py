@@ -12,7 +12,7 @@ from highwater.traces.metadata import snapshots
 from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.replay import Sequence
 from highwater.traces.metadata.reporting.doubts import Doubts
-from highwater.traces.metadata.reporting.reporter import OnChange
+from highwater.traces.metadata.reporting.reporter import NOBODY, OnChange, Watch, every_partition
 from highwater.traces.metadata.shares.blocks import (
     CHECK,
     CUT_OFF,
@@ -76,8 +76,8 @@ class ShareFollower(Follower):
         on_line: OnLine | None = None,
     ) -> None:
         report = Report(str(log.path), log.kind, profile or "")
-        tracks = None if on_change is None else _every
-        super().__init__(report, profile, switched, tracks, on_change, None, share)
+        watch = NOBODY if on_change is None else Watch(every_partition, on_change)
+        super().__init__(report, profile, switched, watch, share)
         self._log, self._notes = log, len(log.notes)
         self._checks = Sequence(log).checks
         self._on_line = on_line
@@ -171,10 +171,6 @@ class ShareFollower(Follower):
         self.found.doubts = self.doubts
         self.found.skipped = self.reporter.skipped_of_partitions
         return self.found
-
-
-def _every(name: str) -> bool:
-    return True
 
 
 def to_json(found: ShareResult) -> dict[str, Any]:

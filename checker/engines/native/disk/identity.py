@@ -58,7 +58,7 @@ def refuse_other(directory: object, manifest: dict[str, Any], run: NativeSearch)
         raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
     for key in now:
         if then.get(key) != now[key]:
-            said = _difference(then.get(key), now[key])
+            said = difference(then.get(key), now[key])
             raise InputError(f"--resume: {directory} was made with other {key}: {said}")
     if manifest.get("content") != content_of(run):
         raise InputError(
@@ -66,7 +66,8 @@ def refuse_other(directory: object, manifest: dict[str, Any], run: NativeSearch)
         )
 
 
-def _difference(then: object, now: object) -> str:
+def difference(then: object, now: object) -> str:
+    """What was asked otherwise when a checkpoint was made, for people."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
         return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)

@@ -1,0 +1,75 @@
+"""Record batches that are made: as the controller writes them, compressed as Kafka's producer does it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+
+import cramjam
+from crc32c import crc32c
+
+from highwater.traces.kafka.batches import CHECKED, CONTROL, MAGIC, PREFIX
+from highwater.traces.kafka.compression import _XERIAL, _XERIAL_BLOCK, _XERIAL_HEADER, CODECS
+from highwater.traces.kafka.encoding import put_varint
+
+
+def encode_batch(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp: int,
+    values: Sequence[bytes | None],
+    *,
+    control: bool = False,
+    keys: Sequence[bytes | None] | None = None,
+    compression: str = "none",
+) -> bytes:
+    """A record batch as the controller writes it: offsets without gaps, one time for all records, no headers."""
+    records = bytearray()
+    for i, value in enumerate(values):
+        record = bytearray(1)
+        _put_signed(record, 0)
+        _put_signed(record, i)
+        _put_bytes(record, None if keys is None else keys[i])
+        _put_bytes(record, value)
+        _put_signed(record, 0)
+        _put_signed(records, len(record))
+        records += record
+    content = compress(compression, bytes(records)) if compression != "none" else bytes(records)
+    attributes = CODECS.index(compression) | (CONTROL if control else 0)
+    checked = struct.pack(
+        ">hiqqqhii", attributes, len(values) - 1, timestamp, timestamp, -1, -1, -1, len(values)
+    )
+    checked += content
+    length = CHECKED - PREFIX + len(checked)
+    return struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+
+
+def _put_signed(out: bytearray, value: int) -> None:
+    put_varint(out, (value << 1) ^ (value >> 63))
+
+
+def _put_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)
+        return
+    _put_signed(out, len(value))
+    out += value
+
+
+def compress(codec: str, data: bytes) -> bytes:
+    """Compressed as Kafka's producer does it: snappy in blocks, the others as one stream or frame."""
+    if codec == "gzip":
+        stream = zlib.compressobj(wbits=31)
+        return stream.compress(data) + stream.flush()
+    if codec == "snappy":
+        blocks = [_XERIAL_HEADER.pack(_XERIAL, 1, 1)]
+        for at in range(0, len(data), _XERIAL_BLOCK):
+            block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK]))
+            blocks += [struct.pack(">i", len(block)), block]
+        return b"".join(blocks)
+    if codec == "lz4":
+        return bytes(cramjam.lz4.compress(data))
+    if codec == "zstd":
+        return bytes(cramjam.zstd.compress(data))
+    raise ValueError(f"no compression {codec!r}")
