@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from highwater import __version__
+from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.base.status import Status
 
@@ -183,8 +183,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without the sign → still gets the rest
-    # Nodes of the graph are many and stay: looking through them for garbage is a tenth of the time of tracing.
-    gc.set_threshold(100_000, 50, 100)
+    collect_garbage_rarely()
     cli(prog_name="highwater")
 
 

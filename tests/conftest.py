@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.engines.native.code import cache as code_cache
 from tests import recordings
 from tests.slow import without_reason
@@ -46,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     recordings.refuse_without()
     place = config.rootpath / ".pytest_cache" / "code"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    collect_garbage_rarely()
     os.environ[code_cache.VARIABLE] = str(place)
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-import time
 from pathlib import Path
 
 import click
@@ -28,6 +25,7 @@ from highwater.checker.comparing.mutation import report, told
 from highwater.checker.comparing.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.comparing.mutation.findings import WITHIN
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
+from highwater.checker.running.progress import LiveLine
 
 
 @click.command(short_help="Every guard and write got wrong, and who notices.")
@@ -99,7 +97,7 @@ def mutate(
         found = told.read(Path(again))
     else:
         chosen = [scenarios.find(n) for n in scenarios.expanded(names)] if names else scenarios.standard()
-        live = _Live()
+        live = LiveLine(quiet=quiet)
         run = MutationRun(
             chosen,
             only=only,
@@ -109,7 +107,7 @@ def mutate(
             processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
             memory_bytes=memory_bytes,
             keep=None if keep is None else Path(keep),
-            progress=(lambda line: None) if quiet else live,
+            progress=live,
         )
         found = run.run()
         live.end()
@@ -139,26 +137,3 @@ def status_of(found: Findings) -> Status:
     if verdicts & {WITHIN, SURVIVED}:
         return Status.VIOLATED
     return Status.INCONCLUSIVE if UNFINISHED in verdicts or found.left_out else Status.AS_PROMISED
-
-
-class _Live:
-    """One line in a terminal, and a line now and then elsewhere."""
-
-    def __init__(self) -> None:
-        self._terminal, self._next = sys.stderr.isatty(), 0.0
-
-    def __call__(self, line: str) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + (0.1 if self._terminal else 5.0)
-        if self._terminal:
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Take the live line away."""
-        if self._terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

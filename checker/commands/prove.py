@@ -109,8 +109,8 @@ def prove(
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:
+        from highwater.checker.base.processes import cores
         from highwater.checker.engines.solver.limits import Limits
-        from highwater.checker.engines.solver.workers import cores
 
         limits = Limits(limit_seconds, memory_bytes)
         workers = 1 if memory_bytes else workers or cores()

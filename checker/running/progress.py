@@ -6,12 +6,10 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from highwater.checker.asking.search import Progress, ProgressCallback
+from highwater.checker.asking.search import Progress
 
 _FIRST_SECONDS = 0.4
 """A search that ends sooner says nothing in a terminal."""
@@ -109,68 +107,67 @@ class Reporter:
         self._take_away()
 
 
-class TogetherProgress:
-    """Says how far several searches are that run side by side, on one line: those done, and each under way."""
+class LiveLine:
+    """One line of progress: written anew in a terminal, and elsewhere said now and then."""
 
-    def __init__(self, total: int, *, quiet: bool = False) -> None:
-        self._total, self._done, self._quiet = total, 0, quiet
-        self._terminal = sys.stderr.isatty()
-        self._running: dict[object, tuple[str, Progress | None]] = {}
-        self._lock = threading.Lock()
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet, self._terminal = quiet, sys.stderr.isatty()
         self._started = time.perf_counter()
         self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
 
-    @contextmanager
-    def of(self, name: str) -> Iterator[ProgressCallback | None]:
-        """What a search is to call, while it runs; None where nothing is to be said."""
-        if self._quiet:
-            yield None
-            return
-
-        one = object()  # two may have one name
-
-        def note(progress: Progress) -> None:
-            with self._lock:
-                self._running[one] = name, progress
-                self._say()
-
-        with self._lock:
-            self._running[one] = name, None
-            self._say()
-        try:
-            yield note
-        finally:
-            with self._lock:
-                del self._running[one]
-
-    def done(self) -> None:
-        """One more is done."""
-        with self._lock:
-            self._done += 1
-            self._say()
-
-    def end(self) -> None:
-        """Take the live line away."""
-        if self._terminal and not self._quiet:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-    def _say(self) -> None:
+    def __call__(self, done: str, under_way: str) -> None:
+        """Say what is done, the seconds since the beginning, and what is under way; where it is time to."""
         seconds = time.perf_counter() - self._started
         if self._quiet or seconds < self._next:
             return
         self._next = seconds + (_LIVE_SECONDS if self._terminal else _PLAIN_SECONDS)
+        line = f"{done}, {seconds:.0f} s: {under_way}"
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Take it away."""
+        if self._terminal and not self._quiet:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+class TogetherProgress:
+    """Says how far several searches are that run side by side, on one line: those done, and each under way."""
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        self._total, self._done = total, 0
+        self._running: dict[int, tuple[str, Progress | None]] = {}
+        self._lock = threading.Lock()
+        self._live = LiveLine(quiet=quiet)
+
+    def at(self, number: int, name: str, progress: Progress | None = None) -> None:
+        """How far one is; None where it is not searched yet."""
+        with self._lock:
+            self._running[number] = name, progress
+            self._say()
+
+    def left(self, number: int, *, done: bool) -> None:
+        """One is not under way any more, and done, or to be begun again."""
+        with self._lock:
+            self._running.pop(number, None)
+            self._done += done
+            self._say()
+
+    def end(self) -> None:
+        """Take the line away."""
+        self._live.end()
+
+    def _say(self) -> None:
         under_way = [
             f"{name} (tracing and compiling)"
             if p is None
             else f"{name} ({p.distinct_states:,} states, depth {p.depth})"
             for name, p in self._running.values()
         ]
-        line = f"{self._done} of {self._total} scenarios, {seconds:.0f} s: {', '.join(under_way)}"
-        if self._terminal:
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        self._live(f"{self._done} of {self._total} scenarios", ", ".join(under_way))
 
 
 def size(number: int) -> str:

@@ -52,8 +52,8 @@ class StateTable:
         }
         values = scalars(self._layout, self._model.leaves, states)
         for name, title in self.fields.items():
-            start, type_ = self._type.field(name)
-            columns[title] = column(type_, values[start : start + type_.leaf_count])
+            place, type_ = self._type.field(name)
+            columns[title] = column(type_, values[place])
         for title, holds in zip(self.properties.values(), self._holds(states), strict=True):
             columns[title] = pa.array(holds)
         return pa.table(columns)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docs.analyses.kept import once, search
+from docs.analyses.traced import traced
 from highwater.checker.asking import scenarios
+from highwater.checker.asking.catalogue import scenario_files
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.asking.search import SearchOptions, SearchResult
@@ -36,13 +38,13 @@ class Defect:
 
 def names(place: str = PLACE) -> list[str]:
     """All defects of a protocol, those of replication unless said, in the order of their files."""
-    return [name.removeprefix(place) for name in scenarios.titles() if name.startswith(place)]
+    return [name.removeprefix(place) for name in scenario_files() if name.startswith(place)]
 
 
 def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions]:
     """What is searched for a defect: with one worker, to the first violation, of several that are promised the last."""
     scenario = scenarios.find(place + name)
-    model = Request.of(scenario, Overrides()).model()
+    model = traced(Request.of(scenario, Overrides()))
     return scenario, model, SearchOptions(workers=1, stop_at_first=len(scenario.promise.violated) < 2)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from docs.analyses import kept
 from docs.analyses.kept import once
 from docs.analyses.liveness_needs import run_with
+from docs.analyses.traced import traced
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
@@ -57,7 +58,7 @@ def scenario(name: str) -> Scenario:
 
 def outcome(name: str, overrides: Overrides) -> Outcome:
     """The search of a scenario, by one worker; a liveness property is looked for in the whole graph."""
-    model = Request.of(scenarios.find(name), overrides).model()
+    model = traced(Request.of(scenarios.find(name), overrides))
     if not model.liveness:
         result = kept.search(model, SearchOptions(workers=1))
         return Outcome(

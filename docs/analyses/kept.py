@@ -199,6 +199,8 @@ def source(*modules: ModuleType) -> str:
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 node.value.value = None  # a docstring
+            if not getattr(node, "type_params", True):
+                del node.type_params  # type: ignore[attr-defined]  # since Python 3.12
         tree.body = [x for x in tree.body if not isinstance(x, ast.Import | ast.ImportFrom)]
         key.update(ast.dump(tree, **_AS_BEFORE).encode())
     return key.hexdigest()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from docs.analyses.kept import Graph
 from docs.analyses.liveness_needs import run_with
+from docs.analyses.traced import traced
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.telling.counterexample import Counterexample
@@ -31,7 +32,7 @@ class Livelock:
 
     def run(self) -> Counterexample:
         """The run. ValueError where there is none, or it has no loop."""
-        model = Request.of(scenarios.find(self.scenario), Overrides()).model()
+        model = traced(Request.of(scenarios.find(self.scenario), Overrides()))
         (prop,) = (p for p in model.liveness if p.name == self.property)
         fair = [left for left in map(self.left, prop.liveness.fair) if left is not None]
         found = run_with(Graph(model), prop.liveness, fair)

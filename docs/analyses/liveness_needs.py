@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docs.analyses.kept import Graph
+from docs.analyses.traced import traced
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.telling import counterexample
@@ -34,7 +35,7 @@ class Needed:
 def needed(name: str) -> Needed:
     """Ask a scenario. ValueError where what is violated with all assumptions is not what it promises."""
     scenario = scenarios.find(name)
-    graph = Graph(Request.of(scenario, Overrides()).model())
+    graph = Graph(traced(Request.of(scenario, Overrides())))
     rows: list[tuple[str, Fairness | None, Counterexample | None]] = []
     for prop in graph.model.liveness:
         fair = prop.liveness.fair

@@ -5,6 +5,7 @@ from __future__ import annotations
 from docs.analyses.kept import Graph
 from docs.analyses.liveness_needs import SCENARIOS, run_with
 from docs.analyses.side_by_side import in_order
+from docs.analyses.traced import traced
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.model.language.liveness import TracedLiveness
@@ -45,7 +46,7 @@ def row(name: str) -> tuple[int, dict[str, str]]:
     """The steps of a scenario, and for each liveness property of its protocol what came of it."""
     scenario = scenarios.find(name)
     wanted = tuple(p.name for p in scenario.definition.liveness)
-    model = Request.of(scenario, Overrides(properties=wanted)).model()
+    model = traced(Request.of(scenario, Overrides(properties=wanted)))
     graph = Graph(model)
     _, steps, complete = graph.size
     if not complete:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docs.analyses.kept import once, search
+from docs.analyses.traced import traced
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
@@ -110,6 +111,6 @@ def proposed(name: str, profile: str, off: tuple[str, ...] = ()) -> SearchResult
 
 
 def _search(name: str, overrides: Overrides) -> Found:
-    model = Request.of(scenario(name), overrides).model()
+    model = traced(Request.of(scenario(name), overrides))
     result = search(model, SearchOptions(workers=1))
     return Found(model, result, follow_all(model, result.violations))

@@ -28,6 +28,7 @@ from docs.pages.blocks import Block, filled
 from docs.pages.linking import PAGE, link_numbers
 from docs.pages.picture import picture
 from docs.pages.place import DOCS
+from highwater.checker.base.memory import collect_garbage_rarely
 
 BLOCKS: dict[str, Mapping[str, Block]] = {
     "truncation-rules.md": truncation_rules.BLOCKS,
@@ -73,6 +74,7 @@ def main(arguments: list[str]) -> int:
         print(f"there is no page {unknown[0]}: {', '.join(PAGES)}", file=sys.stderr)
         return 2
     check = "--check" in options
+    collect_garbage_rarely()
     modes = [mode for option, mode in _MODES.items() if option in options]
     with kept.in_mode(modes[0] if modes else kept.Mode.KEPT_FIRST) as answers:
         wrong = [wrong for name in names or PAGES for wrong in _written(name, check=check)]

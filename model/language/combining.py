@@ -47,7 +47,7 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     if not isinstance(yes, Value) or (is_option(no) and not is_option(yes)):
         yes = lift_like(no, yes)
     no = lift_like(yes, no)
-    nodes = tuple(graph.select(condition.node, a, b) for a, b in zip(yes.nodes, no.nodes, strict=True))
+    nodes = graph.selected(condition.node, yes.nodes, no.nodes)
     if mutation.active is not None and not condition.node.is_const:
         nodes = mutation.branched(condition.node, nodes, yes.nodes, no.nodes)
     if isinstance(yes, (Truth, Number)):

@@ -241,7 +241,7 @@ class Struct(Type):
         self.fields: dict[str, Type] = {}
         self.absent: dict[str, Type] = {}
         self.declared = place()
-        self._starts: dict[str, int] = {}
+        self._places: dict[str, slice] = {}
         for name in fields:
             if name.startswith("_") or hasattr(values.StructValue, name):
                 raise fail(
@@ -258,8 +258,7 @@ class Struct(Type):
                 self.absent[name] = type_
                 continue
             self.fields[name] = type_
-            self._starts[name] = start
-            start += type_.leaf_count
+            self._places[name] = slice(start, start := start + type_.leaf_count)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Value):
@@ -276,10 +275,10 @@ class Struct(Type):
     def __str__(self) -> str:
         return self.name
 
-    def field(self, name: str) -> tuple[int, Type]:
-        """Where a field's scalars start, and its type."""
+    def field(self, name: str) -> tuple[slice, Type]:
+        """Which scalars of a value are a field's, and its type."""
         try:
-            return self._starts[name], self.fields[name]
+            return self._places[name], self.fields[name]
         except KeyError:
             known = ", ".join(self.fields) or "none"
             raise fail(
@@ -325,10 +324,7 @@ class Struct(Type):
         raise self._wrong(plain)
 
     def decode(self, scalars: Sequence[int]) -> dict[str, Any]:  # noqa: D102
-        return {
-            name: type_.decode(scalars[(start := self._starts[name]) : start + type_.leaf_count])
-            for name, type_ in self.fields.items()
-        }
+        return {name: type_.decode(scalars[self._places[name]]) for name, type_ in self.fields.items()}
 
     def zero(self) -> values.StructValue:  # noqa: D102
         return self(**{name: type_.zero() for name, type_ in self.fields.items()})

@@ -108,8 +108,8 @@ class StructValue(Value):
             raise AttributeError(name)
         if name in self.type.absent:
             return self.type.absent[name].zero()
-        start, field = self.type.field(name)
-        return field.wrap(self.nodes[start : start + field.leaf_count])
+        place, field = self.type.field(name)
+        return field.wrap(self.nodes[place])
 
     def replace(self, /, **fields: object) -> StructValue:
         """A copy in which these fields have other values."""
@@ -118,8 +118,8 @@ class StructValue(Value):
             if name in self.type.absent:
                 self.type.absent[name].lift(value)
                 continue
-            start, field = self.type.field(name)
-            nodes[start : start + field.leaf_count] = field.lift(value).nodes
+            place, field = self.type.field(name)
+            nodes[place] = field.lift(value).nodes
         after = tuple(nodes)
         if mutation.active is not None:
             after = mutation.replaced(after, self.nodes, self._places(fields))
@@ -127,8 +127,7 @@ class StructValue(Value):
 
     def _places(self, fields: Iterable[str]) -> dict[str, slice]:
         """Where the scalars of these fields lie."""
-        found = {name: self.type.field(name) for name in fields if name not in self.type.absent}
-        return {name: slice(start, start + field.leaf_count) for name, (start, field) in found.items()}
+        return {name: self.type.field(name)[0] for name in fields if name not in self.type.absent}
 
 
 class OptionValue(Value):

@@ -13,6 +13,9 @@ from collections.abc import Iterable
 
 BOOL, INT, BITS = "bool", "int", "bits"
 
+PARTIAL = frozenset({"floordiv", "mod"})
+"""Operations that have no meaning where their second operand is 0."""
+
 
 class Node:
     """One scalar expression.
@@ -21,15 +24,21 @@ class Node:
     ``low`` and ``high`` an interval that holds the value in every state (0 and 1 for a bool).
     """
 
-    __slots__ = ("args", "high", "id", "is_const", "low", "op", "sort", "value")
+    __slots__ = ("args", "divides", "high", "id", "is_const", "low", "negation", "op", "sort", "value")
 
     is_const: bool
     """Whether the value is known while tracing."""
+    divides: bool
+    """Whether something that it is made of has no meaning where a divisor is 0 (``partial``)."""
+    negation: Node | None
+    """Of a bool: the node that says the opposite, once something has asked for it."""
 
     def __init__(self, op: str, args: tuple[Node, ...], value: int, sort: str, low: int, high: int, id: int):
         self.op, self.args, self.value = op, args, value
         self.sort, self.low, self.high, self.id = sort, low, high, id
         self.is_const = op == "const"
+        self.divides = (op in PARTIAL and args[1].low <= 0 <= args[1].high) or any(a.divides for a in args)
+        self.negation = None
 
     def __repr__(self) -> str:
         if self.op in ("const", "input"):
@@ -40,29 +49,43 @@ class Node:
 _table: dict[tuple[object, ...], Node] = {}
 
 
-def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int, value: int = 0) -> Node:
-    # Nodes are their own keys: there is one of each expression, and none is ever forgotten.
-    key = (op, args, value, sort, low, high)
+def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int) -> Node:
+    # Nodes are their own keys: there is one of each expression, and none is ever forgotten. Operation and operands
+    # say all but how large the index of a singleton is.
+    key = (op, args, high)
     found = _table.get(key)
     if found is None:
-        found = _table[key] = Node(op, args, value, sort, low, high, len(_table))
+        found = _table[key] = Node(op, args, 0, sort, low, high, len(_table))
     return found
+
+
+def _without_operands(op: str, value: int, sort: str, low: int, high: int) -> Node:
+    found = _table.get(key := (op, value, sort, low, high))
+    if found is None:
+        found = _table[key] = Node(op, (), value, sort, low, high, len(_table))
+    return found
+
+
+_constants: dict[tuple[int, str], Node] = {}
 
 
 def const(value: int, sort: str) -> Node:
     """A constant of a sort."""
-    value = int(value)
-    return _node("const", (), sort, value, value, value)
+    found = _constants.get((value, sort))
+    if found is None:
+        value = int(value)
+        found = _constants[value, sort] = _without_operands("const", value, sort, value, value)
+    return found
 
 
 def leaf(number: int, sort: str, low: int, high: int) -> Node:
     """The input with this number: a scalar of the state, or an argument of a function."""
-    return _node("input", (), sort, low, high, number)
+    return _without_operands("input", number, sort, low, high)
 
 
 def selector(most: int) -> Node:
     """Which mutant is asked for (``mutation``): 0 none, or its number, up to ``most``."""
-    return _node("selector", (), INT, 0, most)
+    return _without_operands("selector", 0, INT, 0, most)
 
 
 TRUE, FALSE = const(1, BOOL), const(0, BOOL)
@@ -78,16 +101,16 @@ def truth(value: bool) -> Node:
 
 def not_(a: Node) -> Node:
     """Negation."""
-    if a.is_const:
-        return truth(not a.value)
-    if a.op == "not":
-        return a.args[0]
-    return _node("not", (a,), BOOL, 0, 1)
+    found = a.negation
+    if found is None:
+        found = truth(not a.value) if a.is_const else _node("not", (a,), BOOL, 0, 1)
+        a.negation, found.negation = found, a
+    return found
 
 
 def and_(a: Node, b: Node) -> Node:
     """Conjunction."""
-    if a is FALSE or b is FALSE or a is not_(b):
+    if a is FALSE or b is FALSE or a is b.negation:
         return FALSE
     if a is TRUE or a is b:
         return b
@@ -100,7 +123,7 @@ def and_(a: Node, b: Node) -> Node:
 
 def or_(a: Node, b: Node) -> Node:
     """Disjunction."""
-    if a is TRUE or b is TRUE or a is not_(b):
+    if a is TRUE or b is TRUE or a is b.negation:
         return TRUE
     if a is FALSE or a is b:
         return b
@@ -257,10 +280,6 @@ def mod(a: Node, b: Node) -> Node:
     return _node("mod", (a, b), INT, min(b.low + 1, 0), max(b.high - 1, 0))
 
 
-PARTIAL = frozenset({"floordiv", "mod"})
-"""Operations that have no meaning where their second operand is 0."""
-
-
 def select(condition: Node, yes: Node, no: Node) -> Node:
     """``yes`` where the condition holds, else ``no``; both of one sort."""
     if condition is TRUE or yes is no:
@@ -279,6 +298,13 @@ def select(condition: Node, yes: Node, no: Node) -> Node:
     if no.op == "select" and no.args[0] is condition:
         return select(condition, yes, no.args[2])
     return _node("select", (condition, yes, no), yes.sort, min(yes.low, no.low), max(yes.high, no.high))
+
+
+def selected(condition: Node, yes: tuple[Node, ...], no: tuple[Node, ...]) -> tuple[Node, ...]:
+    """``select`` for each scalar of two values: one of them where that is known, or where they are the same."""
+    if condition.is_const:
+        return yes if condition is TRUE else no
+    return tuple([a if a is b else select(condition, a, b) for a, b in zip(yes, no, strict=True)])
 
 
 # --- bits (sets) --------------------------------------------------------------------------------
@@ -386,29 +412,3 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
             seen[node.id] = node
             stack.extend(node.args)
     return [seen[i] for i in sorted(seen)]
-
-
-def conjuncts(roots: Iterable[Node]) -> set[Node]:
-    """All that holds where these conditions hold, as far as it is one of their parts."""
-    found, stack = {TRUE}, list(roots)
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            if node.op == "and":
-                stack.extend(node.args)
-    return found
-
-
-def contradict(roots: Iterable[Node]) -> bool:
-    """Whether these are seen never to hold together: one is another's negation, or a number has two values."""
-    parts = conjuncts(roots)
-    values: dict[Node, int] = {}
-    for part in parts:
-        if part is FALSE or not_(part) in parts:
-            return True
-        if part.op == "eq" and part.args[1].is_const:
-            value = part.args[1].value
-            if values.setdefault(part.args[0], value) != value:
-                return True
-    return False

@@ -187,10 +187,10 @@ class Sent(StructValue):
 
     def _has(self, kind: MessageKind, message: StructValue) -> Truth:
         """Whether one message is there, all of whose fields are known to the step."""
-        start, _ = self.type.field(kind.message.name)
+        place, _ = self.type.field(kind.message.name)
         number = number_of(kind.message, message.nodes)
         found = graph.FALSE
-        for i, word in enumerate(self.nodes[start : start + kind.leaf_count]):
+        for i, word in enumerate(self.nodes[place]):
             at = graph.sub(number, graph.const(i * kind.width, INT))
             if kind.copies:
                 here = graph.and_(graph.eq(at, graph.const(0, INT)), graph.lt(graph.const(0, INT), word))
@@ -215,8 +215,8 @@ class Sent(StructValue):
     def _fitting(self, message: object, fields: Mapping[str, object]) -> Iterator[tuple[StructValue, Number]]:
         """The messages that have these fields, and how often each is under way; 0 for one that has not."""
         kind, wanted = self.type.read(message, fields)
-        start, _ = self.type.field(kind.message.name)
-        nodes = self.nodes[start : start + kind.leaf_count]
+        place, _ = self.type.field(kind.message.name)
+        nodes = self.nodes[place]
         for number in range(kind.count):
             found = value_at(kind.message, number)
             same = all_of(getattr(found, name) == value for name, value in wanted.items())
@@ -278,7 +278,7 @@ class NextMessages(Next):
                     Check(self._start, graph.and_(trace.when, outside), leaf.bound, text, place())
                 )
         number = number_of(kind.message, value.nodes)
-        start, _ = self._type.field(kind.message.name)
+        start = self._type.field(kind.message.name)[0].start
 
         def new(i: int, before: Node) -> Node:
             if kind.copies:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.model.language import graph, partial
+from highwater.model.language.conjuncts import conjuncts
 from highwater.model.language.graph import Node
 from highwater.model.language.tracing import Check, Guard, Trace
 from highwater.model.language.types import Leaf
@@ -16,7 +17,7 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     An index that a guard keeps inside is none of them. Dividing by zero is one: ``guards_asked`` lets a step that has
     to know a guard without a meaning get so far.
     """
-    guarded = graph.conjuncts(g.node for g in trace.guards)
+    guarded = conjuncts(g.node for g in trace.guards)
     checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
     return _defined(trace, [*checks, *_leaving(trace, leaves)], guarded)
 

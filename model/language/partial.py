@@ -27,6 +27,8 @@ def undefined(root: Node) -> Node:
 
     Of ``and`` and ``or`` one side is enough, whichever it is, where it decides alone.
     """
+    if not root.divides:
+        return FALSE
     if root.id not in _known:
         for node in graph.reachable([root]):
             if node.id not in _known:

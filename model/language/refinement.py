@@ -152,8 +152,8 @@ class Implementation:
     def fields(self) -> dict[str, range]:
         """The fields of the abstract state, each with the numbers of its scalars."""
         state = self.model.protocol.state
-        starts = {name: state.field(name) for name in state.fields}
-        return {name: range(start, start + type.leaf_count) for name, (start, type) in starts.items()}
+        places = {name: state.field(name)[0] for name in state.fields}
+        return {name: range(place.start, place.stop) for name, place in places.items()}
 
     def _abstract(self) -> Protocol:
         refinement, m = self.refinement, self.concrete

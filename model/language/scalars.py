@@ -28,8 +28,8 @@ class Value:
     _is_option: ClassVar[bool] = False
 
     def __init__(self, type: Type | None, nodes: tuple[Node, ...]) -> None:
-        object.__setattr__(self, "type", type)
-        object.__setattr__(self, "nodes", nodes)
+        _put_type(self, type)
+        _put_nodes(self, nodes)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Values never change."""
@@ -127,6 +127,10 @@ class Value:
     def describe(self) -> str:
         """What this value is, for error messages."""
         return f"symbolic {self.type}" if self.type else "symbolic value"
+
+
+_put_type, _put_nodes = Value.__dict__["type"].__set__, Value.__dict__["nodes"].__set__
+"""How a value is made, which happens millions of times: past what keeps it from changing."""
 
 
 OPERATORS = {
@@ -378,6 +382,8 @@ def lift_like(like: Value, other: object) -> Value:
     values of different indices.
     """
     if isinstance(other, Value):
+        if type(like) is type(other) and like.type is other.type:
+            return other
         if isinstance(like, Number) and isinstance(other, Number):
             if like.type is not other.type and not of_one_kind(like.type, other.type):
                 raise fail(f"a {like.describe()} and a {other.describe()} do not go together")

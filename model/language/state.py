@@ -90,8 +90,8 @@ class Next:
             raise NoSuchAttribute(f"{self._type} has no field {name!r} to write; {READ}", place())
         if name in self._type.absent:
             return Nowhere(self._type.absent[name])
-        start, field_type = self._type.field(name)
-        return field_type.place(self._old, self._start + start, self._hits, self._at)
+        scalars, field = self._type.field(name)
+        return field.place(self._old, self._start + scalars.start, self._hits, self._at)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Write a field of a struct."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.model.language import graph, mutation, partial, values
+from highwater.model.language.conjuncts import contradict
 from highwater.model.language.errors import LanguageError, fail, place
 from highwater.model.language.graph import Node
 
@@ -50,7 +51,7 @@ class WriteTarget:
         """Whether this and another statement write the same scalar, given that there is one that both can write."""
         same = [graph.eq(a, b) for a, b in zip(self.positions, other.positions, strict=False)]
         both = [self.when, other.when, *same]
-        return graph.FALSE if graph.contradict(both) else graph.all_(both)
+        return graph.FALSE if contradict(both) else graph.all_(both)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base import processes
 from highwater.checker.base.problems import InternalError
 from highwater.checker.base.status import Status, worst
 from highwater.checker.cli import cli
@@ -129,7 +131,7 @@ def test_in_a_process_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side.Batch, "explore", fails)
     asked = side_by_side.Batch((SCENARIO,), None, "native", SearchOptions())  # type: ignore[arg-type]
     monkeypatch.setattr(side_by_side.Batch, "request", lambda self, number: None)
-    told = side_by_side._answer(asked, 0, 1, None)
+    told = processes._answer(partial(side_by_side._help, asked, 1), 0, lambda said: None)
     assert isinstance(told, InternalError)
     assert told.facts == {"sum": 5}
 

@@ -31,7 +31,7 @@ SOME = [
 def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Helpers are started at once, and take all scenarios but one; which ones they explored."""
     numbers: list[int] = []
-    outcome, explore = side_by_side._Helper._outcome, side_by_side._Together._explore
+    outcome, explore = side_by_side._Together._outcome, side_by_side._Together._explore
 
     def counted(self: Any, number: int, said: Any) -> Any:
         numbers.append(number)
@@ -44,7 +44,7 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return explore(self, number, memory)
 
     monkeypatch.setattr(side_by_side, "HELP_AFTER", 0)
-    monkeypatch.setattr(side_by_side._Helper, "_outcome", counted)
+    monkeypatch.setattr(side_by_side._Together, "_outcome", counted)
     monkeypatch.setattr(side_by_side._Together, "_explore", slow)
     return numbers
 

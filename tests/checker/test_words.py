@@ -9,6 +9,7 @@ from highwater.checker.telling.counterexample import Counterexample, read_by
 from highwater.model.language import (
     Array,
     Bool,
+    Enum,
     Index,
     Int,
     Model,
@@ -33,6 +34,14 @@ def test_in_short_what_is_none_or_false_is_left_out_and_zero_is_not() -> None:
     assert words.say(INNER, {"known": 0, "late": True, "at": 1}, brief=True) == "(known 0, late true, at 1)"
     assert words.say(Option(INNER), VALUE, brief=True) == "(at 0)"
     assert words.say(Array(NODE, INNER), [VALUE, VALUE], brief=True) == "[(at 0), (at 0)]"
+
+
+def test_values_by_the_members_of_an_enumeration_are_told_with_their_names() -> None:
+    by_kind = Array(Enum("kind", ("old", "new")), INNER)
+    assert (
+        words.say(by_kind, {"old": VALUE, "new": {**VALUE, "at": 2}}, brief=True)
+        == "[old (at 0), new (at 2)]"
+    )
 
 
 def test_a_state_as_far_as_it_is_read() -> None:

@@ -250,6 +250,23 @@ class Lamp(Protocol):
 '''
 
 
+LAMP_WITH_INVARIANT = (
+    LAMP.replace(
+        "class Lamp(Protocol):",
+        '''@invariant("test")
+def it_is_seen_by_its_light(m, s):
+    """Nobody sees it in the dark."""
+    return ~s.seen | s.on
+
+
+class Lamp(Protocol):''',
+    )
+    .replace("eventually, ", "eventually, invariant, ")
+    .replace("    liveness =", "    invariants = (it_is_seen_by_its_light,)\n    liveness =")
+    .replace("        s.next.seen = True", '        require("it is on", s.on)\n        s.next.seen = True')
+)
+
+
 def test_liveness_notices(tmp_path: Path) -> None:
     """A step that does nothing, or is never taken, violates what must happen; without liveness nothing is asked."""
     (tmp_path / "lamp.py").write_text(LAMP, encoding="utf-8")
@@ -339,6 +356,21 @@ def test_a_run_is_told_again(register: Path, tmp_path: Path) -> None:
     assert "### as it is" in text
     assert "## Within" not in text
     assert f"| all |  | {len(content['mutants'])} |" in text
+
+
+def test_what_liveness_said_is_told_again_beside_what_invariants_did(tmp_path: Path) -> None:
+    """A scenario that is asked for both says two things of a mutant, and the first of them can be that it does less."""
+    (tmp_path / "lamp.py").write_text(LAMP_WITH_INVARIANT, encoding="utf-8")
+    scenario, out = tmp_path / "lamp.toml", tmp_path / "out.json"
+    properties = '["it_is_seen_by_its_light", "it_gets_light"]'
+    scenario.write_text(f'protocol = "lamp.py"\nproperties = {properties}\n', encoding="utf-8")
+    run(scenario, "--json", out, "--quiet")
+    told = json.loads(out.read_text(encoding="utf-8"))["mutants"]
+    twice = [m for m in told if m["verdict"] == "within" and len(m["results"]) == 2]
+    assert [m["text"] for m in twice] == ["s.next.seen"]
+    run("--again", out, "--json", tmp_path / "again.json", "--quiet")
+    retold = json.loads((tmp_path / "again.json").read_text(encoding="utf-8"))["mutants"]
+    assert [(m["verdict"], m["results"]) for m in retold] == [(m["verdict"], m["results"]) for m in told]
 
 
 @pytest.mark.parametrize("key", ["scenarios", "mutants", "seconds", "columns", "kind", "results"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -143,6 +144,27 @@ def test_what_cannot_be_written_is_not_kept(
     assert len(made) == 2
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "file" / "below"))
     assert answer(1) == 1
+
+
+def test_of_what_is_not_written_whole_nothing_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = Cache(folder)
+    kept.put(OTHER, CONTENT)
+    monkeypatch.setattr(os, "rename", full)
+    kept.put(KEY, CONTENT)
+    assert [path.name for path in folder.iterdir()] == [code_cache._name(OTHER)]
+    assert (kept.get(KEY), kept.get(OTHER)) == (None, CONTENT)
+
+
+def test_a_file_that_is_larger_than_a_cache_may_be_is_not_read(folder: Path) -> None:
+    """However right its digest: somebody made it so."""
+    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
+    Cache(folder).put(KEY, CONTENT)
+    assert Cache(folder, most_bytes=size).get(KEY) == CONTENT
+    assert Cache(folder, most_bytes=size - 1).get(KEY) is None
+    assert files(folder) == []
 
 
 def test_what_was_used_longest_ago_goes(folder: Path) -> None:

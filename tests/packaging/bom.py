@@ -3,7 +3,8 @@
     python -m tests.packaging.bom --out dist/highwater.cdx.json
 
 What is needed to run is `required`, what an extra for users brings `optional`, and what only builds, tests or lints
-`excluded`. Which package needs which, and under which licence each is, the installed packages say of themselves.
+`excluded`. Which package needs which, and under which licence each is, the installed packages say of themselves. So
+all of them must be installed.
 """
 
 from __future__ import annotations
@@ -68,8 +69,15 @@ def closure(names: Iterable[str]) -> set[str]:
     return found
 
 
+def missing(text: str) -> list[str]:
+    """The pinned packages that are not installed, so that nothing is known of them."""
+    return [name for key, (name, _) in sorted(pins(text).items()) if _installed(key) is None]
+
+
 def bill(text: str, date: int) -> dict[str, Any]:
-    """The bill of these constraints, as of a time."""
+    """The bill of these constraints, as of a time. LookupError where a package is not installed."""
+    if absent := missing(text):
+        raise LookupError(f"not installed: {', '.join(absent)}; `make setup` installs all that is pinned")
     pinned = pins(text)
     required = closure(needed_by(NAME))
     optional = closure(needed_by(NAME, ("", *USERS_EXTRAS)))
@@ -152,8 +160,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist" / "highwater.cdx.json")
     given = parser.parse_args()
+    try:
+        found = bill(CONSTRAINTS.read_text(encoding="utf-8"), source_date())
+    except LookupError as wrong:
+        parser.error(str(wrong))
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    found = bill(CONSTRAINTS.read_text(encoding="utf-8"), source_date())
     given.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(f"{given.out}: {len(found['components'])} packages")
 

@@ -91,8 +91,13 @@ def test_the_time_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what it is made of -----------------------------------------------------------------------------------
 
 TEXT = bom.CONSTRAINTS.read_text(encoding="utf-8")
+all_installed = pytest.mark.skipif(
+    bool(bom.missing(TEXT)),
+    reason=f"not installed: {', '.join(bom.missing(TEXT))}; `make setup` installs all",
+)
 
 
+@all_installed
 def test_every_pin_is_a_component_and_nothing_else() -> None:
     found = bom.bill(TEXT, DATE)
     assert (found["bomFormat"], found["specVersion"], found["version"]) == ("CycloneDX", "1.6", 1)
@@ -111,6 +116,7 @@ def test_every_pin_is_a_component_and_nothing_else() -> None:
     assert "://" not in json.dumps(found), "no registry's address, and no other one"
 
 
+@all_installed
 def test_what_each_is_for() -> None:
     scopes = {c["name"].lower(): c["scope"] for c in bom.bill(TEXT, DATE)["components"]}
     for name, scope in {
@@ -122,9 +128,24 @@ def test_what_each_is_for() -> None:
         assert (name, scopes[name]) == (name, scope)
 
 
+@all_installed
 def test_the_same_pins_give_the_same_bill_and_others_another() -> None:
     one, other = bom.bill(TEXT, DATE), bom.bill(TEXT.replace("click==", "click==9"), DATE)
     assert one == bom.bill(TEXT, DATE)
     assert one["serialNumber"] != other["serialNumber"]
     with pytest.raises(ValueError, match="not a pin: click>=8"):
         bom.bill("click>=8\n", DATE)
+
+
+def test_nothing_is_said_of_what_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who runs the product with an extra would be told that it needs less than it does."""
+    installed, out = bom._installed, tmp_path / "bill.json"
+    monkeypatch.setattr(bom, "_installed", lambda name: None if name == "pyspark" else installed(name))
+    monkeypatch.setattr("sys.argv", ["bom", "--out", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        bom.main()
+    assert ended.value.code == 2
+    assert "pyspark" in capsys.readouterr().err.splitlines()[-1]
+    assert not out.exists()

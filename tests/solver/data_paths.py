@@ -6,11 +6,11 @@ from collections.abc import Collection
 from functools import cache
 
 from highwater.checker.asking import catalogue
+from highwater.checker.base.processes import cores
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.helpers import Helpers, helpers
 from highwater.checker.engines.solver.induction import InductionResult
 from highwater.checker.engines.solver.unbounded import unbounded
-from highwater.checker.engines.solver.workers import cores
 from highwater.model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication")

@@ -14,9 +14,11 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.spark.levels import checkpoint as module
 from highwater.checker.engines.spark.levels.checkpoint import (
     CommittedLevel,
+    LevelFile,
     SearchIdentity,
     SparkCheckpoint,
     Totals,
@@ -162,6 +164,26 @@ def test_a_file_with_more_rows_than_its_part(kept: SparkCheckpoint) -> None:
     level = kept.levels()[3]
     with pytest.raises(InputError, match="is damaged"):
         kept.fingerprints(3, level.parts[1])
+
+
+def test_where_a_state_came_from_is_read_in_whichever_group_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GROUP", 2)
+    checkpoint, came = SparkCheckpoint(tmp_path), list[tuple[int, int]]()
+    parts: list[LevelFile] = []
+    for bucket, size in enumerate((11, 3)):
+        writer = checkpoint.writer(0, bucket, RUN.words)
+        for row in range(size):
+            came.append((100 * bucket + row, 10 + row))
+            predecessor = came[-1][0] << PREDECESSOR_BITS | came[-1][1]
+            writer.add(np.array([[row, predecessor, 0, 0]], dtype=np.uint64))
+        writer.close()
+        parts.append(writer.part(sum(part.count for part in parts)))
+    level = CommittedLevel(0, tuple(parts), Totals(len(came)))
+    with checkpoint.open(0, parts[0]) as file:
+        assert file.num_row_groups > 2
+    assert [checkpoint.origin(0, level, index) for index in range(level.size)] == came
 
 
 def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:

@@ -33,7 +33,6 @@ from highwater.checker.engines.spark.levels.checkpoint import (
     Totals,
 )
 from highwater.checker.engines.spark.levels.driver import packed
-from highwater.checker.engines.spark.levels.visited import VisitedTables
 from highwater.checker.engines.spark.options import SparkOptions
 from highwater.checker.engines.spark.partition import partition, partition_keys
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
@@ -130,35 +129,6 @@ def committed(
     before = checkpoint.level(number - 1) if number else None
     states = base + (before.totals.distinct_states if before else 0)
     checkpoint.commit(CommittedLevel(number, tuple(parts), Totals(states)))
-
-
-@pytest.mark.parametrize("limit", [0, 1 << 30], ids=["read again from files", "kept"])
-def test_a_buckets_table_has_its_levels_and_no_others(
-    program: RowProgram, tmp_path: Path, limit: Any
-) -> None:
-    """An undivided level and a divided one; and what a task left that did more than was committed is not used."""
-    checkpoint, run = (
-        SparkCheckpoint(tmp_path),
-        SearchIdentity("name", "{}", "content", program.layout.words, 2),
-    )
-    draw = np.random.default_rng(3)
-    fingerprints = draw.permutation(np.unique(draw.integers(1, 1 << 64, 3_000, dtype=np.uint64)))
-    rows = [rows_of(program, some, some) for some in np.array_split(fingerprints, 3)]
-    committed(checkpoint, run, 0, rows[0], None)
-    committed(checkpoint, run, 1, rows[1], 0, 1, 2, 3)
-    visited = VisitedTables()
-    for level in (0, 1, 0):
-        for bucket in range(4):
-            mine = [r[r[:, 0] >> np.uint64(62) == bucket] for r in rows]
-            table, _ = visited.take(program, checkpoint, run, bucket, level, limit)
-            assert table.taken == sum(len(r) for r in mine[: level + 1])
-            buffers = RowBuffers(program, judging=False)
-            kept = [k[:, 0].copy() for k in buffers.merge(table, np.concatenate(mine[: level + 2]), 2)]
-            assert np.concatenate(kept).tolist() == sorted(mine[level + 1][:, 0].tolist())
-            visited.give_back(run, bucket, table, level + 1, limit)
-            assert (visited.bytes > 0) == (limit > 0)
-    visited.forget("another run")
-    assert visited.bytes == 0
 
 
 def test_what_decides_a_search_is_in_the_digest_of_the_sources(

@@ -190,3 +190,11 @@ def test_what_is_said_of_tables_comes_last(place: Path, monkeypatch: pytest.Monk
     assert len(seen) > 10
     for step in seen:
         assert ABOUT not in step or step in (whole("one"), whole("two"))
+
+
+def test_where_nothing_can_be_written_is_told_before_anything_is_searched(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: (Path(path), mode) != (place, os.W_OK))
+    with pytest.raises(InputError, match="cannot be written"):
+        TableDirectory(str(place), force=True)

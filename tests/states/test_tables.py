@@ -23,7 +23,21 @@ from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.tables.networkx_graph import to_networkx
-from highwater.model.language import Bool, Int, Model, Protocol, State, Struct, action, invariant
+from highwater.model.language import (
+    Array,
+    Bool,
+    Index,
+    Int,
+    Model,
+    Option,
+    Protocol,
+    Seq,
+    Set,
+    State,
+    Struct,
+    action,
+    invariant,
+)
 from tests import models, zoo
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
@@ -70,6 +84,31 @@ def listed(plain: Any) -> Any:
 def test_columns_of_every_type(nodes: int) -> None:
     model = models.everything(nodes=nodes)
     assert undecoded(model, list(models.arbitrary_states(model, 500))) == []
+
+
+class Perhaps(Protocol):
+    """What may be none, of each type whose column has no sign of its own for that."""
+
+    def define(self) -> Struct:
+        node, small = Index("node", 3), Int(0, 2)
+        pair = Struct("Pair", flag=Option(Bool), low=small)
+        contents: dict[str, Any] = {
+            "flag": Bool,
+            "set": Set(node),
+            "log": Seq(small, 2),
+            "row": Array(node, pair),
+        }
+        return Struct("State", **{name: Option(content) for name, content in contents.items()})
+
+
+def test_columns_of_what_may_be_none() -> None:
+    model = Model(Perhaps())
+    states = list(models.arbitrary_states(model, 200))
+    assert undecoded(model, states) == []
+    assert all(
+        {row[name] is None for row in rows_of(model, states)} == {True, False}
+        for name in ("flag", "set", "log", "row")
+    )
 
 
 def test_columns_of_the_replication_protocol() -> None:

@@ -17,6 +17,7 @@ from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.incidents import Incident
 from highwater.traces.reports.known import CONDITIONS, defects, to_do
 from highwater.traces.reports.report import Report
+from highwater.traces.reports.summary import summary
 from tests.checker.schema import problems
 from tests.traces.broker_lines import START_MS, Made
 from tests.traces.clusters import CLUSTERS, needs_clusters
@@ -146,6 +147,10 @@ def test_a_lowered_min_isr_is_told_while_the_partition_is_under_it(tmp_path: Pat
         "min.insync.replicas of topic t was lowered from 2 to 1 (offset 15)."
     ]
     assert [d.anchor for d in found[0].defects] == ["min-isr"]
+    lines = summary(replay(tmp_path / "a"))
+    at = lines.index(f"  {found[0].sentence}")
+    assert lines[at + 1].startswith("    known defect: ")
+    assert f"docs/{found[0].defects[0].page}#min-isr" in lines[at + 1]
 
 
 def test_a_min_isr_that_was_lowered_with_a_full_isr_is_not(tmp_path: Path) -> None:

@@ -235,6 +235,21 @@ def test_of_many_incidents_the_rest_is_counted() -> None:
     assert "  and 3 more incidents; --json and --html have them" in summary(shown)
 
 
+def test_what_to_do_stands_under_its_incident() -> None:
+    shown = report()
+    shown.find(incident())
+    told = summary(shown)[1:4]
+    assert [len(text) - len(text.lstrip()) for text in told] == [2, 4, 0]
+    assert told[1].startswith("    to do: ")
+
+
+@pytest.mark.parametrize(("length", "told"), [(160, "x" * 160), (161, "x" * 159 + "…")])
+def test_a_value_is_cut_where_it_is_wider_than_a_line(length: int, told: str) -> None:
+    shown = report()
+    shown.add(line(candidates=(Candidate("act", {}, differences={"field": ("x" * length, 1)}),)))
+    assert f"    field: the model says {told}, recorded is 1" in summary(shown)
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_nothing_breaks_inside_a_name_and_nothing_is_wider_than_the_terminal(width: int) -> None:
     shown = report()

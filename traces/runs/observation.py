@@ -97,8 +97,8 @@ def _inside(part: Part, token: str, path: str, place: Place) -> Iterator[Part]:
     if isinstance(type_, Struct):
         if token not in type_.fields:
             raise place.wrong(f"unknown path {shown!r}: {_fields_of(type_)}")
-        offset, inner = type_.field(token)
-        yield Part(inner, start + offset, supposed)
+        scalars, inner = type_.field(token)
+        yield Part(inner, start + scalars.start, supposed)
     elif isinstance(type_, (Array, Seq)):
         size = type_.index.size if isinstance(type_, Array) else type_.maximum
         if isinstance(type_, Array) and isinstance(type_.index, Enum) and token in type_.index.members:
@@ -150,8 +150,8 @@ def _read_struct(type_: Struct, start: int, value: Any, place: Place, seen: Seen
     for name, item in value.items():
         if name not in type_.fields:
             raise place.wrong(f"a field that is not known: {printable(name, 60)}; {_fields_of(type_)}")
-        offset, inner = type_.field(name)
-        whole &= read_value(inner, start + offset, item, place.at(name), seen)
+        scalars, inner = type_.field(name)
+        whole &= read_value(inner, start + scalars.start, item, place.at(name), seen)
     return whole
 
 

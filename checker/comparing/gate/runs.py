@@ -6,51 +6,19 @@ does. Only names go to it and results come back.
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from highwater.checker.base.memory import available_memory
-from highwater.checker.base.problems import InternalError
+from highwater.checker.base.processes import Pool, ProcessEnded, Say, cores
 from highwater.checker.comparing.gate import facts
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import Ran
+from highwater.checker.running.progress import LiveLine
 
 _SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}
-_PLAIN_SECONDS = 5.0
-
-
-class GateProgress:
-    """Says how far the gate is: a live line in a terminal, elsewhere a line every few seconds."""
-
-    def __init__(self, total: int, *, quiet: bool = False, word: str = "run") -> None:
-        self.total, self.done, self.word = total, 0, word
-        self._quiet, self._terminal = quiet, sys.stderr.isatty()
-        self._started = time.perf_counter()
-        self._next = 1.0
-
-    def __call__(self, done: int, running: Sequence[str]) -> None:
-        """Say it, where it is time to."""
-        seconds = time.perf_counter() - self._started
-        if self._quiet or (not self._terminal and seconds < self._next):
-            return
-        self._next = seconds + _PLAIN_SECONDS
-        line = f"gate: {done} of {self.total} {self.word}, {seconds:.0f} s: {', '.join(running)}"
-        if self._terminal:
-            print(f"\r\033[K{line[:110]}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Take the live line away."""
-        if self._terminal and not self._quiet:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 class GateInterrupted(Exception):
@@ -100,100 +68,45 @@ def _all(
     quiet: bool,
     images: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> Iterator[tuple[GateEntry, Any]]:
-    count = min(len(entries), processes or len(os.sched_getaffinity(0)))
-    left = list(reversed(entries))
-    progress = GateProgress(len(entries), quiet=quiet, word=_SAID[word])
-    done = 0
-    with _workers(count) as workers:
-        running: dict[Connection, GateEntry] = {}
-        idle = list(workers)
+    count = min(len(entries), processes or cores())
+    begun = done = 0
+
+    def jobs() -> Iterator[tuple[GateEntry, float | None, Any]]:
+        """Entries that are to be run, each with the seconds that are left for it."""
+        nonlocal begun
+        for entry in entries:
+            seconds = None if deadline is None else deadline - time.perf_counter()
+            if seconds is not None and seconds <= 0:
+                return
+            begun += 1
+            yield entry, seconds, images and images[entry.key]
+
+    live = LiveLine(quiet=quiet)
+    with Pool(partial(_run, word, int(available_memory() * 0.8) // max(1, count))) as pool:
         try:
-            while left or running:
-                while left and idle:
-                    seconds = None if deadline is None else deadline - time.perf_counter()
-                    if seconds is not None and seconds <= 0:
-                        yield from ((entry, None) for entry in reversed(left))
-                        left = []
-                        break
-                    connection = idle.pop()
-                    entry = running[connection] = left.pop()
-                    connection.send((word, entry, seconds, images and images[entry.key]))
-                for ready in wait(list(running), timeout=0.5):
-                    assert isinstance(ready, Connection)
-                    entry = running.pop(ready)
-                    try:
-                        found = ready.recv()
-                        idle.append(ready)
-                    except (EOFError, ConnectionError):
-                        found = Ran(error="the process that ran it was ended, perhaps for its memory")
-                        idle.append(workers.again(ready))
-                    if isinstance(found, InternalError):
-                        raise found
-                    done += 1
-                    yield entry, found
-                progress(done, [e.name for e in running.values()])
+            for news in pool.run(jobs(), count, every=0.5):
+                under_way = ", ".join(entry.name for entry, *_ in pool.under_way())
+                live(f"gate: {done} of {len(entries)} {_SAID[word]}", under_way)
+                if news is None:
+                    continue
+                done += 1
+                entry, found = news.job[0], news.said
+                if isinstance(found, ProcessEnded):
+                    found = Ran(error="the process that ran it was ended, perhaps for its memory")
+                elif isinstance(found, BaseException):
+                    raise found
+                yield entry, found
+            yield from ((entry, None) for entry in entries[begun:])
         except KeyboardInterrupt:
             raise GateInterrupted from None
         finally:
-            progress.end()
+            live.end()
 
 
-class _Workers(list[Connection]):
-    """The processes, by their connections."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self.context = get_context("spawn")
-        self.processes: dict[Connection, Any] = {}
-        self.memory = int(available_memory() * 0.8) // max(1, count)
-        for _ in range(count):
-            self.append(self._start())
-
-    def _start(self) -> Connection:
-        here, there = self.context.Pipe()
-        process = self.context.Process(target=_work, args=(there, self.memory), daemon=True)
-        process.start()
-        there.close()
-        self.processes[here] = process
-        return here
-
-    def again(self, ended: Connection) -> Connection:
-        """A process in the place of one that has ended."""
-        self.processes.pop(ended).join()
-        return self._start()
-
-    def close(self) -> None:
-        """End all of them, also at work."""
-        for connection, process in self.processes.items():
-            connection.close()
-            process.terminate()
-            process.join()
-
-
-@contextmanager
-def _workers(count: int) -> Iterator[_Workers]:
-    workers = _Workers(count)
-    try:
-        yield workers
-    finally:
-        workers.close()
-
-
-def _work(connection: Connection, memory_bytes: int) -> None:
-    """A process: jobs come, results go. Ctrl-C is for the one that asks."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    kinds: dict[str, Callable[..., Any]] = {
-        "run": lambda entry, seconds, image: facts.run(entry, seconds, memory_bytes),
-        "image": lambda entry, seconds, image: facts.run_image(image, seconds, memory_bytes),
-        "fingerprint": lambda entry, seconds, image: facts.fingerprint(entry),
-    }
-    while True:
-        try:
-            word, entry, seconds, image = connection.recv()
-        except (EOFError, ConnectionError):
-            return
-        try:
-            told = kinds[word](entry, seconds, image)
-        except InternalError as wrong:
-            told = wrong
-        connection.send(told)
+def _run(word: str, memory_bytes: int, job: tuple[GateEntry, float | None, Any], say: Say) -> Any:
+    entry, seconds, image = job
+    if word == "fingerprint":
+        return facts.fingerprint(entry)
+    if word == "image":
+        return facts.run_image(image, seconds, memory_bytes)
+    return facts.run(entry, seconds, memory_bytes)

@@ -103,7 +103,7 @@ def said(record: Record) -> str:
         (_, scenario), result = record.killed
         return f"{how(result)} in {short_name(scenario)}"
     if verdict == EQUAL:
-        return f"the same steps in all states of {len(record.results)} scenarios"
+        return f"the same steps in all states of {len({name for _, name in record.results})} scenarios"
     if verdict == REDUNDANT:
         return f"other steps lead where its own do not, in {len(record.differing)} scenarios"
     if verdict == LISTED:

@@ -27,7 +27,7 @@ from highwater.checker.comparing.mutation.work import (
 from highwater.model.language.mutation import Mutant
 
 _KEEP_EVERY = 5.0
-Progress = Callable[[str], None]
+Progress = Callable[[str, str], None]
 
 
 @dataclass
@@ -59,7 +59,7 @@ class MutationRun:
         processes: int = 1,
         memory_bytes: int | None = None,
         keep: Path | None = None,
-        progress: Progress = lambda line: None,
+        progress: Progress = lambda done, under_way: None,
     ) -> None:
         self._chosen, self._only, self._limit = list(chosen), tuple(only), limit_states
         self._liveness, self._processes, self._memory = liveness, processes, memory_bytes
@@ -88,8 +88,8 @@ class MutationRun:
                 done += told.done
                 killed = sum(r.killed is not None for r in found.records.values())
                 self._progress(
-                    f"{done} of {len(parts)} parts, {killed:,} of {len(found.records):,} mutants killed, "
-                    f"{time.perf_counter() - self._started:.0f} s: {parts[number][0]}"
+                    f"{done} of {len(parts)} parts, {killed:,} of {len(found.records):,} mutants killed",
+                    parts[number][0],
                 )
         except KeyboardInterrupt:
             found.interrupted = True
@@ -135,7 +135,7 @@ class MutationRun:
             assert told.size is not None
             self.kept.sizes[name] = told.size
             self.found.sizes[name] = states = told.size.states
-            self._progress(f"{len(self.found.sizes)} of {len(tasks)} scenarios explored as they are: {name}")
+            self._progress(f"{len(self.found.sizes)} of {len(tasks)} scenarios explored as they are", name)
             if states is None:
                 what = f"only the nearest {self._nearest:,} were asked" if self._nearest else "left out"
                 self._leave_out(f"{name}: {what}: it has more than {self._limit:,} states")

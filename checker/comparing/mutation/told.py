@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,13 @@ def _findings(content: dict[str, Any]) -> Findings:
         processor_seconds=float(content["processor_seconds"]),
         interrupted=_of(bool, content["interrupted"]),
     )
-    order = {name: position for position, name in enumerate(sizes)}
     for told in content["mutants"]:
-        record = _record(told, order)
+        record = _record(told, sizes)
         found.records[record.mutant] = record
     return found
 
 
-def _record(told: dict[str, Any], order: dict[str, int]) -> Record:
+def _record(told: dict[str, Any], known: Collection[str]) -> Record:
     texts = (_of(str, told[key]) for key in ("place", "within", "kind", "change", "name"))
     place, within, kind, change, name = texts
     first, end = (_of(int, column) for column in told["columns"])
@@ -56,10 +56,14 @@ def _record(told: dict[str, Any], order: dict[str, int]) -> Record:
         place, _of(int, told["last_line"]), (first, end), within, kind, change, name, str(_ROOT / file)
     )
     record = Record(mutant, _of(str, told["protocol"]), {_of(str, action) for action in told["actions"]})
-    for one in told["results"]:
+    for position, one in enumerate(
+        told["results"]
+    ):  # a scenario stands there twice where liveness was asked too
         scenario = _of(str, one["scenario"])
+        if scenario not in known:
+            raise ValueError(f"{scenario!r} is none of the scenarios")
         rest = {key: value for key, value in one.items() if key != "scenario"}
-        record.results[order[scenario], scenario] = result(rest)
+        record.results[position, scenario] = result(rest)
     return record
 
 

@@ -7,18 +7,15 @@ kills does not depend on the number of processes: it is the first in order that 
 from __future__ import annotations
 
 import hashlib
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import EngineError, SearchOptions
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InputError
+from highwater.checker.base.processes import Pool, Say
 from highwater.checker.comparing.mutation.examining import AGAIN, FIRST, Examination, MutantResult
 from highwater.checker.comparing.mutation.findings import Size
 from highwater.checker.engines.layout import Layout
@@ -168,88 +165,30 @@ def share_out(tasks: Sequence[Wanted], processes: int) -> Iterator[tuple[int, Ta
     A task is asked for when a process is free, so that it can leave out what is settled by then. Closing the iterator
     ends all processes.
     """
-    left = iter(enumerate(tasks))
+    left = ((number, task) for number, wanted in enumerate(tasks) if (task := wanted()) is not None)
     if processes == 0:
         yield from _here(left)
         return
-    workers = [_Worker() for _ in range(min(processes, len(tasks)))]
-    busy: dict[Connection, tuple[_Worker, int]] = {}
-
-    def give(worker: _Worker) -> None:
-        """The next task to a process, if there is one."""
-        busy.pop(worker.connection, None)
-        for number, task in left:
-            if (asked := task()) is not None:
-                worker.send(asked)
-                busy[worker.connection] = worker, number
-                return
-
-    try:
-        for worker in workers:
-            give(worker)
-        while busy:
-            for connection in wait(list(busy)):
-                assert isinstance(connection, Connection)
-                worker, number = busy[connection]
-                try:
-                    told = connection.recv()
-                except EOFError:
-                    raise EngineError(
-                        "a process of highwater mutate has ended, perhaps for its memory"
-                    ) from None
-                yield number, told
-                if told.done:
-                    give(worker)
-    finally:
-        for worker in workers:
-            worker.close()
+    with Pool(_perform) as pool:
+        for news in pool.run(left, min(processes, len(tasks))):
+            assert news is not None
+            if isinstance(news.said, BaseException):
+                raise news.said
+            if news.said is not None:
+                yield news.job[0], news.said
 
 
-def _here(tasks: Iterator[tuple[int, Wanted]]) -> Iterator[tuple[int, TaskResult]]:
+def _perform(job: tuple[int, Task], say: Say) -> None:
+    perform(job[1], say)
+
+
+def _here(tasks: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
     """The same in this process; what a task says is held until it is done, or interrupted."""
     for number, task in tasks:
         said: list[TaskResult] = []
-        if (asked := task()) is None:
-            continue
         try:
-            perform(asked, said.append)
+            perform(task, said.append)
         finally:
             # Also what was found before an interruption.
             for told in said:
                 yield number, told
-
-
-class _Worker:
-    """A process that does tasks."""
-
-    def __init__(self) -> None:
-        context = get_context("spawn")
-        self.connection, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there,), daemon=True)
-        self._there = there
-
-    def send(self, task: Task) -> None:
-        """Give it a task; it is started with the first one."""
-        if self._process.pid is None:
-            self._process.start()
-            self._there.close()
-        self.connection.send(task)
-
-    def close(self) -> None:
-        """End it."""
-        if self._process.pid is not None:
-            self._process.terminate()
-            self._process.join()
-
-
-def _serve(connection: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asks ends this process
-    import gc
-
-    gc.set_threshold(100_000, 50, 100)
-    while True:
-        try:
-            task = connection.recv()
-        except EOFError:
-            return
-        perform(task, connection.send)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import z3
 
+from highwater.checker.base.processes import answers
 from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.checker.engines.solver.start import begins, listed
 from highwater.checker.engines.solver.steps import OpenStep, instance_number, steps
 from highwater.checker.engines.solver.terms import Numbers, Translator, is_wide
-from highwater.checker.engines.solver.workers import answers
 from highwater.model.language import graph
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from highwater.model.language.model import Instance, Model, Property, Scalars

@@ -12,12 +12,13 @@ import z3
 
 from highwater.checker.base.memory import peak_memory
 from highwater.checker.engines.solver.terms import Term
+from highwater.errors import HighwaterError
 
 LOOK_SECONDS = 0.1
 """How often the memory is looked at while the solver works."""
 
 
-class Stopped(Exception):
+class Stopped(HighwaterError):
     """The solver gave no answer; ``why`` is "seconds", "memory", "interrupted" or "unknown"."""
 
     def __init__(self, why: str) -> None:

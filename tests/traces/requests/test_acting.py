@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import cast
 
 import pytest
 
 from highwater.traces.requests.acting import UNHEARD, Leading, acting
+from highwater.traces.requests.leading import Leadership
+from highwater.traces.requests.spine import Version
+from highwater.traces.requests.stages import Stage
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -62,3 +66,17 @@ def test_refusals_are_the_models() -> None:
     assert [model.refuses(True, epoch) for epoch in (0, 1, 2)] == [True, False, True]
     assert model.write_refused(leading._replace(isr=1, min_isr=2)) == ("the ISR has min ISR members",)
     assert (model.may_send_another(True), model.may_send_another(False)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("certain", "offset", "expected"), [({}, 0, 0), ({}, 1, 1), ({1: 1}, 0, 1), ({1: 0}, 2, 2)]
+)
+def test_the_least_hwm_is_where_the_isr_surely_is(
+    certain: dict[int, int], offset: int, expected: int
+) -> None:
+    """B4: a follower that fetches from the start has nothing yet; what was sure before stays so."""
+    both = Stage(cast(Version, None), None, 0.0, bits=(3, -1, 3, 1))
+    model, patient = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
+    led = Leadership(0, "t-0", 1, [both], model, patient, {0: 0, 1: 1}, is_whole=True, certain=certain)
+    led.least_end = 3
+    assert led.least_after(1, offset, since=0.0) == expected

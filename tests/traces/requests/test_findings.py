@@ -284,6 +284,28 @@ def test_a_fetch_that_was_under_way_when_the_epoch_began_is_held_against_the_one
     assert [action for action, _ in unexplained(replay(tmp_path))] == told
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        *(
+            (error, "messages guessed: a broker had not replayed the creation of the partition")
+            for error in (3, 100, 103)
+        ),
+        (56, "messages outside: fetch answered with error 56"),
+        (101, "messages outside: fetch answered with error 101"),
+    ],
+)
+def test_an_answer_with_an_error_that_no_rule_is_about(error: int, told: str, tmp_path: Path) -> None:
+    """Kafka's UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID and INCONSISTENT_TOPIC_ID are of a broker that lags."""
+    with RequestLogs(tmp_path) as made:
+        epochs = made.begin([0, 1], [0, 1], [0, 1], 1)
+        made.now += 1000
+        made.fetch(0, 1, epochs[1], 0, 0, -1, -1, error=error)
+        _go_on(made, 0)
+    report = replay(tmp_path)
+    assert (report.figures.get(told), unexplained(report)) == (1, [])
+
+
 def _go_on(made: RequestLogs, node: int) -> None:
     for _ in range(25):
         made.now += 300
