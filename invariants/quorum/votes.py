@@ -211,7 +211,9 @@ def answers_count_for_what_is_asked(m: Quorum, before: State, after: State) -> T
         leads_on = takes & m.leads(c, old) & m.leads(c, new)
         kept += [implies(leads_on, before.parked[f] == after.parked[f]) for f in m.member]
         led = m.leads(c, old) & (old.epoch < new.epoch)
-        kept.append(implies(led, any_of(moved) | any_of(votes) | any_of(_learns(after, new, e) for e in m.epoch)))
+        kept.append(
+            implies(led, any_of(moved) | any_of(votes) | any_of(_learns(after, new, e) for e in m.epoch))
+        )
     return all_of(kept)
 
 
