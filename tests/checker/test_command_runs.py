@@ -201,7 +201,7 @@ def test_standard_streams_that_are_closed(arguments: Any, closed: Any) -> None:
         (["list"], ["rich", "numpy", "llvmlite", "highwater.model.truncation"]),
         (
             ["check", "docs/examples/register.toml"],
-            ["rich", "highwater.checker.engines.reference", "hypothesis"],
+            ["rich", "highwater.checker.engines.reference", "hypothesis", "highwater.traces.runs", "crc32c"],
         ),
         (["check", "docs/examples/register.toml", "--engine", "interpreter"], ["rich", "numpy", "llvmlite"]),
     ],

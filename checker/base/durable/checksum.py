@@ -6,13 +6,13 @@ import os
 import stat
 from pathlib import Path
 
-import crc32c
-
 _PIECE = 1 << 22
 
 
 def checksum(data: bytes | memoryview, before: int = 0) -> int:
     """The CRC-32C of some bytes, after others of which it is ``before``."""
+    import crc32c  # most commands check no file, and it takes a tenth of what they need to start
+
     return int(crc32c.crc32c(data, before))
 
 

@@ -9,7 +9,6 @@ from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.telling.counterexample import Counterexample, LoopBack
 from highwater.model.language.model import Instance, Model, Scalars
 from highwater.model.language.protocol import Protocol
-from highwater.traces.runs import writing
 
 LIMIT_STATES = 1000
 """A page shows no more states of a run: its last ones."""
@@ -115,6 +114,10 @@ def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown]:
     """The states of a run by instance numbers, taken with the interpreter."""
+    from highwater.traces.runs import (
+        writing,
+    )  # few commands are asked for a page, and it brings what replays traces
+
     for i, (instance, state) in enumerate(writing.taken(model, initial, path)):
         if instance is None:
             yield Shown(1, "initial state", model, state, None)
