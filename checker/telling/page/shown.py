@@ -114,9 +114,8 @@ def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown]:
     """The states of a run by instance numbers, taken with the interpreter."""
-    from highwater.traces.runs import (
-        writing,
-    )  # few commands are asked for a page, and it brings what replays traces
+    # Few commands are asked for a page, and it brings all that replays traces.
+    from highwater.traces.runs import writing
 
     for i, (instance, state) in enumerate(writing.taken(model, initial, path)):
         if instance is None:
