@@ -15,7 +15,7 @@ from highwater.traces.requests.around import Around
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.leading import Leadership
 from highwater.traces.requests.replay import Requests
-from highwater.traces.requests.spine import Spine
+from highwater.traces.requests.spine import Registration, Spine
 from highwater.traces.requests.verdicts import Verdicts
 from tests.generation.requests import write_fetches
 
@@ -83,7 +83,7 @@ def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
     """Brokers 1 and 2 have the same port on two machines; what a line names is another name of one of them."""
     spine = Spine()
     spine.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}
-    spine.brokers = {1: [], 2: [], 3: []}
+    spine.brokers = dict.fromkeys((1, 2, 3), Registration(0, 0, 0, False, False))
     requests = Requests(Context(spine, "kafka_4_2", frozenset()), [])
     found = {
         (listener, file): requests._found_broker(listener, Path(file))
