@@ -14,9 +14,10 @@ from msgspec import Struct, msgpack
 from msgspec.structs import astuple
 
 from highwater.traces.kafka.broker_log import UtcOffset
+from highwater.traces.requests.history import NEVER, Version
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import Heartbeat, Key, Proposal, Registered
-from highwater.traces.requests.spine import NEVER, Spine, Version
+from highwater.traces.requests.spine import Spine
 from highwater.traces.requests.tables import Tables
 
 _SCHEMA = """
@@ -145,7 +146,7 @@ class AskedOfControllers:
         return self._offset.offset_ms or 0
 
     def apart(self) -> Iterator[tuple[Path, int, float]]:
-        """Of each log how many decisions there are, and by how many ms it is ahead of the metadata log's in the middle."""
+        """Of each log how many decisions there are, and the median of how many ms it is ahead of the metadata log's."""
         for log, path in enumerate(self._paths):
             row = self._tables.row("SELECT count(*) FROM apart WHERE log = ?", log)
             count = 0 if row is None else int(row[0])

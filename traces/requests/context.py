@@ -14,6 +14,7 @@ from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.spine import Spine
 from highwater.traces.requests.verdicts import Verdicts
 
+
 @dataclass
 class Context:
     """The spine, what the controllers' request logs say (``asked``), and the verdicts."""

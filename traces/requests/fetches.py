@@ -9,9 +9,9 @@ from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import claim, heard, recheck
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.forms import Answer, Asked, Diverging
+from highwater.traces.requests.history import History
 from highwater.traces.requests.leading import LINES_MS, Heard, Leadership
 from highwater.traces.requests.messages import Fetch
-from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
 from highwater.traces.requests.verdicts import ANSWERED, DIVERGED, REFUSED, SENT, TAKEN
 from highwater.traces.rules import log_rules
@@ -95,7 +95,8 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
         context.verdicts.guessed["a broker whose registration is not in the metadata log"] += 1
         return True
     context.verdicts.not_explained(
-        line, partition, SENT, (), {"replicaEpoch": (context.spine.epochs_of(fetch.replica), fetch.epoch)}, f=fetch.replica
+        line, partition, SENT, (), {"replicaEpoch": (context.spine.epochs_of(fetch.replica), fetch.epoch)},
+        f=fetch.replica,
     )  # fmt: skip
     return False
 

@@ -14,11 +14,11 @@ from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
 from highwater.traces.requests.forms import Answer, Asked
+from highwater.traces.requests.history import NEVER, History
 from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import CONSUMER, Fetch, Key, Produced
 from highwater.traces.requests.sessions import Sessions
-from highwater.traces.requests.spine import NEVER, History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, stages
 from highwater.traces.requests.verdicts import ANSWERED, SENT
 from highwater.traces.rules import log_rules

@@ -9,8 +9,8 @@ from highwater.traces.reports.observed import PartitionState
 from highwater.traces.requests.acting import MAX_SLOTS, acting
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.forms import NO_EPOCH
+from highwater.traces.requests.history import History, Version
 from highwater.traces.requests.messages import Key, Proposal
-from highwater.traces.requests.spine import History, Version
 from highwater.traces.requests.stages import OWN_MS
 from highwater.traces.requests.verdicts import DECIDED
 from highwater.traces.rules import log_rules
@@ -66,9 +66,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
     )  # fmt: skip
 
 
-def _stale(
-    context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int
-) -> bool:
+def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
     """903.4. Tell that what was sent under an epoch counted, where a later one was known; whether that is so."""
     if log_rules.stale_epochs_are_refused(sent=sent, known=known):
         return False

@@ -16,6 +16,7 @@ from highwater.traces.reports.findings import Doubt
 from highwater.traces.requests import proposals
 from highwater.traces.requests.clocks import controllers_ahead
 from highwater.traces.requests.context import Context
+from highwater.traces.requests.history import NEVER
 from highwater.traces.requests.lines import (
     ALTER_PARTITION,
     FETCH,
@@ -38,7 +39,6 @@ from highwater.traces.requests.messages import (
     read_registered,
 )
 from highwater.traces.requests.nodes import Node
-from highwater.traces.requests.spine import NEVER
 from highwater.traces.requests.stages import CLOCKS_MS
 from highwater.traces.requests.verdicts import REGISTERED
 
@@ -131,7 +131,9 @@ class Requests:
             )
         asked.settle(self._ahead)
         if asked.unknown:
-            verdicts.outside["AlterPartition of a partition that the metadata log does not have"] += asked.unknown
+            verdicts.outside["AlterPartition of a partition that the metadata log does not have"] += (
+                asked.unknown
+            )
         for registration in asked.registrations():
             self._registered(registration)
         first, last = NEVER, -NEVER

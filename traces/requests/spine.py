@@ -7,22 +7,20 @@ end, and of each broker its last registration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct, msgpack
+from msgspec import Struct
 
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog
 from highwater.traces.kafka.values import KEYS, DamagedRecord, UnknownRecord, api_key, decode
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.requests.history import NEVER, TOLD, History, Version, encoded
 from highwater.traces.requests.tables import Tables, Unusable
 
-NEVER = float("inf")
-TOLD = 4
-"""So many epochs are named where one is not known: the last ones."""
 _TOPIC = "TOPIC_RECORD"
 _OF_BROKERS = (
     "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
@@ -52,25 +50,9 @@ CREATE INDEX registered_at ON registration (time);
 CREATE TABLE incarnation (
     broker INTEGER, epoch INTEGER, position INTEGER, time INTEGER, PRIMARY KEY (broker, epoch)
 ) WITHOUT ROWID;
+CREATE INDEX incarnated_at ON incarnation (broker, time);
 CREATE TABLE place (position INTEGER PRIMARY KEY);
 """
-
-
-class Version(Struct, gc=False, frozen=True):
-    """A partition from an offset of the metadata log on; ``min_isr`` is the effective one, None if not known."""
-
-    position: int
-    time: int
-    state: PartitionState
-    min_isr: int | None
-    unclean_election: bool | None
-    cause: str | None = None
-    """The action of the controller that explains it."""
-
-    @property
-    def is_recovering(self) -> bool:
-        """Whether its leader was elected uncleanly, and has not said yet that it has recovered."""
-        return self.state.leader_recovery_state != "RECOVERED"
 
 
 class Registration(Struct, gc=False, frozen=True):
@@ -82,103 +64,6 @@ class Registration(Struct, gc=False, frozen=True):
     fenced: bool
     in_controlled_shutdown: bool
     registered: bool = True
-
-
-class EpochBegins(Struct, gc=False, frozen=True):
-    """A leader epoch: who leads in it, None for nobody, and where and when it begins."""
-
-    epoch: int
-    leader: int | None
-    number: int
-    time: int
-    position: int
-
-
-_encoded, _decoded = msgpack.Encoder().encode, msgpack.Decoder(Version).decode
-_EPOCH = "SELECT epoch, leader, number, time, position FROM epoch WHERE life = ?"
-
-
-@dataclass(slots=True)
-class History:
-    """A partition's versions in the order of the metadata log. ``number`` names it, and no other."""
-
-    number: int
-    name: str
-    deleted: int | None
-    """When the partition was deleted."""
-    _tables: Tables
-    _asked: int | None = None
-    _later: EpochBegins | None = None
-    """The leader epoch behind the one that was asked for last."""
-
-    def versions(self) -> Iterator[Version]:
-        """All of them."""
-        for (body,) in self._tables.rows(
-            "SELECT body FROM version WHERE life = ? ORDER BY number", self.number
-        ):
-            yield _decoded(body)
-
-    def begins(self, epoch: int) -> EpochBegins | None:
-        """A leader epoch; None where there was no such epoch."""
-        found = self._tables.row(f"{_EPOCH} AND epoch = ?", self.number, epoch)
-        return None if found is None else EpochBegins(*found)
-
-    def later(self, epoch: int) -> EpochBegins | None:
-        """The leader epoch behind this one; None where there is none."""
-        if epoch != self._asked:
-            found = self._tables.row(f"{_EPOCH} AND epoch > ? ORDER BY epoch LIMIT 1", self.number, epoch)
-            self._asked, self._later = epoch, None if found is None else EpochBegins(*found)
-        return self._later
-
-    def of_epoch(self, epoch: int) -> Iterator[Version]:
-        """The versions of a leader epoch; none where there was no such epoch."""
-        first, later = self.begins(epoch), self.later(epoch)
-        if first is not None:
-            for (body,) in self._tables.rows(
-                "SELECT body FROM version WHERE life = ? AND number >= ? AND number < ? ORDER BY number",
-                self.number, first.number, NEVER if later is None else later.number,
-            ):  # fmt: skip
-                yield _decoded(body)
-
-    def with_partition_epoch(self, epoch: int, partition_epoch: int) -> Iterator[Version]:
-        """Those versions of a leader epoch that have this partition epoch."""
-        for (body,) in self._tables.rows(
-            "SELECT body FROM version WHERE life = ? AND partition_epoch = ? ORDER BY number",
-            self.number, partition_epoch,
-        ):  # fmt: skip
-            version = _decoded(body)
-            if version.state.leader_epoch == epoch:
-                yield version
-
-    def around(self, start_ms: float, end_ms: float) -> list[Version]:
-        """The versions that were in force between two times of the controller's clock."""
-        before = self._tables.row(
-            "SELECT body FROM version WHERE life = ? AND time <= ? ORDER BY time DESC, number DESC LIMIT 1",
-            self.number, start_ms,
-        )  # fmt: skip
-        within = self._tables.rows(
-            "SELECT body FROM version WHERE life = ? AND time > ? AND time <= ? ORDER BY time, number",
-            self.number, start_ms, end_ms,
-        )  # fmt: skip
-        return [_decoded(body) for (body,) in (*([] if before is None else [before]), *within)]
-
-    def has_later(self, epoch: int, by_ms: float) -> bool:
-        """Whether a later leader epoch had begun by a time of the controller's clock."""
-        found = self.later(epoch)
-        return found is not None and found.time <= by_ms
-
-    def led_by(self, broker: int, by_ms: float) -> int | None:
-        """The last leader epoch of a broker that had begun by a time of the controller's clock."""
-        found = self._tables.row(
-            "SELECT epoch FROM epoch WHERE life = ? AND leader = ? AND time <= ? ORDER BY time DESC, epoch DESC LIMIT 1",
-            self.number, broker, by_ms,
-        )  # fmt: skip
-        return None if found is None else int(found[0])
-
-    def begun(self, by_ms: float) -> list[int]:
-        """The last leader epochs that had begun by a time of the controller's clock."""
-        query = "SELECT epoch FROM epoch WHERE life = ? AND time <= ? ORDER BY epoch DESC LIMIT ?"
-        return [epoch for (epoch,) in self._tables.rows(query, self.number, by_ms, TOLD)][::-1]
 
 
 @dataclass(slots=True)
@@ -267,7 +152,7 @@ class Spine:
         known.epoch, known.state = state.leader_epoch, state
         self.tables.write(
             "INSERT INTO version VALUES (?, ?, ?, ?, ?)",
-            known.life, self._count, version.time, state.partition_epoch, _encoded(version),
+            known.life, self._count, version.time, state.partition_epoch, encoded(version),
         )  # fmt: skip
         self.tables.write("INSERT OR IGNORE INTO place VALUES (?)", position)
 
@@ -289,7 +174,9 @@ class Spine:
         except (TraceError, DamagedRecord):
             return
 
-    def _records(self, offsets: Any, times: Any, values: Any, control: bool) -> None:
+    def _records(
+        self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes | None], control: bool
+    ) -> None:
         if control:
             return
         for position, time, value in zip(offsets, times, values, strict=True):
@@ -354,17 +241,13 @@ class Spine:
 
     def latest_epoch(self, broker: int, by_ms: float = NEVER) -> int:
         """The greatest broker epoch that a broker was registered with by a time; −1 where there is none."""
-        query = (
-            "SELECT epoch FROM incarnation WHERE broker = ? AND time <= ? ORDER BY epoch DESC LIMIT 1"
-        )
+        query = "SELECT epoch FROM incarnation WHERE broker = ? AND time <= ? ORDER BY epoch DESC LIMIT 1"
         found = self.tables.row(query, broker, by_ms)
         return -1 if found is None else int(found[0])
 
     def registered(self, broker: int, epoch: int) -> float:
         """When a broker was registered with an epoch; never, where it was not."""
-        found = self.tables.row(
-            "SELECT time FROM incarnation WHERE broker = ? AND epoch = ?", broker, epoch
-        )
+        found = self.tables.row("SELECT time FROM incarnation WHERE broker = ? AND epoch = ?", broker, epoch)
         return NEVER if found is None else float(found[0])
 
     def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
@@ -396,7 +279,8 @@ class Spine:
         """
         versions, places = history.around(start_ms, end_ms), set[int]()
         before = self.tables.row(
-            "SELECT position FROM registration WHERE time < ? ORDER BY time DESC, number DESC LIMIT 1", start_ms
+            "SELECT position FROM registration WHERE time < ? ORDER BY time DESC, number DESC LIMIT 1",
+            start_ms,
         )
         places |= {v.position for v in versions[1:]}
         within = "SELECT position FROM registration WHERE time >= ? AND time <= ?"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from highwater.traces.requests.acting import Bits
+from highwater.traces.requests.history import NEVER, History, Version
 from highwater.traces.requests.messages import Proposal
-from highwater.traces.requests.spine import NEVER, History, Version
 
 CLOCKS_MS = 250.0
 """So far the clocks of two nodes may be apart."""

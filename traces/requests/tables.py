@@ -1,4 +1,4 @@
-"""Rows that are kept on disk, in tables of a temporary database, so that what is kept in memory does not grow with them.
+"""Rows that are kept on disk, in tables of a temporary database: what is kept in memory does not grow with them.
 
 SQLite keeps the pages that are used most in memory, up to ``CACHE_KIB``, and the others in a file without a name
 where temporary files lie; of few rows there is no file. Nobody but this process reads or writes it.
@@ -12,6 +12,9 @@ from typing import Any
 
 from highwater.traces.reading.errors import TraceError
 
+Value = int | float | str | bytes | None
+Row = tuple[Any, ...]
+"""A row of a table, whose columns have the types that the query says."""
 CACHE_KIB = 4096
 """So much of the tables is kept in memory."""
 PLACE = "temporary files"
@@ -29,6 +32,7 @@ class Tables:
     """A database of its own with these tables. Its methods raise Unusable, as where the disk is full."""
 
     def __init__(self, schema: str) -> None:
+        self._wrong: Unusable | None = None
         try:
             self._database = sqlite3.connect("", isolation_level=None)
             self._database.executescript(
@@ -38,24 +42,33 @@ class Tables:
         except sqlite3.Error as wrong:
             raise Unusable(wrong) from None
 
-    def write(self, statement: str, *values: Any) -> None:
+    def write(self, statement: str, *values: Value) -> None:
         """Insert or change rows."""
         try:
             self._database.execute(statement, values)
         except (sqlite3.Error, OverflowError) as wrong:
-            raise Unusable(wrong) from None
+            raise self._failed(wrong) from None
 
-    def row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
+    def row(self, query: str, *values: Value) -> Row | None:
         """The first row, None where there is none."""
         try:
-            found: tuple[Any, ...] | None = self._database.execute(query, values).fetchone()
+            found: Row | None = self._database.execute(query, values).fetchone()
         except (sqlite3.Error, OverflowError) as wrong:
-            raise Unusable(wrong) from None
+            raise self._failed(wrong) from None
         return found
 
-    def rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def rows(self, query: str, *values: Value) -> Iterator[Row]:
         """All rows, one after the other. Their table is not to be changed meanwhile."""
         try:
             yield from self._database.execute(query, values)
         except (sqlite3.Error, OverflowError) as wrong:
-            raise Unusable(wrong) from None
+            raise self._failed(wrong) from None
+
+    def check(self) -> None:
+        """Raise what was raised before, where somebody in between took it for a fault of a log."""
+        if self._wrong is not None:
+            raise self._wrong
+
+    def _failed(self, wrong: Exception) -> Unusable:
+        self._wrong = Unusable(wrong)
+        return self._wrong

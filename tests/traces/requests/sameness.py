@@ -77,7 +77,9 @@ def _is_cut_short(recording: Recording, changed: Changed, begins: set[tuple[int,
     partitions = {index for index, _ in begins}
     starts = [
         time
-        for partition, time in recording.spine.tables.rows("SELECT partition, epoch.time FROM epoch JOIN life USING (life)")
+        for partition, time in recording.spine.tables.rows(
+            "SELECT partition, epoch.time FROM epoch JOIN life USING (life)"
+        )
         if partition in partitions
     ]
     return any(at <= start <= at + SECONDS * 1000 for start in starts)
