@@ -105,24 +105,27 @@ def test_what_a_first_process_begins_as_is_guessed(
 
 
 @pytest.mark.parametrize(
-    ("what", "wrong"),
+    ("before", "what", "wrong"),
     [
-        (role("Unattached", 3, voted=2), []),
-        (role("Resigned", 3), []),
-        (role("Unattached", 4, voted=2), ["epoch"]),
-        (role("Unattached", 3), ["voted"]),
+        (role("Unattached", 3, voted=2), role("Unattached", 3, voted=2), []),
+        (role("Unattached", 3), role("Unattached", 3), []),
+        (role("Follower", 3, leader=2), role("Resigned", 3), []),
+        (role("Unattached", 3, voted=2), role("Unattached", 4, voted=2), ["epoch"]),
+        (role("Unattached", 3, voted=2), role("Unattached", 3), ["voted"]),
     ],
 )
-def test_what_a_next_process_begins_as_is_held_against_the_one_before(what: e.Role, wrong: list[str]) -> None:
+def test_what_a_next_process_begins_as_is_held_against_the_one_before(
+    before: e.Role, what: e.Role, wrong: list[str]
+) -> None:
     found = follower(1, 2, 3)
     node = found.belief.node(1)
-    found._start(node, role("Unattached", 3, voted=2))
+    found._start(node, before)
     found.event = e.Event(1, 0, Place(Path("node1/raft.log"), 1, ""), what)
     found._start(node, what)
     assert found.explained["a process begins"] == 1, "the second one begins with what is known"
     assert found.guessed[STATE] == 1
     assert [name for u in found.unexplained for c in u.candidates for name in c.differences] == wrong
-    assert node.leader is None
+    assert node.leader is None, "who has resigned follows nobody"
 
 
 def test_a_log_can_make_known_that_a_process_is_not_the_first() -> None:
