@@ -1,4 +1,4 @@
-"""What a raft log does not tell that begins later: logs from before it, what a process was, where the recording lies."""
+"""What a raft log does not tell that begins later: logs from before it, what a process was, where it lies."""
 
 from __future__ import annotations
 
@@ -25,9 +25,15 @@ def follower(*voters: int) -> Follower:
     return Follower(Judge(len(voters), Quorum.profiles[PROFILE].rules), Order(()), voters)
 
 
-def member(epoch: int, log: int = 0, **more: Any) -> dict[str, Any]:
+def member(epoch: int, log: int = 0, **more: object) -> dict[str, Any]:
     """A member as the model has it: with so many records, and what is more of it."""
-    asleep = {"leader": None, "voted": None, "ballot": "none", "granted": frozenset(), "hwm": -1}
+    asleep: dict[str, Any] = {
+        "leader": None,
+        "voted": None,
+        "ballot": "none",
+        "granted": frozenset(),
+        "hwm": -1,
+    }
     return {**asleep, "epoch": epoch, "log": [{"epoch": epoch}] * log, **more}
 
 
@@ -43,10 +49,10 @@ def test_a_recording_is_named_by_the_nearest_directory_that_has_all_files() -> N
 def test_a_leader_that_is_alone_has_the_log_that_its_line_says(start: int, tmp_path: Path) -> None:
     """Nobody asks it for anything before: where its log ends is first said by the line in which it leads."""
     writer = Writer(1, 1)
-    mine = {"granted": frozenset({0})}
+    mine = frozenset({0})
     writer.starts(0, member(1))
-    writer.role(0, member(1, ballot="pre_vote", **mine))
-    writer.role(0, member(2, ballot="vote", voted=0, **mine))
+    writer.role(0, member(1, ballot="pre_vote", granted=mine))
+    writer.role(0, member(2, ballot="vote", voted=0, granted=mine))
     writer.role(0, member(2, start + 1, leader=0, voted=0, hwm=start + 1))
     writer.first_record(0, member(2, start + 1))
     report = replay_raft(writer.write(tmp_path))
