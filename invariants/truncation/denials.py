@@ -115,11 +115,12 @@ def only_leaders_are_taken_out(m: Truncation, before: State, after: State) -> Tr
 
 @step_property("B3")
 def nobody_begins_with_nothing(m: Truncation, before: State, after: State) -> Truth:
-    """A replica with an empty log becomes a follower only of one whose log is empty, too."""
+    """A replica with an empty log becomes the follower of nobody who has the first record of the first epoch."""
     kept = []
     for x, r in _pairs(m):
         begins = (before.replicas[r].leader_epoch != after.replicas[r].leader_epoch) & m.follows(after, r, x)
-        empty = before.logs[r].is_empty & ~before.logs[x].is_empty
+        theirs = before.logs[x]
+        empty = before.logs[r].is_empty & ~theirs.is_empty & (theirs[0].id == 0) & (theirs[0].epoch == 0)
         kept.append(~(begins & empty))
     return all_of(kept)
 
