@@ -75,7 +75,9 @@ def a_partition_changes_once_for_each_entry(m: Controller, before: State, after:
         fits = (then.partition_epoch == p.partition_epoch) | (member & (then.partition_epoch == by_isr))
         each = then.partition_epoch == p.partition_epoch + entries
         each = (member & (then.partition_epoch == by_isr + entries)) | (~member & each)
-        lost = electable(p).has(b) & ~electable(then).has(b) & (size(then.isr) < m.controllers_min_isr(before))
+        lost = (
+            electable(p).has(b) & ~electable(then).has(b) & (size(then.isr) < m.controllers_min_isr(before))
+        )
         kept.append(implies(registers, fits | each))
         kept.append(implies(registers & lost & m.assigned(then).has(b) & m.elr_is_on(before), each))
         kept.append(implies(registers & then.elr.has(b), fits))
@@ -133,7 +135,9 @@ def nobody_becomes_eligible_while_the_elr_is_off(m: Controller, before: State, a
     untouched = (p == then) | (forgets & _cleared(m, before, after))
     kept = [implies(off & (p.partition_epoch != then.partition_epoch), then.elr.is_empty)]
     kept.append(implies(~_same_level(m, before, after), untouched))
-    kept.append(implies(~_same_level(m, before, after) & forgets, then.elr.is_empty & then.last_known_leader.is_none))
+    kept.append(
+        implies(~_same_level(m, before, after) & forgets, then.elr.is_empty & then.last_known_leader.is_none)
+    )
     return all_of(kept)
 
 

@@ -81,7 +81,10 @@ class Controller(Protocol):
             "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
         ),
         "elections_on_request": Parameter(
-            1, 0, 1, "whether an operator asks for elections; without it the controller elects by itself alone"
+            1,
+            0,
+            1,
+            "whether an operator asks for elections; without it the controller elects by itself alone",
         ),
         "resumed_shutdowns": Parameter(
             0, 0, 1, "whether a fenced broker that was shutting down can be unfenced without a restart"
