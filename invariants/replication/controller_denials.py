@@ -48,7 +48,7 @@ def nobody_is_elected_uncleanly_by_request(m: Controller, before: State, after: 
 
 @step_property("966.15, 966.16")
 def nobody_is_elected_by_the_controller_alone(m: Controller, before: State, after: State) -> Truth:
-    """Where unclean election comes to be enabled, a partition without a leader waits for a broker that comes or goes."""
+    """Where unclean election is enabled, a partition without a leader waits for a broker that comes or goes."""
     return ~(_from_outside(m, before, after) & before.unclean_election)
 
 

@@ -42,8 +42,8 @@ def _cleared(m: Controller, before: State, after: State) -> Truth:
 def the_index_follows_the_elr(m: Controller, before: State, after: State) -> Truth:
     """Who enters the ELR gains an entry in the index, and who leaves it loses one; nothing else changes it.
 
-    Where another partition is the topic's first one, all entries go. A change of min.insync.replicas empties the ELR and
-    leaves the index.
+    Where another partition is the topic's first one, all entries go. A change of min.insync.replicas empties the ELR
+    and leaves the index.
     """
     kept = []
     passed_by = _cleared(m, before, after) & _same_level(m, before, after)
@@ -89,7 +89,7 @@ def a_partition_changes_once_for_each_entry(m: Controller, before: State, after:
 
 @step_property("B8")
 def only_changes_are_counted(m: Controller, before: State, after: State) -> Truth:
-    """The partition epoch counts changes: where nothing else is another, it stays. An assignment to a directory counts."""
+    """The partition epoch counts changes: it stays where nothing else changes, but for assignments to directories."""
     p, then = before.partition, after.partition
     if m.p.directories:
         return as_bool(True)
@@ -102,8 +102,8 @@ def only_changes_are_counted(m: Controller, before: State, after: State) -> Trut
 def the_last_leader_is_remembered(m: Controller, before: State, after: State) -> Truth:
     """Where a partition loses its leader, that one is remembered, or who was remembered before; a new leader ends it.
 
-    Nothing else does but a change of min.insync.replicas or of the level, which forgets. While ELR is off all stays as it
-    was.
+    Nothing else does but a change of min.insync.replicas or of the level, which forgets. While ELR is off all stays as
+    it was.
     """
     p, then = before.partition, after.partition
     known, now = p.last_known_leader, then.last_known_leader
@@ -145,8 +145,8 @@ def nobody_becomes_eligible_while_the_elr_is_off(m: Controller, before: State, a
 def who_leaves_the_isr_stays_eligible(m: Controller, before: State, after: State) -> Truth:
     """Who leaves an ISR that is then under min ISR is in the ELR, unless it registers; else there is no ELR.
 
-    Nor does anybody leave the ELR but into the ISR, by a registration, with the replicas or a setting, or as a leader is
-    elected uncleanly. What an assignment to a directory does is said elsewhere (K16).
+    Nor does anybody leave the ELR but into the ISR, by a registration, with the replicas or a setting, or as a leader
+    is elected uncleanly. What an assignment to a directory does is said elsewhere (K16).
     """
     p, then = before.partition, after.partition
     on = m.elr_is_on(before) & _same_level(m, before, after)
@@ -197,7 +197,7 @@ def a_leader_leaves_the_isr_for_a_reason(m: Controller, before: State, after: St
 
 @step_property("B8, 966.5, 841.5")
 def who_is_needed_by_nobody_changes_nothing(m: Controller, before: State, after: State) -> Truth:
-    """A broker outside the ISR is fenced or begins to shut down without a change; one comes back unnoticed by a leader."""
+    """A broker outside the ISR goes without a change of the partition, and one comes back so where there is a leader."""
     kept = []
     p, then = before.partition, after.partition
     for b in m.t.broker:
@@ -225,8 +225,10 @@ def unclean_election_comes_at_once(m: Controller, before: State, after: State) -
 
 @step_property("966.9, 966.14, 966.15, 966.16")
 def nobody_from_outside_leads_without_leave(m: Controller, before: State, after: State) -> Truth:
-    """Who was in neither ISR nor ELR leads by unclean election where that is enabled, as the last known leader,
-    by a recovery, or as somebody asks for it by name; never as a reassignment is asked for or cancelled.
+    """Who was in neither ISR nor ELR leads only where unclean election is enabled, or asked for, or by a recovery.
+
+    Else it is the last known leader, or one that the leader proposed as its reassignment completed; never one whom a
+    reassignment that is asked for or cancelled has put there.
     """
     p, then = before.partition, after.partition
     outside = then.leader.is_some & (p.leader != then.leader) & ~electable(p).has(then.leader)
