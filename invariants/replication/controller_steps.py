@@ -197,7 +197,7 @@ def a_leader_leaves_the_isr_for_a_reason(m: Controller, before: State, after: St
 
 @step_property("B8, 966.5, 841.5")
 def who_is_needed_by_nobody_changes_nothing(m: Controller, before: State, after: State) -> Truth:
-    """A broker outside the ISR goes without a change of the partition, and one comes back so where there is a leader."""
+    """A broker outside the ISR goes without a change of the partition; one comes back so where there is a leader."""
     kept = []
     p, then = before.partition, after.partition
     for b in m.t.broker:
