@@ -126,6 +126,15 @@ def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path:
     assert all(v["failure"]["after"] for v in failures)
 
 
+def test_a_failure_that_nothing_excludes_is_told_so(highwater: Callable[..., Run]) -> None:
+    run = highwater(
+        "prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--rule", "member_epoch_check=off"
+    )
+    assert run.status == 1
+    assert "No other known invariant excludes the state before." in run.out
+    assert "Excluded by" not in run.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
