@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.data_logs import DataLogs
@@ -73,6 +74,28 @@ def replay_cluster(
     for name, timeline in report.timelines.items():
         timeline.courses = courses(name)
     return report
+
+
+def replay_part(
+    found: Input,
+    profile: str | None,
+    rules: Mapping[str, bool],
+    numbers: Sequence[int],
+    with_brokers: bool,
+) -> dict[str, Any]:
+    """Replay a cluster with some of its request logs, by their numbers: as ``RequestsBeside.part`` gives it.
+
+    ``with_brokers``: the report in it is of the brokers' logs and dumps, too. Raises as ``replay_cluster``.
+    """
+    log = open_metadata_log(found.path)
+    report, requests = Report(str(found.path), log.kind, profile or ""), RequestsBeside(found.request_logs)
+    if with_brokers and (found.broker_logs or found.data_dumps):
+        _with_brokers(
+            log, found.broker_logs, found.data_dumps, report, profile, rules, [requests], False, None
+        )
+    else:
+        replay_metadata(log, report, profile, rules, _watch([requests]), None)
+    return requests.part(open_metadata_log(found.path), report, numbers)
 
 
 def _watch(
