@@ -15,7 +15,7 @@ from typing import Any
 
 from highwater.traces.kafka.data_dump import broker_of
 from highwater.traces.reports.findings import Doubt
-from highwater.traces.requests.lines import Counted
+from highwater.traces.requests.lines import Counted, begins
 from highwater.traces.requests.verdicts import Verdicts
 
 
@@ -75,6 +75,11 @@ class Part:
         found.counted.cut, found.counted.lines = cut, lines
         found.counted.first_cut = None if first is None else (Path(first[0]), first[1])
         return found
+
+
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """Files by when they begin: that is their order, and their numbers. Raises TraceError."""
+    return sorted(paths, key=begins)
 
 
 def divided(paths: Sequence[Path], count: int) -> list[list[int]]:

@@ -25,7 +25,6 @@ from highwater.traces.requests.lines import (
     REGISTRATION,
     Counted,
     RequestLine,
-    begins,
     read_request_log,
 )
 from highwater.traces.requests.messages import (
@@ -39,7 +38,7 @@ from highwater.traces.requests.messages import (
     read_registered,
 )
 from highwater.traces.requests.nodes import Node
-from highwater.traces.requests.parts import NodeEnds, Part, join
+from highwater.traces.requests.parts import NodeEnds, Part, in_order, join
 from highwater.traces.requests.stages import CLOCKS_MS
 from highwater.traces.requests.verdicts import REGISTERED, Verdicts
 
@@ -58,7 +57,7 @@ class Requests:
         paths: Sequence[Path],
         read: Callable[..., Iterator[RequestLine]] = read_request_log,
     ) -> None:
-        self.context, self.paths, self._read = context, sorted(paths, key=begins), read
+        self.context, self.paths, self._read = context, in_order(paths), read
         self.counted = Counted()
         self.notes: list[str] = []
         self.doubts: list[Doubt] = []

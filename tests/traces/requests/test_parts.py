@@ -15,8 +15,7 @@ from highwater.traces.replay import replay, replay_part
 from highwater.traces.reports.report import Report
 from highwater.traces.requests import verdicts
 from highwater.traces.requests.beside import joined
-from highwater.traces.requests.lines import begins
-from highwater.traces.requests.parts import SharedNode, divided
+from highwater.traces.requests.parts import SharedNode, divided, in_order
 from tests.generation.laps import laps, write_runs
 from tests.generation.requests import write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
@@ -65,7 +64,7 @@ def test_parts_come_to_the_whole(
     assert whole.unexplained_count > 10
     assert sum(whole.findings_count.values()) > 5
     assert any("cut off" in note for note in whole.notes)
-    groups = divided(sorted(found.request_logs, key=begins), count)
+    groups = divided(in_order(found.request_logs), count)
     assert len(groups) == min(count, len(found.request_logs))
     assert same(apart(found, groups)) == same(whole)
     assert same(apart(found, groups[::-1])) == same(whole)
@@ -98,6 +97,6 @@ def test_lines_of_a_node_in_files_of_two_parts_are_noticed(tmp_path: Path) -> No
 @needs_clusters_4_2
 def test_a_recorded_cluster_in_parts_says_the_same() -> None:
     found = one_input(CLUSTERS_4_2 / "unclean-requests-elr")
-    groups = divided(sorted(found.request_logs, key=begins), 4)
+    groups = divided(in_order(found.request_logs), 4)
     assert len(groups) == 4
     assert same(apart(found, groups)) == same(replay(CLUSTERS_4_2 / "unclean-requests-elr"))
