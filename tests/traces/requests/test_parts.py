@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from highwater.traces.replay import replay, replay_part
 from highwater.traces.reports.report import Report
 from highwater.traces.requests import verdicts
 from highwater.traces.requests.beside import joined
-from highwater.traces.requests.parts import SharedNode, divided, in_order
+from highwater.traces.requests.parts import NodeEnds, Part, SharedNode, divided, in_order, join
 from tests.generation.laps import laps, write_runs
 from tests.generation.requests import write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
@@ -100,3 +101,22 @@ def test_a_recorded_cluster_in_parts_says_the_same() -> None:
     groups = divided(in_order(found.request_logs), 4)
     assert len(groups) == 4
     assert same(apart(found, groups)) == same(replay(CLUSTERS_4_2 / "unclean-requests-elr"))
+
+
+def ends(broker: int, place: tuple[int, int], guessed: int) -> NodeEnds:
+    told = verdicts.Verdicts(guessed=Counter({"at the end": guessed}), unexplained_count=guessed)
+    return NodeEnds(broker, place, told, None, (), 0)
+
+
+def test_what_was_open_at_the_ends_is_joined_in_the_order_in_which_nodes_came() -> None:
+    """And the first cut is that of the file that begins first, whichever part has it."""
+    first, second = Part(), Part()
+    first.nodes, second.nodes = [ends(2, (1, 1), 1)], [ends(1, (2, 2), 2), ends(3, (0, 0), 4)]
+    for part, name, line in ((first, "b", 7), (second, "a", 9)):
+        part.counted.lines = 10
+        part.counted.cut_off(Path(name), line)
+    whole = verdicts.Verdicts(guessed=Counter({"before": 1}))
+    found = join(whole, [Part.from_json(part.to_json()) for part in (first, second)], [Path("a"), Path("b")])
+    assert [node.broker for node in found.nodes] == [3, 2, 1]
+    assert (whole.guessed, whole.unexplained_count) == ({"before": 1, "at the end": 7}, 7)
+    assert (found.counted.first_cut, found.counted.cut, found.counted.lines) == ((Path("a"), 9), 2, 20)
