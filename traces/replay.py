@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.data_logs import DataLogs
@@ -26,6 +25,7 @@ from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.beside import RequestsBeside
+from highwater.traces.requests.verdicts import Json
 from highwater.traces.runs.history import History
 from highwater.traces.runs.replay import replay_run
 
@@ -82,7 +82,7 @@ def replay_part(
     rules: Mapping[str, bool],
     numbers: Sequence[int],
     with_brokers: bool,
-) -> dict[str, Any]:
+) -> Json:
     """Replay a cluster with some of its request logs, by their numbers: as ``RequestsBeside.part`` gives it.
 
     ``with_brokers``: the report in it is of the brokers' logs and dumps, too. Raises as ``replay_cluster``.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata.replay import rarely_collected
@@ -19,7 +18,7 @@ from highwater.traces.requests.context import Context
 from highwater.traces.requests.parts import Part
 from highwater.traces.requests.replay import Requests
 from highwater.traces.requests.spine import Spine
-from highwater.traces.requests.verdicts import Verdicts
+from highwater.traces.requests.verdicts import Json, Verdicts
 
 
 class RequestsBeside:
@@ -52,7 +51,7 @@ class RequestsBeside:
         tell(requests, report)
         report.seconds += time.perf_counter() - started
 
-    def part(self, log: MetadataLog, report: Report, numbers: Sequence[int]) -> dict[str, Any]:
+    def part(self, log: MetadataLog, report: Report, numbers: Sequence[int]) -> Json:
         """Read the brokers' requests of some of the files, by their numbers, for ``joined``. Raises TraceError.
 
         Returned is JSON: what came of them, with the report of the metadata log and what the controllers' requests say.
@@ -81,7 +80,7 @@ class RequestsBeside:
                 report.interrupted = True
 
 
-def joined(paths: Sequence[Path], found: Sequence[Mapping[str, Any]]) -> Report:
+def joined(paths: Sequence[Path], found: Sequence[Json]) -> Report:
     """The report of the parts that ``RequestsBeside.part`` gave; that of the metadata log is the first one's.
 
     Raises SharedNode, TraceError.

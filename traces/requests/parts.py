@@ -8,15 +8,14 @@ told, of those over the limit, and in which order.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from highwater.traces.kafka.data_dump import broker_of
 from highwater.traces.reports.findings import Doubt
 from highwater.traces.requests.lines import Counted, begins
-from highwater.traces.requests.verdicts import Verdicts
+from highwater.traces.requests.verdicts import Json, Verdicts
 
 
 class SharedNode(Exception):
@@ -44,7 +43,7 @@ class Part:
     nodes: list[NodeEnds] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As JSON."""
         counted = self.counted
         cut = None if counted.first_cut is None else [str(counted.first_cut[0]), counted.first_cut[1]]
@@ -62,7 +61,7 @@ class Part:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Part:
+    def from_json(cls, data: Json) -> Part:
         """From JSON."""
         found = cls(Verdicts.from_json(data["verdicts"]))
         found.ends = {number: (unexplained, findings) for number, unexplained, findings in data["ends"]}

@@ -17,6 +17,8 @@ WRITTEN, ACKNOWLEDGED, NOT_WRITTEN = "write_acks_all", "acknowledge", "write ref
 PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
+Json = dict[str, Any]
+"""An object of JSON, between two processes of one replay."""
 LIMIT = 1000
 """So many lines that are not explained are told, and so many findings."""
 
@@ -41,7 +43,7 @@ class Verdicts:
         action: str,
         refused_by: tuple[str, ...] = (),
         differences: Mapping[str, tuple[Any, Any]] | None = None,
-        **parameters: Any,
+        **parameters: object,
     ) -> None:
         """A message that nothing explains: the action that should have, and why it does not."""
         self.unexplained_count += 1
@@ -72,7 +74,7 @@ class Verdicts:
         self.dropped += other.dropped
         self.unexplained_count += other.unexplained_count
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As JSON."""
         return {
             "counts": [dict(c) for c in (self.explained, self.guessed, self.outside, self.dropped)],
@@ -82,7 +84,7 @@ class Verdicts:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Verdicts:
+    def from_json(cls, data: Json) -> Verdicts:
         """From JSON."""
         explained, guessed, outside, dropped = (Counter(c) for c in data["counts"])
         return cls(
