@@ -25,6 +25,7 @@ from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.beside import RequestsBeside
+from highwater.traces.requests.verdicts import Json
 from highwater.traces.runs.history import History
 from highwater.traces.runs.replay import replay_run
 
@@ -73,6 +74,28 @@ def replay_cluster(
     for name, timeline in report.timelines.items():
         timeline.courses = courses(name)
     return report
+
+
+def replay_part(
+    found: Input,
+    profile: str | None,
+    rules: Mapping[str, bool],
+    numbers: Sequence[int],
+    with_brokers: bool,
+) -> Json:
+    """Replay a cluster with some of its request logs, by their numbers: as ``RequestsBeside.part`` gives it.
+
+    ``with_brokers``: the report in it is of the brokers' logs and dumps, too. Raises as ``replay_cluster``.
+    """
+    log = open_metadata_log(found.path)
+    report, requests = Report(str(found.path), log.kind, profile or ""), RequestsBeside(found.request_logs)
+    if with_brokers and (found.broker_logs or found.data_dumps):
+        _with_brokers(
+            log, found.broker_logs, found.data_dumps, report, profile, rules, [requests], False, None
+        )
+    else:
+        replay_metadata(log, report, profile, rules, _watch([requests]), None)
+    return requests.part(open_metadata_log(found.path), report, numbers)
 
 
 def _watch(

@@ -15,8 +15,10 @@ from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.around import Around
 from highwater.traces.requests.context import Context
+from highwater.traces.requests.parts import Part
 from highwater.traces.requests.replay import Requests
 from highwater.traces.requests.spine import Spine
+from highwater.traces.requests.verdicts import Json, Verdicts
 
 
 class RequestsBeside:
@@ -40,28 +42,34 @@ class RequestsBeside:
         KeyboardInterrupt ends it with what was found so far. Raises TraceError where a log cannot be read.
         """
         started = time.perf_counter()
-        self._spine.tables.check()
-        self._spine.read(log)
-        context = Context(self._spine, report.profile, frozenset(report.rules))
-        requests = self._requests = Requests(context, self._paths)
+        requests = self._begin(log, report)
         try:
             with rarely_collected():
                 requests.replay()
         except KeyboardInterrupt:
             report.interrupted = True
-        verdicts = context.verdicts
-        report.doubts += requests.doubts
-        off = requests.files_off
-
-        def reliable(of: Unexplained | Finding) -> bool:
-            return not report.is_doubted(of.partition) and of.position.get("file") not in off
-
-        verdicts.unexplained = [replace(u, reliable=reliable(u)) for u in verdicts.unexplained]
-        verdicts.findings = [replace(f, reliable=reliable(f)) for f in verdicts.findings]
-        verdicts.tell(report)
-        report.notes += requests.notes
-        report.figures["request log lines"] = requests.counted.lines
+        tell(requests, report)
         report.seconds += time.perf_counter() - started
+
+    def part(self, log: MetadataLog, report: Report, numbers: Sequence[int]) -> Json:
+        """Read the brokers' requests of some of the files, by their numbers, for ``joined``. Raises TraceError.
+
+        Returned is JSON: what came of them, with the report of the metadata log and what the controllers' requests say.
+        """
+        requests, part = self._begin(log, report), Part()
+        with rarely_collected():
+            requests.controllers()
+            requests.read(numbers, part)
+        verdicts = requests.context.verdicts
+        found = {"report": report.to_json(), "verdicts": verdicts.to_json(), "notes": requests.notes}
+        return {**found, "part": part.to_json()}
+
+    def _begin(self, log: MetadataLog, report: Report) -> Requests:
+        self._spine.tables.check()
+        self._spine.read(log)
+        context = Context(self._spine, report.profile, frozenset(report.rules))
+        self._requests = Requests(context, self._paths)
+        return self._requests
 
     def collect(self, report: Report) -> None:
         """Put messages into the report's timelines, once it is judged: the logs are read again. Raises TraceError."""
@@ -70,3 +78,32 @@ class RequestsBeside:
                 Around(self._requests, report).collect()
             except KeyboardInterrupt:
                 report.interrupted = True
+
+
+def joined(paths: Sequence[Path], found: Sequence[Json]) -> Report:
+    """The report of the parts that ``RequestsBeside.part`` gave; that of the metadata log is the first one's.
+
+    Raises SharedNode, TraceError.
+    """
+    report = Report.from_json(found[0]["report"])
+    requests = Requests(Context(Spine(), report.profile, frozenset(report.rules)), paths)
+    requests.context.verdicts = Verdicts.from_json(found[0]["verdicts"])
+    requests.notes += found[0]["notes"]
+    requests.join(Part.from_json(one["part"]) for one in found)
+    tell(requests, report)
+    return report
+
+
+def tell(requests: Requests, report: Report) -> None:
+    """Add what came of request logs to the report of the metadata log."""
+    verdicts, off = requests.context.verdicts, requests.files_off
+    report.doubts += requests.doubts
+
+    def reliable(of: Unexplained | Finding) -> bool:
+        return not report.is_doubted(of.partition) and of.position.get("file") not in off
+
+    verdicts.unexplained = [replace(u, reliable=reliable(u)) for u in verdicts.unexplained]
+    verdicts.findings = [replace(f, reliable=reliable(f)) for f in verdicts.findings]
+    verdicts.tell(report)
+    report.notes += requests.notes
+    report.figures["request log lines"] = requests.counted.lines

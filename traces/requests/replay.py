@@ -8,7 +8,7 @@ log by epochs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from highwater.traces.kafka.data_dump import broker_of
@@ -25,7 +25,6 @@ from highwater.traces.requests.lines import (
     REGISTRATION,
     Counted,
     RequestLine,
-    begins,
     read_request_log,
 )
 from highwater.traces.requests.messages import (
@@ -39,8 +38,9 @@ from highwater.traces.requests.messages import (
     read_registered,
 )
 from highwater.traces.requests.nodes import Node
+from highwater.traces.requests.parts import NodeEnds, Part, in_order, join
 from highwater.traces.requests.stages import CLOCKS_MS
-from highwater.traces.requests.verdicts import REGISTERED
+from highwater.traces.requests.verdicts import REGISTERED, Verdicts
 
 QUORUM = frozenset({"AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"})
 """The topic of the metadata log, whose fetches are the quorum's."""
@@ -57,7 +57,7 @@ class Requests:
         paths: Sequence[Path],
         read: Callable[..., Iterator[RequestLine]] = read_request_log,
     ) -> None:
-        self.context, self.paths, self._read = context, sorted(paths, key=begins), read
+        self.context, self.paths, self._read = context, in_order(paths), read
         self.counted = Counted()
         self.notes: list[str] = []
         self.doubts: list[Doubt] = []
@@ -72,21 +72,49 @@ class Requests:
 
     def replay(self) -> None:
         """Read all logs. Raises TraceError where one cannot be read."""
-        self._controllers()
-        for path in self.paths:
-            for line in self._read(path, self.counted, _OF_BROKERS, self._ahead(path)):
-                self._of_broker(line)
-        for node in self._nodes.values():
-            node.finish()
-            doubt = node.apart.doubt()
-            if doubt is not None:
-                self.doubts.append(doubt)
-                self.files_off |= {str(path) for path in node.paths}
+        part = Part()
+        try:
+            self.controllers()
+            self.read(range(len(self.paths)), part)
+        finally:
+            self.join([part])
+
+    def read(self, numbers: Iterable[int], part: Part) -> None:
+        """Read the brokers' requests in some of the files, in the order of their numbers. Raises TraceError."""
+        context, first = self.context, dict[int, tuple[int, int]]()
+        context.verdicts, before = part.verdicts, context.verdicts
+        try:
+            for number in sorted(numbers):
+                path = self.paths[number]
+                for line in self._read(path, part.counted, _OF_BROKERS, self._ahead(path)):
+                    self._of_broker(line)
+                    if len(first) < len(self._nodes):
+                        first[next(reversed(self._nodes))] = (number, len(first))
+                part.ends[number] = (len(part.verdicts.unexplained), len(part.verdicts.findings))
+            for broker, node in self._nodes.items():
+                context.verdicts = Verdicts()
+                node.finish()
+                files = tuple(str(path) for path in node.paths)
+                ends = NodeEnds(
+                    broker, first[broker], context.verdicts, node.apart.doubt(), files, node.sessions.gaps
+                )
+                part.nodes.append(ends)
+        finally:
+            context.verdicts = before
+
+    def join(self, parts: Iterable[Part]) -> None:
+        """Put together what came of all files. Raises SharedNode."""
         verdicts = self.context.verdicts
+        joined = join(verdicts, parts, self.paths)
+        self.counted = joined.counted
+        for node in joined.nodes:
+            if node.doubt is not None:
+                self.doubts.append(node.doubt)
+                self.files_off |= set(node.files)
         for name, count in self.counted.others.items():
             if name not in _SKIPPED_NAMES:
                 verdicts.outside[f"request {name}"] += count
-        gaps = sum(node.sessions.gaps for node in self._nodes.values())
+        gaps = sum(node.gaps for node in joined.nodes)
         if gaps:
             verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
         if self.counted.first_cut is not None:
@@ -109,7 +137,7 @@ class Requests:
 
     # --- the controller -------------------------------------------------------------------------------
 
-    def _controllers(self) -> None:
+    def controllers(self) -> None:
         """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()

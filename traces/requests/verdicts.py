@@ -17,6 +17,11 @@ WRITTEN, ACKNOWLEDGED, NOT_WRITTEN = "write_acks_all", "acknowledge", "write ref
 PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
+Json = dict[str, Any]
+"""An object of JSON, between two processes of one replay."""
+LIMIT = 1000
+"""So many lines that are not explained are told, and so many findings."""
+
 
 @dataclass
 class Verdicts:
@@ -29,7 +34,7 @@ class Verdicts:
     findings: list[Finding] = field(default_factory=list)
     unexplained_count: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    limit: int = 1000
+    limit: int = field(default_factory=lambda: LIMIT)
 
     def not_explained(
         self,
@@ -38,7 +43,7 @@ class Verdicts:
         action: str,
         refused_by: tuple[str, ...] = (),
         differences: Mapping[str, tuple[Any, Any]] | None = None,
-        **parameters: Any,
+        **parameters: object,
     ) -> None:
         """A message that nothing explains: the action that should have, and why it does not."""
         self.unexplained_count += 1
@@ -53,6 +58,39 @@ class Verdicts:
             self.findings.append(finding)
         else:
             self.dropped[finding.property] += 1
+
+    def tell_more(self, other: Verdicts, start: tuple[int, int], end: tuple[int, int]) -> None:
+        """Add the lines of others between two places: how many are not explained, and how many findings."""
+        room = max(0, self.limit - len(self.unexplained))
+        self.unexplained += other.unexplained[start[0] : end[0]][:room]
+        for finding in other.findings[start[1] : end[1]]:
+            self.found(finding)
+
+    def count(self, other: Verdicts) -> None:
+        """Add what others counted."""
+        self.explained += other.explained
+        self.guessed += other.guessed
+        self.outside += other.outside
+        self.dropped += other.dropped
+        self.unexplained_count += other.unexplained_count
+
+    def to_json(self) -> Json:
+        """As JSON."""
+        return {
+            "counts": [dict(c) for c in (self.explained, self.guessed, self.outside, self.dropped)],
+            "unexplained": [line.to_json() for line in self.unexplained],
+            "findings": [finding.to_json() for finding in self.findings],
+            "unexplained_count": self.unexplained_count,
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> Verdicts:
+        """From JSON."""
+        explained, guessed, outside, dropped = (Counter(c) for c in data["counts"])
+        return cls(
+            explained, guessed, outside, [Unexplained.from_json(u) for u in data["unexplained"]],
+            [Finding.from_json(f) for f in data["findings"]], data["unexplained_count"], dropped,
+        )  # fmt: skip
 
     def figures(self) -> dict[str, int]:
         """The counts by name, for a report."""

@@ -23,6 +23,8 @@ from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
 from highwater.traces.metadata.shares.route import RangeHead
 from highwater.traces.reports.report import Report
+from highwater.traces.requests.beside import joined
+from highwater.traces.requests.parts import SharedNode, divided, in_order
 
 LARGE = 32 << 20
 """A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""
@@ -68,7 +70,8 @@ class SparkReplay:
         ``out`` is a directory for tables; each log of several gets one below it.
         """
         logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
-        small = [i for i in found if i not in logs]
+        requests = [i for i in found if self._has_many_requests(i, len(found))]
+        small = [i for i in found if i not in logs and i not in requests]
         reports: dict[Input, dict[str, Any]] = {}
         if small:
             reports = dict(zip(small, self._many(small), strict=True))
@@ -76,8 +79,10 @@ class SparkReplay:
             if one in logs:
                 below = out if out is None or len(found) == 1 else str(Path(out) / f"{number:05}")
                 yield self._divided(one, logs[one], below)
-                continue
-            yield _report(reports[one])
+            elif one in requests:
+                yield self._by_nodes(one)
+            else:
+                yield _report(reports[one])
 
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
         """The log of an input that is divided; None where it is replayed by one task."""
@@ -95,6 +100,36 @@ class SparkReplay:
                 )
             return None
         return log if out is not None or log.bytes_total >= self._large else None
+
+    def _has_many_requests(self, one: Input, inputs: int) -> bool:
+        """Whether the request logs of an input are divided among tasks."""
+        size = sum(path.stat().st_size for path in one.request_logs)
+        return inputs < 4 * self._session.cores and len(one.request_logs) > 1 and size >= self._large
+
+    def _by_nodes(self, one: Input) -> Report:
+        """A cluster by a task for each group of nodes: each follows the metadata log and the controllers' requests."""
+        started, asked = time.perf_counter(), self._asked
+        paths = in_order(one.request_logs)
+        groups = divided(paths, self._shares)
+        numbers = self._session.sql.range(0, len(groups), 1, len(groups))
+        frame = numbers.mapInArrow(
+            lambda batches: replay_tasks.replay_parts(asked, one, groups, batches), replay_tasks.REPLAYED
+        )
+        rows = self._collect(frame, f"{one.path.name}: request logs")
+        said = {row.number: json.loads(row.report) for row in rows}
+        parts = [said[number] for number in range(len(groups))]
+        wrong = {part["path"]: part["error"] for part in parts if "error" in part}
+        if wrong:
+            # The one that a replay of all of them would have come to first.
+            order = {str(path): number for number, path in enumerate(paths)}
+            raise InputError(wrong[min(wrong, key=lambda path: order.get(path, -1))])
+        try:
+            report = joined(one.request_logs, parts)
+        except SharedNode:
+            return _report(self._many([one])[0])
+        report.notes[:0] = one.notes
+        report.seconds = time.perf_counter() - started
+        return report
 
     def _many(self, found: list[Input]) -> list[dict[str, Any]]:
         asked, sql = self._asked, self._session.sql

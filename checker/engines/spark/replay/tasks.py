@@ -27,7 +27,7 @@ from highwater.traces.metadata.shares.plan import Range
 from highwater.traces.metadata.shares.route import RangeHead, route
 from highwater.traces.metadata.sharing import Share, Stretch
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.replay import replay_input
+from highwater.traces.replay import replay_input, replay_part
 
 REPLAYED = "number long, report string"
 ROUTED = "key long, share long, part long, head string, block binary"
@@ -58,6 +58,21 @@ def replay_inputs(
                     said: dict[str, Any] = {"report": report.to_json()}
                 except (TraceError, LanguageError) as wrong:
                     said = {"error": str(wrong)}
+                columns = [pa.array([number], pa.int64()), pa.array([json.dumps(said)])]
+                yield pa.record_batch(columns, names=["number", "report"])
+
+
+def replay_parts(
+    asked: TaskSettings, found: Input, groups: list[list[int]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Replay a cluster with some of its request logs, by the numbers of the groups; or what is wrong with them."""
+    with contextlib.chdir(asked.directory):
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                try:
+                    said = replay_part(found, asked.profile, asked.switched, groups[number], not number)
+                except (TraceError, LanguageError) as wrong:
+                    said = {"error": str(wrong), "path": getattr(wrong, "path", "")}
                 columns = [pa.array([number], pa.int64()), pa.array([json.dumps(said)])]
                 yield pa.record_batch(columns, names=["number", "report"])
 
