@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from highwater.invariants.replication.told_steps import former_controllers_change_nothing
-from highwater.model.language import Number, State, StructValue, all_of, any_of, as_bool, implies, least, size, where
+from highwater.model.language import (
+    Number,
+    State,
+    StructValue,
+    all_of,
+    any_of,
+    as_bool,
+    implies,
+    least,
+    size,
+    where,
+)
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
 from highwater.model.replication import Replication, logs
@@ -141,7 +152,7 @@ def proposals_are_their_leaders(m: Replication, before: State, after: State) -> 
     """An AlterPartition says what its sender proposes, one at a time, with the epochs that it knows.
 
     One member comes or goes, or several where the scenario lets them: who comes is eligible, who goes lags, which is a
-    fault that is paid for. A leader gives itself its own broker epoch, and each member that has fetched that of its fetch.
+    fault that is paid for. A leader gives itself its own broker epoch, and who has fetched that of its fetch.
     """
     kept = []
     for b in m.broker:

@@ -16,7 +16,8 @@ from highwater.model.replication.controller.types import LeaderRecoveryState
 def who_is_down_does_nothing(m: Replication, before: State, after: State) -> Truth:
     """A process that ends leaves its log and its HWM on disk, and keeps nothing else; while it is down nothing happens.
 
-    But its disk can be replaced, and it can start and stop again before it is registered. Only a crash that loses records makes a log shorter, and an empty disk is empty. A clean stop has flushed all.
+    But its disk can be replaced, and it can start and stop again before it is registered. Only a crash that loses
+    records makes a log shorter, and an empty disk is empty. A clean stop has flushed all.
     """
     kept = []
     lossy, disk = spent(before, after, "lossy_crashes"), spent(before, after, "disk_losses")
@@ -114,8 +115,8 @@ def what_an_operator_asks_for_is_done(m: Replication, before: State, after: Stat
 def writes_are_their_leaders(m: Replication, before: State, after: State) -> Truth:
     """A write is the next record, appended by one leader in its epoch; acks=all only while the ISR has min ISR members.
 
-    It is acknowledged by who wrote it, in that epoch, once its HWM has passed it; or, where producers wait for an offset, as
-    long as that leader leads. Nothing else changes a leader's log.
+    It is acknowledged by who wrote it, in that epoch, once its HWM has passed it; or, where producers wait for an offset,
+    as long as that leader leads. Nothing else changes a leader's log.
     """
     kept = []
     for v in m.value:

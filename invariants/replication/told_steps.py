@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.model.language import State, all_of, any_of, as_bool, implies, size, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import StructValue, Truth
+from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import Replication, levels, logs
 from highwater.model.replication.controller.elections import electable
 
@@ -114,7 +114,9 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     """
     p, then = before.partition, after.partition
     elected = then.leader.is_some & (p.leader != then.leader)
-    unclean = any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker)
+    unclean = any_of(
+        then.leader.is_(b) & ~electable(p).has(b) & ~_joins(m, before, after, b) for b in m.broker
+    )
     asked = spent(before, after, "elections")
     by_itself = elected & unclean & ~asked
     manages = levels.has_recovery(m, before)
@@ -139,7 +141,17 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     return all_of([*kept, *_answers(m, before, after)])
 
 
-def _has_told(s: State, b: int) -> Truth:
+def _joins(m: Replication, before: State, after: State, b: Number) -> Truth:
+    """Whether a leader's proposal with this broker is taken: a reassignment that completes by it can elect it."""
+    return any_of(
+        before.alter_requests[x].is_some
+        & after.alter_requests[x].is_none
+        & before.alter_requests[x].value.isr.has(b)
+        for x in m.broker
+    )
+
+
+def _has_told(s: State, b: Number) -> Truth:
     """Whether the controller knows the log of a broker's present life."""
     known = s.log_infos[b]
     return known.is_some & (known.value.broker_epoch == s.registrations[b].epoch)
