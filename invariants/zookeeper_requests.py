@@ -60,8 +60,8 @@ def left_out(m: ZooKeeperMode, old: SeqValue, new: SeqValue, position: int) -> T
 def requests_say_what_was_decided(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """A controller in office tells what is in ZooKeeper, to the generation that it knows, on a request's own terms.
 
-    A StopReplica goes to a broker that shuts down, or whose replica is taken away, which is to delete it; a LeaderAndIsr
-    goes to replicas.
+    A StopReplica goes to a broker that shuts down, or whose replica is taken away, which is to delete it; a
+    LeaderAndIsr goes to replicas.
     """
     office, p = after.zookeeper.controller, after.zookeeper.partition
     me, then = in_office(before, after)
@@ -100,7 +100,7 @@ def _is_stopped(m: ZooKeeperMode, old: SeqValue, new: SeqValue) -> Truth:
 
 @step_property("380.3, ZK3")
 def everyone_is_told_of_a_decision(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """Replicas that the controller in office knows get a LeaderAndIsr of each decision; but for one that is told to stop."""
+    """Replicas that the controller in office knows get a LeaderAndIsr of each decision, but who is told to stop."""
     p = after.zookeeper.partition
     decided = before.zookeeper.partition.leader_epoch != p.leader_epoch
     _, then = in_office(before, after)

@@ -172,6 +172,7 @@ def proposals_are_their_leaders(m: Replication, before: State, after: State) -> 
                 fetched = sent.isr.has(f) & state.leo.is_some
                 says.append(sent.epochs[f].is_none | sent.isr.has(f))
                 says.append(~(fetched & me.proposed.is_none) | sent.epochs[f].is_(state.broker_epoch))
+                says.append(state.leo.is_some | sent.epochs[f].is_none | me.proposed.is_some)
         kept.append(implies((old != new) & new.is_some, all_of(says)))
         begins = me.proposed.is_none & then.proposed.is_some
         comes, goes = then.proposed.value - view.isr, view.isr - then.proposed.value

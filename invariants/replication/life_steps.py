@@ -115,7 +115,7 @@ def what_an_operator_asks_for_is_done(m: Replication, before: State, after: Stat
 def writes_are_their_leaders(m: Replication, before: State, after: State) -> Truth:
     """A write is the next record, appended by one leader in its epoch; acks=all only while the ISR has min ISR members.
 
-    It is acknowledged by who wrote it, in that epoch, once its HWM has passed it; or, where producers wait for an offset,
+    It is acknowledged by who wrote it, in that epoch, once its HWM has passed it; or, where producers wait for offsets,
     as long as that leader leads. Nothing else changes a leader's log.
     """
     kept = []

@@ -110,7 +110,7 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
 
     Without recovery the last known leader comes to lead again, and nobody else does unless the topic allows it.
     A recovery elects a live replica that has told its log in its present life. Of those that have, none ends in a later
-    epoch, or is longer in the same one; Balanced has heard all last known ELR members. Then all that was told is forgotten.
+    epoch, or is longer in the same one; Balanced has heard all last known ELR members. Then all answers are forgotten.
     """
     p, then = before.partition, after.partition
     elected = then.leader.is_some & (p.leader != then.leader)
