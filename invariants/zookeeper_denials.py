@@ -70,16 +70,22 @@ def late_copies_are_not_overtaken(m: ZooKeeperMode, before: State, after: State)
 
 @step_property("380.2")
 def no_replica_is_taken_away(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The replicas stay as they are."""
-    return m.replicas(before.zookeeper.partition) <= m.replicas(after.zookeeper.partition)
+    """The controller in office takes no replica away."""
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    decided = after.controllers[after.zookeeper.controller].leadership == m.leadership_of(new)
+    return ~(decided & ~(m.replicas(old) <= m.replicas(new)))
 
 
 @step_property("ZK4")
 def no_former_controller_resigns(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """Who has lost the controller node acts on for ever, as long as it decides nothing."""
+    """Who has lost the controller node acts on for ever, as long as it decides nothing and no broker comes or goes."""
     office, old, new = after.zookeeper.controller, before.zookeeper, after.zookeeper
     ends = any_of(
-        before.controllers[c].active & ~after.controllers[c].active & (office != c) for c in m.controller
+        before.controllers[c].active
+        & ~after.controllers[c].active
+        & (office != c)
+        & (before.controllers[c].registrations == old.registrations)
+        for c in m.controller
     )
     idle = all_of(before.requests[b] == after.requests[b] for b in m.broker)
     return ~(ends & idle & (old == new))
