@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
+from highwater.invariants.zookeeper_denials import DENIALS as OF_ORDER
 from highwater.invariants.zookeeper_requests import WATCHED as OF_REQUESTS
 from highwater.invariants.zookeeper_steps import WATCHED as OF_DECISIONS
 from highwater.model.language import (
@@ -156,6 +157,9 @@ INVARIANTS = (
 
 WATCHED = (*OF_DECISIONS, *OF_REQUESTS)
 """What must hold of every step, in explorations that ask it."""
+
+DENIALS = OF_ORDER
+"""What must be possible, denied."""
 
 DELIVERY = weak(
     either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from highwater.invariants.zookeeper_steps import in_office
-from highwater.model.language import State, all_of, any_of, implies
+from highwater.model.language import State, all_of, any_of, as_bool, implies, where
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, SeqValue, StructValue, Truth
 from highwater.model.zookeeper import ZooKeeperMode
@@ -60,7 +60,8 @@ def left_out(m: ZooKeeperMode, old: SeqValue, new: SeqValue, position: int) -> T
 def requests_say_what_was_decided(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """A controller in office tells what is in ZooKeeper, to the generation that it knows, on a request's own terms.
 
-    A StopReplica goes to a broker that shuts down.
+    A StopReplica goes to a broker that shuts down, or whose replica is taken away, which is to delete it; a
+    LeaderAndIsr goes to replicas.
     """
     office, p = after.zookeeper.controller, after.zookeeper.partition
     me, then = in_office(before, after)
@@ -74,11 +75,13 @@ def requests_say_what_was_decided(m: ZooKeeperMode, before: State, after: State)
             is_new = (new.length > i) & (old.length <= i) & (sent.controller == office)
             says = (sent.leader == p.leader) & sent.leader_epoch.is_(p.leader_epoch)
             fits = known.is_(sent.broker_epoch) & ~sent.late
-            stops = sent.leader.is_none & sent.leader_epoch.is_none & then.shutting_down.has(b)
+            stops = sent.leader.is_none & sent.leader_epoch.is_none
+            ends = before.zookeeper.partition.replicas.has(b) & ~p.replicas.has(b) if m.p.removals else False
+            stops &= where(sent.deletes, ends, then.shutting_down.has(b))
             led = before.zookeeper.partition.leader.is_(b)
             told.append(implies(is_new & (sent.kind == Kind.STOP_REPLICA), fits & stops & ~led))
             started = me.registrations[b] != known
-            news = says & (decided | started)
+            news = says & (decided | started) & m.replicas(p).has(b)
             told.append(
                 implies(is_new & (sent.kind == Kind.LEADER_AND_ISR), fits & news & ~_is_stopped(m, old, new))
             )
@@ -97,12 +100,13 @@ def _is_stopped(m: ZooKeeperMode, old: SeqValue, new: SeqValue) -> Truth:
 
 @step_property("380.3, ZK3")
 def everyone_is_told_of_a_decision(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """Whom the controller in office knows gets a LeaderAndIsr of each decision; but for one that is told to stop."""
+    """Replicas that the controller in office knows get a LeaderAndIsr of each decision, but who is told to stop."""
     p = after.zookeeper.partition
     decided = before.zookeeper.partition.leader_epoch != p.leader_epoch
     _, then = in_office(before, after)
     told = [
         then.registrations[b].is_none
+        | ~(m.replicas(p) | m.replicas(before.zookeeper.partition)).has(b)
         | any_of(
             (after.requests[b].length > i)
             & (before.requests[b].length <= i)
@@ -142,7 +146,10 @@ def brokers_believe_what_they_are_told(m: ZooKeeperMode, before: State, after: S
         leadership = (("leader", new.leader), ("leader_epoch", new.leader_epoch))
         same = (old.leader == new.leader) & (old.leader_epoch == new.leader_epoch)
         starts = old.stopped_for.is_some & new.stopped_for.is_none
-        kept.append(implies(runs & ~(same & ~starts), told(Kind.LEADER_AND_ISR, *leadership)))
+        gone = old.leader_epoch.is_some & new.leader_epoch.is_none
+        kept.append(implies(runs & ~gone & ~(same & ~starts), told(Kind.LEADER_AND_ISR, *leadership)))
+        deletes = told(Kind.STOP_REPLICA, ("deletes", True)) if m.p.removals else False
+        kept.append(implies(runs & gone, as_bool(deletes) & new.leader.is_none & new.stopped_for.is_none))
         stops = new.stopped_for.is_some & (old.stopped_for != new.stopped_for)
         known = old.leader_epoch.is_some
         for_it = told(Kind.STOP_REPLICA, ("broker_epoch", new.stopped_for.value))
@@ -162,6 +169,51 @@ def brokers_believe_what_they_are_told(m: ZooKeeperMode, before: State, after: S
     return all_of(kept)
 
 
+@step_property("380.2, ZK1")
+def what_is_meant_for_a_broker_is_done(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A StopReplica that is neither of a former generation nor of a former controller stops the replica that is there.
+
+    Or it deletes it: nothing is left of it, until the ISR takes it in anew, whatever becomes of the process. After a
+    LeaderAndIsr about all partitions all are in the checkpoint; after one about fewer the others only if they were.
+    """
+    if not m.p.removals and m.p.partitions == 1:
+        return as_bool(
+            True
+        )  # replicas are stopped by what brokers are told, which is asked above; this costs more
+    kept = []
+    for b in m.broker:
+        old, new, channel = before.brokers[b], after.brokers[b], before.requests[b]
+        for i in m.position:
+            request = channel.at(i)
+            taken = left_out(m, channel, after.requests[b], i) & deliverable(channel, i)
+            seen = old.controller_epoch
+            former = (request.broker_epoch < old.epoch) | (seen.is_some & (request.controller < seen.value))
+            heard = taken & m.is_up(old) & ~former
+            stops = heard & (request.kind == Kind.STOP_REPLICA) & old.leader_epoch.is_some
+            stays = (new.leader == old.leader) & (new.leader_epoch == old.leader_epoch)
+            stopped = stays & new.stopped_for.is_(request.broker_epoch)
+            if m.p.removals:
+                nothing = (
+                    new.leader.is_none & new.leader_epoch.is_none & new.stopped_for.is_none & new.deleted
+                )
+                stopped = where(request.deletes, nothing, stopped & (new.deleted == old.deleted))
+            kept.append(implies(stops, stopped))
+            if m.p.partitions > 1:
+                tells = heard & (request.kind == Kind.LEADER_AND_ISR)
+                known = old.has_second | request.of_all
+                kept.append(
+                    implies(
+                        tells, (new.has_second == known) & (new.checkpointed == (old.checkpointed & known))
+                    )
+                )
+        if m.p.removals:
+            joins = ~before.zookeeper.partition.isr.has(b) & after.zookeeper.partition.isr.has(b)
+            kept.append(implies(old.deleted & ~new.deleted, joins))
+            told = _told(m, channel, Kind.STOP_REPLICA, ("deletes", True))
+            kept.append(implies(~old.deleted & new.deleted, told))
+    return all_of(kept)
+
+
 @step_property("ZK2", rule="leader_epoch_check")
 def replicas_go_on_with_a_later_epoch(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """A process whose replica has a leader epoch takes only a later one; a stopped replica starts only with that."""
@@ -172,7 +224,8 @@ def replicas_go_on_with_a_later_epoch(m: ZooKeeperMode, before: State, after: St
         starts = old.stopped_for.is_some & new.stopped_for.is_none
         later = new.leader_epoch.is_some & (old.leader_epoch.value < new.leader_epoch.value)
         known = _runs_on(m, before, after, b) & old.leader_epoch.is_some
-        kept.append(implies(known & (moved | starts), later))
+        deleted = new.leader_epoch.is_none & new.deleted if m.p.removals else False
+        kept.append(implies(known & (moved | starts) & ~as_bool(deleted), later))
     return all_of(kept)
 
 
@@ -220,6 +273,7 @@ WATCHED = (
     requests_say_what_was_decided,
     everyone_is_told_of_a_decision,
     brokers_believe_what_they_are_told,
+    what_is_meant_for_a_broker_is_done,
     replicas_go_on_with_a_later_epoch,
     registrations_have_epochs_of_their_own,
     a_process_remembers_nothing_of_the_former_one,

@@ -25,7 +25,7 @@ def a_decision_ends_the_leader_epoch(m: ZooKeeperMode, before: State, after: Sta
     A broker that has bounced is handled as failed and as new, and may lead again in its later epoch.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
-    decided = (old.leader != new.leader) | ~(old.isr <= new.isr)
+    decided = (old.leader != new.leader) | ~(old.isr <= new.isr) | (m.replicas(old) != m.replicas(new))
     me, then = in_office(before, after)
     looked = me.registrations != then.registrations
     later = new.leader_epoch > old.leader_epoch
@@ -47,6 +47,7 @@ def who_leaves_the_isr_has_failed_or_shuts_down(m: ZooKeeperMode, before: State,
     gone = old.isr - new.isr
     reasons = [
         ~gone.has(b)
+        | ~m.replicas(new).has(b)
         | then.registrations[b].is_none
         | then.shutting_down.has(b)
         | (me.registrations[b].is_some & (me.registrations[b] != then.registrations[b]))
@@ -137,6 +138,27 @@ def who_joins_the_isr_follows_its_leader(m: ZooKeeperMode, before: State, after:
     return implies(~joining.is_empty, all_of(follows))
 
 
+@step_property("380.2, ZK3")
+def replicas_are_the_operators(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """The ISR are replicas. One is taken away, of a broker that does not lead while another one does; or one is given.
+
+    The first is asked for, and so it is done; nobody else is put out of the ISR, or into it, by that.
+    """
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    had, has = m.replicas(old), m.replicas(new)
+    asked = before.budgets.removals > after.budgets.removals
+    led = old.leader.is_some & (new.leader == old.leader)
+    removed = [(had - has == [b]) & (old.isr - new.isr <= [b]) & ~old.leader.is_(b) for b in m.broker]
+    given = [(has - had == [b]) & (had <= has) & (old.isr == new.isr) for b in m.broker]
+    return all_of(
+        [
+            implies(old.isr != new.isr, new.isr <= has),
+            implies(asked, led & (has <= had) & any_of(removed)),
+            implies((had != has) & ~asked, any_of(given)),
+        ]
+    )
+
+
 # --- controllers --------------------------------------------------------------------------------------------
 
 
@@ -207,6 +229,7 @@ WATCHED = (
     who_is_elected_was_in_the_isr,
     a_leader_that_lives_leads_on,
     who_joins_the_isr_follows_its_leader,
+    replicas_are_the_operators,
     controllers_come_and_go_with_the_node,
     who_has_lost_the_node_decides_nothing,
     who_counts_as_shutting_down_asked_that_controller,

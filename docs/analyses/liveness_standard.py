@@ -21,6 +21,7 @@ _VIOLATED = {
     ("replication/standard-late-proposals", _WRITES): "c",
     ("replication/standard-shutdown-requests", "writes_are_answered"): "e",
     ("replication/standard-shutdown-requests", "hwm_comes_to_cover_what_is_committed"): "e",
+    ("replication/watched-recovery", _WRITES): "f",
     ("replication/controller/unclean-recovery", "partitions_are_led"): "d",
 }
 """Where a property is violated, and for which reason: docs/liveness.md has them under these letters."""

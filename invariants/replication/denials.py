@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.model.language import State, all_of
+from highwater.model.language import State, all_of, any_of, total
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import Replication
@@ -18,13 +18,11 @@ def _proposes(m: Replication, before: State, after: State, leader: Number, f: Nu
     return begins & (~there & proposed if joins else there & ~proposed)
 
 
-def _nobody(
-    m: Replication,
-    before: State,
-    after: State,
-    joins: bool,
-    wrong: Callable[[StructValue, StructValue], Truth],
-) -> Truth:
+_About = Callable[[StructValue, StructValue], Truth]
+"""What is said of a leader, and of what it knows of a follower."""
+
+
+def _nobody(m: Replication, before: State, after: State, joins: bool, wrong: _About) -> Truth:
     """Whether no leader proposes so about a follower of which it knows what is said to be wrong."""
     kept = []
     for leader in m.broker:
@@ -56,4 +54,62 @@ def nobody_lags_who_was_not_heard_of(m: Replication, before: State, after: State
     return _nobody(m, before, after, False, lambda _, known: known.leo.is_none)
 
 
-DENIALS = (nobody_is_proposed_at_the_hwm, nobody_lags_who_has_fetched, nobody_lags_who_was_not_heard_of)
+@step_property("B7")
+def nobody_lags_without_a_record(m: Replication, before: State, after: State) -> Truth:
+    """Who is to leave the ISR, and was not heard of, lacks a record."""
+    return _nobody(
+        m, before, after, False, lambda leader, known: known.leo.is_none & (leader.log.length == 0)
+    )
+
+
+def _several(m: Replication, before: State, after: State, joins: bool, about: _About) -> Truth:
+    """Whether a leader proposes so about two followers at once, of which it knows this."""
+    found = []
+    for leader in m.broker:
+        known = before.brokers[leader]
+        both = [
+            _proposes(m, before, after, leader, f, joins) & about(known, known.followers[f]) for f in m.broker
+        ]
+        found.append(total(both) > 1)
+    return any_of(found)
+
+
+@step_property("B7")
+def nobody_leaves_beside_another(m: Replication, before: State, after: State) -> Truth:
+    """Who is to leave the ISR leaves it alone."""
+    return ~_several(m, before, after, False, lambda _, known: known.leo.is_none)
+
+
+@step_property("B5, B7")
+def nobody_joins_beside_another(m: Replication, before: State, after: State) -> Truth:
+    """Who is to join the ISR, and has all that the leader has, joins it alone."""
+    return ~_several(m, before, after, True, lambda leader, known: known.leo.is_(leader.log.length))
+
+
+@step_property("966.14", rule="unclean_recovery")
+def nobody_wins_over_who_is_fenced(m: Replication, before: State, after: State) -> Truth:
+    """No recovery on request elects somebody while a fenced replica has told of a longer log."""
+    old, new = before.partition, after.partition
+    elected = old.leader.is_none & new.leader.is_some & (before.budgets.elections > after.budgets.elections)
+    if not m.p.recovery:
+        return ~elected
+    by_log = all_of(after.log_infos[b].is_none for b in m.broker)
+    over = []
+    for winner in m.broker:
+        mine = before.log_infos[winner].value
+        wins = new.leader.is_(winner) & before.log_infos[winner].is_some
+        for b in m.broker:
+            told = before.log_infos[b]
+            over.append(wins & before.registrations[b].fenced & told.is_some & (told.value.end > mine.end))
+    return ~(elected & by_log & any_of(over))
+
+
+DENIALS = (
+    nobody_is_proposed_at_the_hwm,
+    nobody_lags_who_has_fetched,
+    nobody_lags_who_was_not_heard_of,
+    nobody_lags_without_a_record,
+    nobody_leaves_beside_another,
+    nobody_joins_beside_another,
+    nobody_wins_over_who_is_fenced,
+)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from highwater.model.language import Number, State, StructValue, all_of, any_of, implies, least
+from highwater.invariants.replication.told_steps import former_controllers_change_nothing
+from highwater.model.language import (
+    Number,
+    State,
+    StructValue,
+    all_of,
+    any_of,
+    as_bool,
+    implies,
+    least,
+    size,
+    where,
+)
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
 from highwater.model.replication import Replication, logs
@@ -139,8 +151,8 @@ def answers_are_taken_in_their_epoch(m: Replication, before: State, after: State
 def proposals_are_their_leaders(m: Replication, before: State, after: State) -> Truth:
     """An AlterPartition says what its sender proposes, one at a time, with the epochs that it knows.
 
-    One member comes or goes: who comes is eligible, who goes lags. A leader gives itself its own broker epoch, and each
-    member that has fetched that of its fetch.
+    One member comes or goes, or several where the scenario lets them: who comes is eligible, who goes lags, which is a
+    fault that is paid for. A leader gives itself its own broker epoch, and who has fetched that of its fetch.
     """
     kept = []
     for b in m.broker:
@@ -160,17 +172,19 @@ def proposals_are_their_leaders(m: Replication, before: State, after: State) -> 
                 fetched = sent.isr.has(f) & state.leo.is_some
                 says.append(sent.epochs[f].is_none | sent.isr.has(f))
                 says.append(~(fetched & me.proposed.is_none) | sent.epochs[f].is_(state.broker_epoch))
+                says.append(state.leo.is_some | sent.epochs[f].is_none | me.proposed.is_some)
         kept.append(implies((old != new) & new.is_some, all_of(says)))
         begins = me.proposed.is_none & then.proposed.is_some
         comes, goes = then.proposed.value - view.isr, view.isr - then.proposed.value
-        one = []
+        moved = size(comes | goes)
+        told = [(old != new) & new.is_some, (moved > 0) if m.p.many_at_once else (moved == 1), ~goes.has(b)]
         for f in m.broker:
             state = me.followers[f]
             lags = state.leo.is_none | (state.leo.value < me.log.length)
-            only = all_of((comes | goes).has(x) == (int(x) == int(f)) for x in m.broker)
-            joins = comes.has(f) & is_eligible(m, me, f) & view.replicas.has(f)
-            one.append(only & (joins | (goes.has(f) & lags & (int(f) != int(b)))))
-        kept.append(implies(begins, (old != new) & new.is_some & any_of(one)))
+            joins = is_eligible(m, me, f) & view.replicas.has(f) & (int(f) != int(b))
+            told.append((~comes.has(f) | joins) & (~goes.has(f) | lags))
+        paid = before.budgets.shrinks > after.budgets.shrinks
+        kept.append(implies(begins, all_of(told) & (paid == ~goes.is_empty)))
         if m.proposals_keep_epochs:
             kept.append(implies(begins, then.proposed_epochs == sent.epochs))
             decided = me.proposed.is_some & then.proposed.is_none
@@ -185,9 +199,14 @@ def answers_say_what_was_decided(m: Replication, before: State, after: State) ->
     """An answer to an AlterPartition is to one that was under way, and tells the partition as it is then.
 
     Taken over means that it is changed so; a refused member is told, no more. What all checks let pass is taken over.
+    A controller that was replaced tells of the partition that it knew, and changes nothing.
     """
     kept, p, then = [], before.partition, after.partition
     active = m.t.active(before.registrations)
+    by_former = as_bool(False)
+    if m.p.former_controller:
+        by_former = before.former.is_some & after.former.is_none
+        kept += former_controllers_change_nothing(m, before, after)
     for b in m.broker:
         request, old, new = before.alter_requests[b], before.alter_responses[b], after.alter_responses[b]
         sent, says = request.value, new.value
@@ -195,6 +214,7 @@ def answers_say_what_was_decided(m: Replication, before: State, after: State) ->
         me = before.brokers[b]
         there = m.is_up(me) & (me.epoch == sent.broker_epoch)
         kept.append(implies(comes, request.is_some & old.is_none & there))
+        comes &= ~by_former
         accepted = says.outcome == "COMMITTED"
         tells = (says.partition_epoch == then.partition_epoch) & (says.isr == then.isr)
         epoch = (accepted & (says.leader_epoch == then.leader_epoch)) | (
@@ -308,6 +328,25 @@ def views_are_what_the_controller_had(m: Replication, before: State, after: Stat
     return all_of(kept)
 
 
+@step_property("B8, 966.9", rule="divergence_check")
+def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Truth:
+    """A replica that replays metadata has the log and the HWM that it had; who is none any more has neither.
+
+    What a follower lacks, or has too much, its fetches find out (B3).
+    """
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
+        replays = _is_same_process(m, before, after, b) & (old.view != new.view) & ~answered
+        stays = new.view.replicas.has(b)
+        same = (new.log == old.log) & (new.flushed == old.flushed)
+        hwm = where(m.leads(b, new), new.hwm >= old.hwm, new.hwm == old.hwm)
+        nothing = new.log.is_empty & (new.flushed == 0) & (new.hwm == 0)
+        kept.append(implies(replays, where(stays, same & hwm, nothing)))
+    return all_of(kept)
+
+
 WATCHED = (
     fetches_say_what_their_sender_has,
     fetches_are_answered_by_their_leader,
@@ -316,4 +355,5 @@ WATCHED = (
     answers_say_what_was_decided,
     leaders_take_their_answers,
     views_are_what_the_controller_had,
+    metadata_leaves_replicas_their_logs,
 )

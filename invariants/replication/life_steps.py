@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.invariants.replication.told_steps import producers_waits, settings_change_as_asked, spent
 from highwater.model.language import State, all_of, any_of, implies, least, size
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
@@ -11,22 +12,22 @@ from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
-def _spent(before: State, after: State, *names: str) -> Truth:
-    """Whether one of these budgets was spent in a step."""
-    return any_of(getattr(before.budgets, name) > getattr(after.budgets, name) for name in names)
-
-
 @step_property("966.12")
 def who_is_down_does_nothing(m: Replication, before: State, after: State) -> Truth:
     """A process that ends leaves its log and its HWM on disk, and keeps nothing else; while it is down nothing happens.
 
-    Only a crash that loses records makes a log shorter, and an empty disk is empty. A clean stop has flushed all.
+    But its disk can be replaced, and it can start and stop again before it is registered. Only a crash that loses
+    records makes a log shorter, and an empty disk is empty. A clean stop has flushed all.
     """
     kept = []
-    lossy, disk = _spent(before, after, "lossy_crashes"), _spent(before, after, "disk_losses")
+    lossy, disk = spent(before, after, "lossy_crashes"), spent(before, after, "disk_losses")
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
-        kept.append(implies((old != new) & ~m.is_up(old), m.is_up(new)))
+        crashed = old.replace(status="CRASHED")
+        empty = crashed.replace(log=old.log.truncate(0), flushed=0, hwm=0)
+        early = spent(before, after, "early_stops")
+        aside = (disk & (new == empty)) | (early & (new == crashed))
+        kept.append(implies((old != new) & ~m.is_up(old), m.is_up(new) | aside))
         ends = m.is_up(old) & ~m.is_up(new) & (old.status != new.status)
         memory = m.broker_type.zero().replace(
             status=new.status, epoch=old.epoch, log=new.log, flushed=new.flushed, hwm=new.hwm
@@ -34,12 +35,12 @@ def who_is_down_does_nothing(m: Replication, before: State, after: State) -> Tru
         kept.append(implies(ends, new == memory))
         whole = (new.log == old.log) & (new.hwm == old.hwm)
         kept.append(implies(ends & ~lossy & ~disk, whole))
-        kept.append(implies(ends & disk, new.log.is_empty & (new.hwm == 0)))
+        kept.append(implies(ends & disk, new.log.is_empty & (new.hwm == 0) & (new.flushed == 0)))
         cut = (new.log.length < old.log.length) & (new.log.length >= old.flushed)
         kept.append(implies(ends & lossy, cut & (new.hwm == least(old.hwm, new.log.length))))
         kept.append(implies(ends & (new.status == "STOPPED"), new.flushed == new.log.length))
         crashes = ends & (new.status == "CRASHED")
-        kept.append(implies(crashes, _spent(before, after, "crashes", "lossy_crashes", "disk_losses")))
+        kept.append(implies(crashes, spent(before, after, "crashes", "lossy_crashes", "disk_losses")))
         silent = after.fetch_responses[b].is_none & after.alter_responses[b].is_none
         kept.append(implies(ends, silent))
     return all_of(kept)
@@ -49,9 +50,10 @@ def who_is_down_does_nothing(m: Replication, before: State, after: State) -> Tru
 def who_starts_is_registered_and_fenced(m: Replication, before: State, after: State) -> Truth:
     """A process that starts has the next broker epoch, registered and fenced; it is unfenced when it knows, and runs.
 
-    A fault is paid for: who fences a broker that runs spends a fencing, and the broker is fenced then.
+    A fault is paid for: who fences a broker that runs spends a fencing, and the broker is fenced then. A controlled
+    shutdown is granted to who asks for it, runs, and is not fenced.
     """
-    kept = []
+    kept, paid = [], []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
         registration, then = before.registrations[b], after.registrations[b]
@@ -75,12 +77,20 @@ def who_starts_is_registered_and_fenced(m: Replication, before: State, after: St
         kept.append(implies(unfenced, able))
         fenced = ~registration.fenced & then.fenced & (registration.epoch == then.epoch)
         stops = m.is_up(old) & ~m.is_up(new)
-        kept.append(implies(fenced & m.is_up(old) & ~stops, _spent(before, after, "fencings")))
+        kept.append(implies(fenced & m.is_up(old) & ~stops, spent(before, after, "fencings")))
+        granted = ~registration.in_controlled_shutdown & then.in_controlled_shutdown
+        asked = (old.status == "SHUTTING_DOWN") if m.p.shutdown_requests else (old.status == "RUNNING")
+        able = asked & ~registration.fenced & (old.epoch == registration.epoch)
+        kept.append(implies(granted, able & (new.status == "SHUTTING_DOWN")))
+        shuts = (old.status != new.status) & (new.status == "SHUTTING_DOWN")
+        paid.append((old.status == "RUNNING") & shuts)
+        kept.append(implies(shuts, spent(before, after, "controlled_shutdowns")))
     fenced = [
         ~before.registrations[b].fenced & after.registrations[b].fenced & m.is_up(before.brokers[b])
         for b in m.broker
     ]
-    kept.append(implies(_spent(before, after, "fencings"), any_of(fenced)))
+    kept.append(implies(spent(before, after, "fencings"), any_of(fenced)))
+    kept.append(implies(spent(before, after, "controlled_shutdowns"), any_of(paid)))
     return all_of(kept)
 
 
@@ -88,17 +98,16 @@ def who_starts_is_registered_and_fenced(m: Replication, before: State, after: St
 def what_an_operator_asks_for_is_done(m: Replication, before: State, after: State) -> Truth:
     """A step of the operator's changes what it is about, and settings change in no other step."""
     p, then = before.partition, after.partition
-    kept = [implies(_spent(before, after, "reassignments", "elections"), p != then)]
+    kept = [implies(spent(before, after, "reassignments", "elections"), p != then)]
     set_anew = before.min_insync_replicas != after.min_insync_replicas
-    kept.append(implies(set_anew, _spent(before, after, "min_isr_changes")))
+    kept.append(implies(set_anew, spent(before, after, "min_isr_changes")))
     if m.p.min_isr_changes:
-        kept.append(implies(_spent(before, after, "min_isr_changes"), set_anew))
+        kept.append(implies(spent(before, after, "min_isr_changes"), set_anew))
     if levels.changes(m):
         kept.append(implies((p != then) & ~levels.has_elr(m, before), then.elr.is_empty))
-    if m.p.downgrades:
-        kept.append(implies(_spent(before, after, "downgrades"), before.elr_level & ~after.elr_level))
+        kept += settings_change_as_asked(m, before, after)
     elects = (p.leader != then.leader) & then.leader.is_some & p.leader.is_some
-    kept.append(implies(_spent(before, after, "elections") & elects, then.leader.is_(then.replicas.at(0))))
+    kept.append(implies(spent(before, after, "elections") & elects, then.leader.is_(then.replicas.at(0))))
     return all_of(kept)
 
 
@@ -106,7 +115,8 @@ def what_an_operator_asks_for_is_done(m: Replication, before: State, after: Stat
 def writes_are_their_leaders(m: Replication, before: State, after: State) -> Truth:
     """A write is the next record, appended by one leader in its epoch; acks=all only while the ISR has min ISR members.
 
-    It is acknowledged by who wrote it, in that epoch, once its HWM has passed it. Nothing else changes a leader's log.
+    It is acknowledged by who wrote it, in that epoch, once its HWM has passed it; or, where producers wait for offsets,
+    as long as that leader leads. Nothing else changes a leader's log.
     """
     kept = []
     for v in m.value:
@@ -122,11 +132,16 @@ def writes_are_their_leaders(m: Replication, before: State, after: State) -> Tru
             room = me.log.length < m.p.records
             appended.append(m.leads(b, me) & room & (then.log == me.log.append(record)) & fits)
             passed = any_of((me.hwm > o) & (me.log.at(o) == record) for o in m.offsets)
+            if m.p.waiting_producers:
+                waiter = before.waiting[v]
+                passed = waiter.is_some & (waiter.value.leader == b) & (me.hwm > waiter.value.offset)
             told.append(m.leads(b, me) & passed & ((size(m.maximal_isr(me)) >= needed) | (not checked)))
         begins = (old == "UNUSED") & (old != new)
         kept.append(implies(begins, any_of(appended) & earlier & (new != "ACKNOWLEDGED")))
         ends = (old == "PENDING") & (new == "ACKNOWLEDGED")
         kept.append(implies((old != new) & (old != "UNUSED"), ends & any_of(told)))
+    if m.p.waiting_producers:
+        kept += producers_waits(m, before, after)
     for b in m.broker:
         me, then = before.brokers[b], after.brokers[b]
         grows = (me.log != then.log) & m.leads(b, me) & m.leads(b, then)
@@ -144,12 +159,14 @@ def writes_are_their_leaders(m: Replication, before: State, after: State) -> Tru
 def who_leaves_under_min_isr_stays_eligible(m: Replication, before: State, after: State) -> Truth:
     """Who leaves an ISR that is under min ISR then is in the ELR, unless it lost its log or is no replica any more.
 
-    Nothing is committed without it, so it holds all that is.
+    Nothing is committed without it, so it holds all that is. The operator can have somebody else elected all the same.
     """
     p, then = before.partition, after.partition
     gone, needed = p.isr - then.isr, m.min_isr(after)
     under = size(then.isr) < needed
     under = under & levels.has_elr(m, before)
+    chosen = spent(before, after, "elections") & then.leader.is_some & (p.leader != then.leader)
+    under = under & ~(chosen & any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker))
     kept = []
     for b in m.broker:
         same = before.registrations[b].epoch == after.registrations[b].epoch
@@ -169,7 +186,7 @@ def reassignments_begin_and_end(m: Replication, before: State, after: State) -> 
     """
     p, then = before.partition, after.partition
     replicas, now = members_of(p.replicas, m.t.brokers), members_of(then.replicas, m.t.brokers)
-    asked = _spent(before, after, "reassignments")
+    asked = spent(before, after, "reassignments")
     before_it, after_it = (p.adding | p.removing), (then.adding | then.removing)
     same = (p.adding == then.adding) & (p.removing == then.removing)
     ended = ~before_it.is_empty & after_it.is_empty
