@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from highwater.invariants import statements
 from highwater.invariants.statements import Statement
-from highwater.traces.brokers.stints import Position, Ranges, Seen, Stint
+from highwater.traces.brokers.stints import Breach, Position, Ranges, Stint
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -70,13 +70,13 @@ class BrokerView:
         self.positions: deque[Position] = deque(maxlen=2 * LIMIT_STINTS)
         self.tells_truncations = False
         """Whether the file is there that would say so if the broker's log were cut."""
-        self.seen: list[Seen] = []
+        self.seen: list[Breach] = []
         self.dropped = 0
         self.has_state_changes = False
         self.moves = self.judged_min_isr = self.judged_members = 0
         """Moves of the HWM while leading; those held against min ISR; LEOs of members held against moves."""
         self._min_isr = min_isr
-        self._unsure: list[Seen] = []
+        self._unsure: list[Breach] = []
         self._last_state: BrokerEvent | None = None
         self._recent: deque[tuple[int, int, int]] = deque(maxlen=RECENT)
         self._known_epoch = -1
@@ -92,7 +92,7 @@ class BrokerView:
         self._leos: dict[int, int] = {}
         self._behind: dict[int, HwmMoved] = {}
         self._joining: dict[int, tuple[int, int, IsrSubmitted]] = {}
-        self._said: dict[tuple[str, int], Seen] = {}
+        self._said: dict[tuple[str, int], Breach] = {}
         self._between: list[HwmMoved] | None = None
 
     def take(self, event: BrokerEvent) -> None:
@@ -363,14 +363,14 @@ class BrokerView:
         lost: int,
         at_risk: str,
         sure: bool = False,
-    ) -> Seen | None:
+    ) -> Breach | None:
         """Keep it, once a tenure for the same thing."""
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:
             self.dropped += 1
             return None
-        seen = Seen(promise, event, summary, lost, at_risk, sure)
+        seen = Breach(promise, event, summary, lost, at_risk, sure)
         self._said[promise.name, what] = seen
         self.seen.append(seen)
         if not sure:

@@ -111,14 +111,14 @@ class MetadataLog:
             self._source = None
             self._done += segment.size
 
-    def order(self) -> Order:
+    def order(self) -> BatchOrder:
         """Where the segments go on from."""
         expected = self.start.end_offset if self.start else 0
-        return Order(expected, expected)
+        return BatchOrder(expected, expected)
 
 
 @dataclass(slots=True)
-class Order:
+class BatchOrder:
     """Puts batches in order by their offsets: ``expected`` comes next; what is below ``skipped_below`` was read."""
 
     expected: int
@@ -330,7 +330,7 @@ class Piece:
     def batches(self, notes: list[str]) -> Iterator[tuple[Path, RecordBatch] | Gap]:
         """The batches, with the gaps between them. Raises TraceError."""
         path = Path(self.path)
-        order = None if self.expected is None else Order(self.expected, self.skipped_below)
+        order = None if self.expected is None else BatchOrder(self.expected, self.skipped_below)
         try:
             file = path.open("rb")
         except OSError as wrong:

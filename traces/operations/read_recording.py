@@ -10,8 +10,8 @@ from highwater.traces.operations.format import (
     MAX_BROKERS,
     RESOURCES,
     ControllerTrace,
-    Meta,
     Operation,
+    RecordingMeta,
     metadata_version,
 )
 from highwater.traces.operations.read_operations import (
@@ -37,7 +37,7 @@ def read_controller_trace(path: Path) -> ControllerTrace:
     return ControllerTrace(path, meta, (_operation(Place(path, n), value) for n, value in lines))
 
 
-def _meta(line: Fields) -> Meta:
+def _meta(line: Fields) -> RecordingMeta:
     known = (
         "format", "mode", "seed", "elrEnabled", "metadataVersion", "cleanAwareRegistration", "extras", "brokers",
         "topics", "partitionsPerTopic", "replicationFactor", "minIsr", "randomOps", "sessionTimeoutMs", "kafkaCommit",
@@ -58,7 +58,7 @@ def _meta(line: Fields) -> Meta:
         raise meta.place.at("metadataVersion").wrong(str(wrong)) from None
     if "minIsrAt" in meta:
         meta.choice("minIsrAt", ("topic", "cluster"))
-    return Meta(
+    return RecordingMeta(
         meta.flag("elrEnabled"),
         found,
         meta.flag("cleanAwareRegistration"),

@@ -38,7 +38,7 @@ _LINE_OPTIONAL = ("time_ms", "action", "parameters", "state", "changes", "about"
 
 
 @dataclass(frozen=True)
-class Meta:
+class TraceMeta:
     """The first line of a trace.
 
     ``rules`` are switched over the profile (None: every rule on). ``observed`` are the paths of the state that
@@ -59,7 +59,7 @@ class Meta:
 
 
 @dataclass(frozen=True)
-class Line:
+class StepLine:
     """An observed step, as it stands in the file; ``time_ms`` is not looked at. Step 0 is the state at the start."""
 
     place: Place
@@ -77,8 +77,8 @@ class RunTrace:
     """A trace that is open: its first line, and the others, which can be read once."""
 
     path: Path
-    meta: Meta
-    lines: Iterator[Line]
+    meta: TraceMeta
+    lines: Iterator[StepLine]
 
 
 def is_run_trace(first: Any) -> bool:
@@ -97,7 +97,7 @@ def read_run(path: Path) -> RunTrace:
     return RunTrace(path, _meta(Place(path, first_number), first), _lines(path, source))
 
 
-def _meta(place: Place, first: dict[str, Any]) -> Meta:
+def _meta(place: Place, first: dict[str, Any]) -> TraceMeta:
     outer = Fields(place, first, ("meta",))
     place = place.at("meta")
     fields = Fields(place, outer.raw("meta"), _META, _META_OPTIONAL)
@@ -107,7 +107,7 @@ def _meta(place: Place, first: dict[str, Any]) -> Meta:
         observed = tuple(_text(item_place, item) for item_place, item in fields.items("observed"))
         if len(observed) > MAX_OBSERVED:
             raise place.at("observed").wrong(f"more than {MAX_OBSERVED} paths")
-    return Meta(
+    return TraceMeta(
         place=place,
         protocol=fields.text("protocol"),
         scenario=fields.text_or_null("scenario") if "scenario" in fields else None,
@@ -122,7 +122,7 @@ def _meta(place: Place, first: dict[str, Any]) -> Meta:
     )
 
 
-def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[Line]:
+def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[StepLine]:
     last: int | None = None
     place = Place(path, 1)
     for line_number, raw in source:
@@ -139,7 +139,7 @@ def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator
         raise place.wrong("no line follows: the trace has no steps")
 
 
-def _line(place: Place, step: int, fields: Fields) -> Line:
+def _line(place: Place, step: int, fields: Fields) -> StepLine:
     action = fields.text("action") if "action" in fields else None
     parameters = _object(fields, "parameters")
     if parameters and action is None:
@@ -149,7 +149,7 @@ def _line(place: Place, step: int, fields: Fields) -> Line:
         raise place.at("action").wrong("step 0 is the state at the start: no action led to it")
     if step == 0 and changes is not None:
         raise place.at("changes").wrong("step 0 is the state at the start: nothing was before it")
-    return Line(
+    return StepLine(
         place,
         step,
         fields.number("time_ms", -INT64, INT64) if "time_ms" in fields else None,

@@ -60,7 +60,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Part:
+class StatePart:
     """A part of the state that a path names: its type, its first scalar, and what the path itself supposes."""
 
     type: Type
@@ -73,14 +73,14 @@ class Part:
         return range(self.start, self.start + self.type.leaf_count)
 
 
-def parts(state: Struct, path: str, place: Place, *, many: bool = False) -> list[Part]:
+def parts(state: Struct, path: str, place: Place, *, many: bool = False) -> list[StatePart]:
     """The parts that a path names: one, or with ``[*]``, where ``many`` allows it, one for each index.
 
     Raises TraceError at the place for a path that the state has not.
     """
     if len(path) > MAX_TEXT or not _PATH.fullmatch(path):
         raise place.wrong(f"{printable(path, 60)!r} is no path; write name, name.name or name[0].name")
-    found = [Part(state, 0)]
+    found = [StatePart(state, 0)]
     for token in _TOKEN.findall(path):
         if token == "*" and not many:
             raise place.wrong(f"{printable(path, 60)!r} names many parts; name one")
@@ -88,7 +88,7 @@ def parts(state: Struct, path: str, place: Place, *, many: bool = False) -> list
     return found
 
 
-def _inside(part: Part, token: str, path: str, place: Place) -> Iterator[Part]:
+def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[StatePart]:
     """One step of a path. An option is stepped through: there is a value where something is inside of it."""
     type_, start, supposed = part.type, part.start, part.supposed
     shown = printable(path, 60)
@@ -98,7 +98,7 @@ def _inside(part: Part, token: str, path: str, place: Place) -> Iterator[Part]:
         if token not in type_.fields:
             raise place.wrong(f"unknown path {shown!r}: {_fields_of(type_)}")
         scalars, inner = type_.field(token)
-        yield Part(inner, start + scalars.start, supposed)
+        yield StatePart(inner, start + scalars.start, supposed)
     elif isinstance(type_, (Array, Seq)):
         size = type_.index.size if isinstance(type_, Array) else type_.maximum
         if isinstance(type_, Array) and isinstance(type_.index, Enum) and token in type_.index.members:
@@ -110,10 +110,10 @@ def _inside(part: Part, token: str, path: str, place: Place) -> Iterator[Part]:
         width = type_.element.leaf_count
         for i in range(size) if token == "*" else [int(token)]:
             if isinstance(type_, Array):
-                yield Part(type_.element, start + i * width, supposed)
+                yield StatePart(type_.element, start + i * width, supposed)
             else:
                 longer = (*supposed, (start, (i + 1, size)))
-                yield Part(type_.element, start + 1 + i * width, longer)
+                yield StatePart(type_.element, start + 1 + i * width, longer)
     else:
         raise place.wrong(f"unknown path {shown!r}: {type_} has nothing inside")
 

@@ -131,11 +131,11 @@ class Examination:
 
     def lesser(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
         """Ask mutants that reach no other state what they leave out, each by its graph and the protocol's."""
-        from highwater.checker.comparing.mutation.lesser import Comparison
+        from highwater.checker.comparing.mutation.lesser import GraphComparison
 
         def ask(program: MutantProgram, base: MutantRun) -> None:
             options = replace(self.options, limit_states=_most(base.distinct, FIRST))
-            comparison = Comparison(self.request, graph(program, 0, options))
+            comparison = GraphComparison(self.request, graph(program, 0, options))
             for number, depth in self._differing(program, base, numbers, say):
                 result = MutantResult(SURVIVED, new=0, differs=depth)
                 explored = graph(program, number, options)

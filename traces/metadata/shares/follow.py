@@ -9,7 +9,7 @@ from typing import Any
 
 from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
-from highwater.traces.metadata.follow import Follower
+from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Sequence
 from highwater.traces.metadata.reporting.doubts import Doubts
 from highwater.traces.metadata.reporting.reporter import NOBODY, OnChange, Watch, every_partition
@@ -60,7 +60,7 @@ class ShareResult:
     """The group in which a record could not be read, and the error."""
 
 
-class ShareFollower(Follower):
+class ShareFollower(MetadataFollower):
     """Follows a share. Give it the blocks of all ranges in order, then ``finish``.
 
     ``on_line`` is called with everything that is not explained, and every finding, without a limit.
