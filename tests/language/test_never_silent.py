@@ -259,11 +259,9 @@ def test_an_index_that_is_outside_in_every_state_is_an_error(body: Body, message
 
 def after(body: Body, **fields: Any) -> dict[str, Any]:
     """The one state that a step of this body leads to, from a state with these fields."""
-    protocol = stepping(Base, body)()
-    model = Model(protocol)
-    (reached,) = Interpreter(model).successors(
-        protocol.state.encode({**model.decode(model.initial[0]), **fields})
-    )
+    model = Model(stepping(Base, body)())
+    start = model.protocol.state.encode({**model.decode(model.initial[0]), **fields})
+    (reached,) = Interpreter(model).successors(start)
     return model.decode(reached)
 
 
