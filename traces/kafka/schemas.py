@@ -5,7 +5,7 @@ notation. A field has its name in JSON, a type, the first version that has it, a
 the number of its tag and the default value with which it is left out.
 
 Types: ``bool int8 int16 uint16 int32 int64 float64 uuid string bytes``, a tuple of fields for a structure,
-and ``Array(type)``.
+and ``ArrayOf(type)``.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ Room = tuple[float, int]
 
 
 Count = Annotated[int, Meta(ge=0)]
-Kind = Annotated[str, Meta(pattern=f"^({'|'.join((EQUAL, KILLED, SURVIVED, UNFINISHED))})$")]
-How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, NEVER, ELSEWHERE, NEARBY))})$")]
+Kind = Annotated[str, Meta(pattern=f"^({'|'.join((EQUAL, KILLED, SURVIVED, UNFINISHED))})\\Z")]
+How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, NEVER, ELSEWHERE, NEARBY))})\\Z")]
 
 
 class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
