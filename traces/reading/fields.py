@@ -69,12 +69,7 @@ class Fields:
 
     def text(self, name: str) -> str:
         """A string of at most MAX_TEXT characters."""
-        value = self._value[name]
-        if not isinstance(value, str):
-            raise self.place.at(name).wrong(f"expected a string, not {_shown(value)}")
-        if len(value) > MAX_TEXT:
-            raise self.place.at(name).wrong(f"longer than {MAX_TEXT} characters")
-        return value
+        return text(self.place.at(name), self._value[name])
 
     def text_or_null(self, name: str) -> str | None:
         """A string or null."""
@@ -131,7 +126,7 @@ def in_order(read: Reader) -> Reader:
 
 def texts(f: Fields, name: str) -> list[str]:
     """A list of strings. Raises TraceError."""
-    return [Fields(place, {name: item}, (name,)).text(name) for place, item in f.items(name)]
+    return [text(place, item) for place, item in f.items(name)]
 
 
 def each(form: Form) -> Reader:
@@ -152,6 +147,15 @@ def number(place: Place, value: Any, low: int, high: int) -> int:
         raise place.wrong(f"expected a whole number, not {_shown(value)}")
     if not low <= value <= high:
         raise place.wrong(f"{printable(value, 40)} is outside {low}..{high}")
+    return value
+
+
+def text(place: Place, value: object) -> str:
+    """A string of at most MAX_TEXT characters, at a place."""
+    if not isinstance(value, str):
+        raise place.wrong(f"expected a string, not {_shown(value)}")
+    if len(value) > MAX_TEXT:
+        raise place.wrong(f"longer than {MAX_TEXT} characters")
     return value
 
 
