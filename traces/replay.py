@@ -57,11 +57,12 @@ def replay_cluster(
     courses: _CoursesOf = _no_courses
     kept = _Timelines(report) if timelines and small else None
     requests = RequestsBeside(request_logs) if request_logs else None
-    if not broker_logs and not data_dumps and requests is None:
-        replay_metadata(log, report, profile, rules, NOBODY if kept is None else kept.watch(), progress)
+    listening = [one for one in (kept, requests) if one is not None]
+    if not broker_logs and not data_dumps:
+        replay_metadata(log, report, profile, rules, _watch(listening), progress)
     else:
         courses = _with_brokers(
-            log, broker_logs, data_dumps, report, profile, rules, kept, timelines, progress, requests
+            log, broker_logs, data_dumps, report, profile, rules, listening, timelines, progress
         )
     if requests is not None and not report.interrupted:
         requests.judge(open_metadata_log(path), report)
@@ -72,6 +73,25 @@ def replay_cluster(
     for name, timeline in report.timelines.items():
         timeline.courses = courses(name)
     return report
+
+
+def _watch(
+    listening: Sequence[_Timelines | RequestsBeside],
+    told_changes: Sequence[Callable[[PartitionChange], None]] = (),
+    on_setting: Callable[[str | None], None] | None = None,
+) -> Watch:
+    """Tells these of all changes of partitions and settings, behind those that are told of changes alone."""
+    changed = [*told_changes, *(one.change for one in listening)]
+
+    def change(change: PartitionChange) -> None:
+        for tell in changed:
+            tell(change)
+
+    def setting(name: str, setting: SettingInForce) -> None:
+        for one in listening:
+            one.setting(name, setting)
+
+    return Watch(every_partition, change, on_setting, setting) if changed else NOBODY
 
 
 def _no_courses(name: str) -> list[Course]:
@@ -85,10 +105,9 @@ def _with_brokers(
     report: Report,
     profile: str | None,
     rules: Mapping[str, bool] | None,
-    kept: _Timelines | None,
+    listening: Sequence[_Timelines | RequestsBeside],
     timelines: bool,
     progress: Progress | None,
-    requests: RequestsBeside | None,
 ) -> _CoursesOf:
     """The same beside the brokers' logs and dumps; returned is what they say of a partition's HWM and LEO."""
     courses = Courses() if timelines else None
@@ -96,19 +115,7 @@ def _with_brokers(
     notes: list[str] = []
     data = DataLogs(log for file in data_dumps for log in read_data_dump(file, notes))
 
-    def change(change: PartitionChange) -> None:
-        watermarks.change(change)
-        data.change(change)
-        for other in (kept, requests):
-            if other is not None:
-                other.change(change)
-
-    def setting(name: str, setting: SettingInForce) -> None:
-        for other in (kept, requests):
-            if other is not None:
-                other.setting(name, setting)
-
-    watch = Watch(every_partition, change, watermarks.setting_changed, setting)
+    watch = _watch(listening, [watermarks.change, data.change], watermarks.setting_changed)
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     found = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)

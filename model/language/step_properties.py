@@ -5,7 +5,9 @@ A step that changes nothing is none: it never violates a property of steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import functools
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from highwater.model.language.errors import LanguageError, has_parentheses, plac
 from highwater.model.language.graph import Node
 from highwater.model.language.identity import refuse_identity
 from highwater.model.language.state import State
-from highwater.model.language.substitution import inputs_of, substituted
+from highwater.model.language.substitution import inputs_of, remade, substituted
 from highwater.model.language.tracing import returned_condition, tracing
 
 if TYPE_CHECKING:
@@ -125,26 +127,62 @@ def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
 
     Without ``large`` the large ones are left out, too.
     """
-    first, properties = len(model.leaves), model.step_properties
-    whole = [node for p in properties for node in (p.node, p.premise)]
-    alike: dict[tuple[int, ...], list[Node]] = {}
+    properties = model.step_properties
+    asked_at_all = [i for i, p in enumerate(properties) if large or not p.is_large]
+    of_a_step = OfAStep(
+        model, [node for i in asked_at_all for node in (properties[i].node, properties[i].premise)]
+    )
     found: list[tuple[JudgedSteps, ...]] = []
     for number, instance in enumerate(model.instances):
-        asked = [i for i, p in enumerate(properties) if number in p.asked and (large or not p.is_large)]
-        if not asked:
-            found.append(())
-            continue
-        written = tuple(instance.writes)
-        if written not in alike:  # what is not written stays, and most of a property is about that
-            same = {first + i: old for i, old in enumerate(model.inputs) if i not in instance.writes}
-            alike[written] = substituted(whole, same)
-        left = [node for i in asked for node in alike[written][2 * i : 2 * i + 2]]
-        nodes = substituted(left, {first + i: write.node for i, write in instance.writes.items()})
+        asked = [i for i in asked_at_all if number in properties[i].asked]
+        roots = [node for i in asked for node in (properties[i].node, properties[i].premise)]
+        nodes = of_a_step.substituted(roots, {i: write.node for i, write in instance.writes.items()})
         pairs = zip(asked, nodes[::2], nodes[1::2], strict=True)
         found.append(
             tuple(JudgedSteps(*one) for one in pairs if one[1] is not graph.TRUE or one[2] is not graph.FALSE)
         )
     return found
+
+
+class OfAStep:
+    """Conditions on two states as conditions on the one before, for one step after another.
+
+    Most of a condition is about what a step does not write: that is the same for all of them, and made once.
+    """
+
+    def __init__(self, model: Model, roots: Sequence[Node]) -> None:
+        self._first = len(model.leaves)
+        self._at_rest: dict[Node, Node] = {}
+        """What each expression is where nothing is written."""
+        self._of_after: list[tuple[Node, int]] = []
+        """Those of the state after, arguments before users, each with the scalars that it reads there, a bit each."""
+        self._touched: dict[tuple[int, ...], list[Node]] = {}
+        reads: dict[Node, int] = {}
+        for node in graph.reachable(roots):
+            if node.op == "input" and node.value >= self._first:
+                reads[node] = 1 << (node.value - self._first)
+                self._at_rest[node] = model.inputs[node.value - self._first]
+            else:
+                reads[node] = functools.reduce(operator.or_, (reads[operand] for operand in node.args), 0)
+                self._at_rest[node] = remade(node, self._at_rest) if reads[node] else node
+            if reads[node]:
+                self._of_after.append((node, reads[node]))
+        self._known = dict(self._at_rest)
+
+    def substituted(self, roots: Sequence[Node], writes: Mapping[int, Node]) -> list[Node]:
+        """The conditions for a step that writes these scalars, by their numbers."""
+        written, known = tuple(writes), self._known
+        if written not in self._touched:
+            mask = sum(1 << leaf for leaf in written)
+            self._touched[written] = [node for node, reads in self._of_after if reads & mask]
+        touched = self._touched[written]
+        for node in touched:
+            is_input = node.op == "input"
+            known[node] = writes[node.value - self._first] if is_input else remade(node, known)
+        found = [known[root] for root in roots]
+        for node in touched:
+            known[node] = self._at_rest[node]
+        return found
 
 
 def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]:

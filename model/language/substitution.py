@@ -47,10 +47,15 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
         elif node.is_const:
             known[node] = node
         else:
-            operands = [known[a] for a in node.args]
-            same = all(a is b for a, b in zip(operands, node.args, strict=True))
-            known[node] = node if same else made_of(node.op, operands, graph.size_of(node))
+            known[node] = remade(node, known)
     return [known[root] for root in roots]
+
+
+def remade(node: Node, known: Mapping[Node, Node]) -> Node:
+    """An expression with what its operands have become; itself where they are as they were."""
+    operands = [known[a] for a in node.args]
+    same = all(a is b for a, b in zip(operands, node.args, strict=True))
+    return node if same else made_of(node.op, operands, graph.size_of(node))
 
 
 def inputs_of(roots: Iterable[Node]) -> set[int]:

@@ -254,7 +254,7 @@ def in_a_terminal(*arguments: Any) -> Any:
 
 
 def test_a_terminal_gets_colour_and_a_live_line() -> None:
-    status, shown = in_a_terminal("check", "truncation/kip-320", *LONG, "--limit-seconds", 2)
+    status, shown = in_a_terminal("check", "truncation/kip-320", *LONG, "--limit-seconds", 1.2)
     assert status == 3
     assert "states, " in shown
     assert "\x1b[2K" in shown

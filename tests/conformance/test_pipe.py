@@ -27,10 +27,14 @@ HELLO = (
 )
 """A program that greets as it should, and then goes on as a test wants."""
 
+SLEEPS = "time.sleep(60)"
+
 
 @pytest.fixture(autouse=True)
 def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no process that sleeps is waited for as long as one that may be at work."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(pipe, "GRACE", 0.1)
 
 
 @pytest.mark.parametrize("defect", [None, "no_elr"])
@@ -93,14 +97,14 @@ for line in sys.stdin:
         ("say('{\"id\": 2}')", "the answer to observe has no state"),
         ('say(\'{"id": 2, "failure": "no\\\\u001b quorum"}\')', r"observe: it failed: no\\x1b quorum"),
         ("say('x' * (1 << 21))", "observe: the answer is longer than 1048576 bytes"),
-        ("time.sleep(60)", "observe: no answer in time"),
+        (SLEEPS, "observe: no answer in time"),
         ("sys.exit('no room')", "observe: the process ended with status 1; it said: no room"),
-        ("sys.stdout.close(); time.sleep(60)", "observe: "),
+        ("import os; os.close(1); time.sleep(60)", "observe: the process ended its output"),
     ],
 )
 def test_whatever_the_other_end_does_is_one_error(rest: str, said: str) -> None:
     program = f"{HELLO}sys.stdin.readline(); {rest}"
-    with PipeAdapter([sys.executable, "-c", program], timeout=2) as adapter:
+    with PipeAdapter([sys.executable, "-c", program], timeout=0.3 if rest == SLEEPS else 20) as adapter:
         with pytest.raises(AdapterError, match=said) as caught:
             adapter.observe()
         process = adapter._process

@@ -13,16 +13,22 @@ from highwater.invariants.replication.controller import INVARIANTS
 from highwater.model.language import Model
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.rules import PROFILES
-from tests.slow import slow
+from tests.slow import largest, slow
 
 SCENARIOS = [
     scenarios.find(name) for name in scenarios.titles() if name.startswith("replication/controller/")
 ]
 COMPLETE = [s for s in SCENARIOS if s.promise.distinct_states is not None]
 NAMES = {i.name for i in INVARIANTS}
+INTERPRETED = "whole searches by the interpreter; `highwater check` does them with the native engine"
 VIOLATED = [s for s in SCENARIOS if s not in COMPLETE and (s.properties is None or NAMES & set(s.properties))]
 SMALL = {"max_partition_epoch": 3, "max_leader_epoch": 3}
 MIN_ISR, REASSIGN = SMALL | {"max_min_isr": 2}, SMALL | {"reassignments": 1, "replication_factor": 2}
+
+
+def whole(scenario: Scenario) -> tuple[pytest.MarkDecorator, ...]:
+    """What marks a whole search by the interpreter: a minute and more of it is not asked every time."""
+    return largest(INTERPRETED) if (scenario.promise.distinct_states or 0) > 60_000 else (slow(INTERPRETED),)
 
 
 def run(
@@ -48,8 +54,7 @@ def test_the_promised_violations_are_found(scenario: Scenario) -> None:
     assert violated(found) == scenario.promise.violated
 
 
-@slow("whole searches by the interpreter; `highwater check` does them with the native engine")
-@pytest.mark.parametrize("scenario", COMPLETE, ids=lambda s: s.name)
+@pytest.mark.parametrize("scenario", [pytest.param(s, marks=whole(s), id=s.name) for s in COMPLETE])
 def test_what_is_complete_has_the_promised_states(scenario: Scenario) -> None:
     result, promise = reference.search(model_of(scenario), SearchOptions()), scenario.promise
     assert result.complete

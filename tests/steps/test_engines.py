@@ -32,7 +32,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.graph import FALSE
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.substitution import substituted
+from highwater.model.language.step_properties import OfAStep
 from tests.native.on_disk import on_disk, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
@@ -277,14 +277,12 @@ def test_a_model_that_asks_steps_that_change_nothing(
 def test_a_substitution_that_forgets_a_write(
     model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = substituted
-    first = len(model.leaves)
+    honest = OfAStep.substituted
 
-    def forgetful(roots: Any, inputs: Any) -> Any:
-        changed = {n: with_ for n, with_ in inputs.items() if with_.op != "input"}
-        return honest(honest(roots, {n: model.inputs[n - first] for n in changed}), inputs)
+    def forgetful(self: OfAStep, roots: Any, writes: Any) -> Any:
+        return honest(self, roots, {n: with_ for n, with_ in writes.items() if with_.op == "input"})
 
-    monkeypatch.setattr(step_properties, "substituted", forgetful)
+    monkeypatch.setattr(OfAStep, "substituted", forgetful)
     assert "violations" in differences(native.search(ledger(), ALL), expected)
 
 

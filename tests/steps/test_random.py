@@ -14,9 +14,9 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
-from highwater.model.language import Model, State, StepProperty, as_bool, implies, step_properties
+from highwater.model.language import Model, State, StepProperty, as_bool, implies
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
-from highwater.model.language.substitution import substituted
+from highwater.model.language.step_properties import OfAStep
 from tests.language import test_random_protocols
 from tests.language.random_protocols import Expression, Overflow, Stated, a_plain, a_protocol, shown
 from tests.language.test_random_protocols import traced
@@ -131,21 +131,17 @@ def test_two_states_are_told_what_plain_python_says(seed: int) -> None:
 
 
 PLANTED: dict[str, Any] = {
-    "nothing is written": lambda honest: (
-        lambda roots, inputs: honest(roots, {n: with_ for n, with_ in inputs.items() if with_.op == "input"})
-    ),
-    "only the first is written": lambda honest: (
-        lambda roots, inputs: honest(
-            roots, dict(list(inputs.items())[:1]) if any(w.op != "input" for w in inputs.values()) else inputs
-        )
-    ),
+    "nothing is written": lambda writes: {},
+    "only the first is written": lambda writes: dict(list(writes.items())[:1]),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = substituted
-    monkeypatch.setattr(step_properties, "substituted", PLANTED[name](honest))
+    honest = OfAStep.substituted
+    monkeypatch.setattr(
+        OfAStep, "substituted", lambda self, roots, writes: honest(self, roots, PLANTED[name](writes))
+    )
     for module in (__name__, test_random_protocols.__name__):  # Hypothesis has nothing to say here
         for word in ("note", "event"):
             monkeypatch.setattr(f"{module}.{word}", lambda text: None)

@@ -166,6 +166,15 @@ json_values = st.recursive(
 )
 
 
+def test_a_topic_is_not_created_with_a_min_isr_that_is_no_number(tmp_path: Path) -> None:
+    """The rules say nothing about it, in a recording of these versions; what comes after it is read as recorded."""
+    lines = json.loads(json.dumps(LINES))
+    creation = next(i for i, line in enumerate(lines) if line.get("op", {}).get("name") == "createTopic")
+    put(lines[creation], ("op", "configs", "min.insync.replicas"), "two")
+    report = replay(write(tmp_path / "two.ndjson", lines))
+    assert list(report.skipped) == ["createTopic with a value that min.insync.replicas cannot have"]
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), value=json_values)
 def test_nothing_in_any_field_is_more_than_an_error(tmp_path: Path, seed: int, value: Any) -> None:

@@ -126,7 +126,8 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
 def create_topic(state: ControllerState, op: Operation) -> Decided:
     """A topic is created with its partitions; the recording says which identifier it was given.
 
-    Raises NotKnown, in an older recording, for a topic that exists already, TraceError for more replicas than brokers.
+    Raises NotKnown, in an older recording, for a topic that exists already and for a value that its configuration
+    cannot have; TraceError for more replicas than brokers.
     """
     args, outcome = op.arguments, Decided()
     topic, identity = args["topic"], (op.response or {}).get("topicId")
@@ -135,6 +136,9 @@ def create_topic(state: ControllerState, op: Operation) -> Decided:
             raise NotKnown(f"{op.name} of a topic that exists already")
         return Decided("TOPIC_ALREADY_EXISTS", _REFUSED)
     configs = args["configs"]
+    for key, value in configs.items():
+        if not state.meta.knows_elr_feature and not can_be(key, value):
+            raise NotKnown(f"{op.name} with a value that {key} cannot have")
     if MIN_ISR in configs:
         valid = _is_min_isr(configs[MIN_ISR])
         found = state.model.min_isr_checks(resource="TOPIC", removes=False, valid=valid)

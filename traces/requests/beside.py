@@ -40,6 +40,7 @@ class RequestsBeside:
         KeyboardInterrupt ends it with what was found so far. Raises TraceError where a log cannot be read.
         """
         started = time.perf_counter()
+        self._spine.tables.check()
         self._spine.read(log)
         context = Context(self._spine, report.profile, frozenset(report.rules))
         requests = self._requests = Requests(context, self._paths)

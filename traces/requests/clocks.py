@@ -9,34 +9,27 @@ thing can be wrong; several are a clock.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
 from highwater.traces.reports.findings import Doubt
+from highwater.traces.requests.asked import AskedOfControllers
 from highwater.traces.requests.lines import RequestLine
-from highwater.traces.requests.messages import Proposal
-from highwater.traces.requests.spine import Spine
 from highwater.traces.requests.stages import CLOCKS_MS
 
 KIND = "clocks"
 """The kind of doubt that there is of what is said of a node whose clock is off."""
 EARLY, LATE, JOINS = "early", "late", "joins"
 OFF_MS = 2 * CLOCKS_MS
+MAX_EPOCHS = 10_000
+"""So many differences of a kind are kept."""
 PAIRS, EPOCHS = 3, 2
 """From so many decisions, or leader epochs, on a difference is one of clocks."""
 
 
-def controllers_ahead(spine: Spine, found: Iterable[Proposal]) -> dict[Path, float]:
+def controllers_ahead(asked: AskedOfControllers) -> dict[Path, float]:
     """By how many ms the clock of each controller's log is ahead of the metadata log, where that is too much."""
-    apart: dict[Path, list[float]] = defaultdict(list)
-    for proposal in found:
-        history = None if proposal.error else spine.history(*proposal.key)
-        for version in [] if history is None else history.of_epoch(proposal.leader_epoch):
-            if version.state.partition_epoch == proposal.answer_partition_epoch:
-                apart[proposal.line.path].append(proposal.line.answered - version.time)
-    middle = {path: median(times) for path, times in apart.items() if len(times) >= PAIRS}
+    middle = {path: ms - asked.offset_ms for path, count, ms in asked.apart() if count >= PAIRS}
     return {path: ms for path, ms in middle.items() if abs(ms) > OFF_MS}
 
 
@@ -60,6 +53,8 @@ class Apart:
 
     def _add(self, kind: str, key: tuple[int, int], line: RequestLine, ms: float) -> None:
         by = self._by[kind]
+        if len(by) >= MAX_EPOCHS and key not in by:
+            return
         by[key] = max(ms, by.get(key, 0.0))
         self._first.setdefault(kind, (line.path, line.line))
 

@@ -9,9 +9,9 @@ from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import claim, heard, recheck
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.forms import Answer, Asked, Diverging
+from highwater.traces.requests.history import History
 from highwater.traces.requests.leading import LINES_MS, Heard, Leadership
 from highwater.traces.requests.messages import Fetch
-from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
 from highwater.traces.requests.verdicts import ANSWERED, DIVERGED, REFUSED, SENT, TAKEN
 from highwater.traces.rules import log_rules
@@ -89,40 +89,33 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
     if fetch.epoch < 0:
         return True
     line = fetch.line
-    for epoch, time in context.spine.epochs_of(fetch.replica):
-        if epoch == fetch.epoch:
-            if time > line.answered + CLOCKS_MS:
-                break
-            return True
-    if not context.spine.brokers.get(fetch.replica):
+    if context.spine.registered(fetch.replica, fetch.epoch) <= line.answered + CLOCKS_MS:
+        return True
+    if fetch.replica not in context.spine.brokers:
         context.verdicts.guessed["a broker whose registration is not in the metadata log"] += 1
         return True
     context.verdicts.not_explained(
-        line, partition, SENT, (), {"replicaEpoch": (_registered(context, fetch), fetch.epoch)}, f=fetch.replica
+        line, partition, SENT, (), {"replicaEpoch": (context.spine.epochs_of(fetch.replica), fetch.epoch)},
+        f=fetch.replica,
     )  # fmt: skip
     return False
 
 
-def _registered(context: Context, fetch: Fetch) -> list[int]:
-    return [epoch for epoch, _ in context.spine.epochs_of(fetch.replica)]
-
-
 def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
     """Whether the leader surely knew a later broker epoch of the sender; or, if asked so, whether it can have."""
-    for registration in context.spine.brokers.get(fetch.replica, []):
-        if registration.registered and registration.epoch > fetch.epoch >= 0:
-            if possible:
-                return registration.time <= fetch.line.answered + CLOCKS_MS
-            if context.had_replayed(node, registration.position, fetch.line.taken - CLOCKS_MS):
-                return True
-    return False
+    time, position = context.spine.registered_later(fetch.replica, fetch.epoch)
+    if position is None or fetch.epoch < 0:
+        return False
+    if possible:
+        return time <= fetch.line.answered + CLOCKS_MS
+    return context.asked.had_replayed(node, position, fetch.line.taken - CLOCKS_MS)
 
 
 def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
     """K2, 903.2. Whether the fetch is of a former incarnation of which the leader knows; then it is told."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
-    latest = max(r.epoch for r in context.spine.brokers[fetch.replica] if r.registered)
+    latest = context.spine.latest_epoch(fetch.replica)
     if not log_rules.stale_epochs_are_refused(sent=fetch.epoch, known=latest):
         text = (
             f"leader {led.broker} answered a fetch of broker {fetch.replica} under broker epoch {fetch.epoch}, and had "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from functools import partial
 from pathlib import Path
 
 from highwater.invariants import statements
@@ -13,12 +14,11 @@ from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
 from highwater.traces.requests.forms import Answer, Asked
-from highwater.traces.requests.heartbeats import NOTHING
+from highwater.traces.requests.history import NEVER, History
 from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import CONSUMER, Fetch, Key, Produced
 from highwater.traces.requests.sessions import Sessions
-from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, stages
 from highwater.traces.requests.verdicts import ANSWERED, SENT
 from highwater.traces.rules import log_rules
@@ -49,7 +49,8 @@ class Node:
         self._purge_at = LEADERSHIPS
         self.paths: set[Path] = set()
         self._path: Path | None = None
-        self._starts = deque(time for _, time in context.spine.epochs_of(broker))
+        self._start = context.spine.starts_after(broker, -NEVER)
+        """When the broker registers with another epoch next."""
 
     # --- fetches --------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ class Node:
         before = self._before.get((fetch.replica, key)) if goes_on else None
         if answer is not None and answer.error:
             fetches.refused(
-                context, self.broker, self.led.get(id(history)), history, fetch, asked, answer.error
+                context, self.broker, self.led.get(history.number), history, fetch, asked, answer.error
             )
             self._before.pop((fetch.replica, key), None)
             return
@@ -104,7 +105,7 @@ class Node:
         if led is not None:
             if fetch.line.taken > led.over:
                 by = fetch.line.taken - led.over
-                self.apart.answer(fetch.line, id(history), led.epoch, by, early=False)
+                self.apart.answer(fetch.line, history.number, led.epoch, by, early=False)
             if self._is_stale(led, fetch):
                 return
             if told is not None:
@@ -150,13 +151,9 @@ class Node:
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
         """Whether a fetch that is of no leadership now was one of this leader's last epoch but one."""
-        led, versions = self.led.get(id(history)), history.of_epoch(epoch)
-        return (
-            led is not None
-            and epoch < led.epoch
-            and bool(versions)
-            and versions[0].state.leader == self.broker
-        )
+        led = self.led.get(history.number)
+        begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
+        return begins is not None and begins.leader == self.broker
 
     def _keep(self, key: tuple[int, Key], before: Before) -> None:
         self._before[key] = before
@@ -174,7 +171,7 @@ class Node:
             if history is None:
                 self.context.verdicts.outside["partition that the metadata log does not have"] += 1
                 continue
-            led = self.led.get(id(history))
+            led = self.led.get(history.number)
             epoch = self._epoch_led(history, led, line)
             if (
                 epoch is not None
@@ -213,25 +210,20 @@ class Node:
 
         ``is_later``: what it is about surely came behind an answer in a later leader epoch.
         """
-        led = self.led.get(id(history))
+        led = self.led.get(history.number)
         if led is not None and led.epoch == epoch:
             led.active = self.active
             return led
-        verdicts, versions = self.context.verdicts, history.of_epoch(epoch)
-        if not versions or versions[0].time > line.answered + CLOCKS_MS:
-            if versions and versions[0].state.leader == self.broker:
-                self.apart.answer(line, id(history), epoch, versions[0].time - line.answered, early=True)
-            there = [e for e, (first, _) in history.epochs.items()
-                     if history.versions[first].time <= line.answered + CLOCKS_MS]  # fmt: skip
-            verdicts.not_explained(
-                line, history.name, ANSWERED, (), {"currentLeaderEpoch": (there[-4:], epoch)}
-            )
+        verdicts, begins = self.context.verdicts, history.begins(epoch)
+        if begins is None or begins.time > line.answered + CLOCKS_MS:
+            if begins is not None and begins.leader == self.broker:
+                self.apart.answer(line, history.number, epoch, begins.time - line.answered, early=True)
+            there = history.begun(line.answered + CLOCKS_MS)
+            verdicts.not_explained(line, history.name, ANSWERED, (), {"currentLeaderEpoch": (there, epoch)})
             return None
-        if versions[0].state.leader != self.broker:
-            own = [
-                e for e, (at, _) in history.epochs.items() if history.versions[at].state.leader == self.broker
-            ]
-            self._former(history, epoch, own[-1] if own else -1, line)
+        if begins.leader != self.broker:
+            own = history.led_by(self.broker, NEVER)
+            self._former(history, epoch, -1 if own is None else own, line)
             return None
         if led is not None and epoch < led.epoch:
             if 0 < led.last_answered <= line.taken - OWN_MS or is_later:
@@ -239,7 +231,7 @@ class Node:
             else:
                 verdicts.guessed["a request that was under way when the leader epoch began"] += 1
             return None
-        if id(history) in self.led and led is None:
+        if history.number in self.led and led is None:
             verdicts.outside["partition with too many brokers"] += 1
             return None
         if led is not None:
@@ -256,11 +248,11 @@ class Node:
 
     def _begin(self, history: History, epoch: int) -> Leadership | None:
         context = self.context
-        proposals = context.proposed(self.broker, history, epoch)
-        of_epoch = stages(history, epoch, proposals, context.replayed.get(self.broker, NOTHING))
+        proposals = list(context.asked.proposed(self.broker, history.number, epoch))
+        of_epoch = stages(history, epoch, proposals, partial(context.asked.knew, self.broker))
         slots = slots_for(self.broker, of_epoch)
         if slots is None:
-            self.led[id(history)] = None
+            self.led[history.number] = None
             context.verdicts.outside["partition with too many brokers"] += 1
             return None
         count = 4 if len(slots) <= 4 else 8
@@ -268,11 +260,12 @@ class Node:
         whole = self.first is not None and of_epoch[0].version.time > self.first
         led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
         led.apart = self.apart
-        led.over = context.knew(self.broker, history.next_position(epoch)) + CLOCKS_MS
+        later = history.later(epoch)
+        led.over = NEVER if later is None else context.asked.knew(self.broker, later.position) + CLOCKS_MS
         for proposal in proposals:
             led.proposed.setdefault(proposal.partition_epoch, []).append(proposal)
         self._purge()
-        self.led[id(history)] = led
+        self.led[history.number] = led
         pending = self._pending[id(led)] = expansions.waiting(led, proposals)
         led.watched = expansions.watched(pending)
         return led
@@ -287,7 +280,7 @@ class Node:
         ]  # fmt: skip
         for key in gone:
             history = self._histories.pop(key)
-            led = self.led.pop(id(history), None)
+            led = None if history is None else self.led.pop(history.number, None)
             if led is not None:
                 self._close(led)
         self._purge_at = max(LEADERSHIPS, 2 * len(self.led))
@@ -312,8 +305,7 @@ class Node:
 
     def _restarted(self, now: float) -> None:
         """The broker has registered anew: of what was under way when its process died there is no line."""
-        while self._starts and self._starts[0] <= now:
-            self._starts.popleft()
+        self._start = self.context.spine.starts_after(self.broker, now)
         for led in self.led.values():
             if led is not None:
                 recheck(self.context, led, ends=True)
@@ -321,7 +313,7 @@ class Node:
                 self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now, ends=True)
 
     def _time(self, line: RequestLine) -> None:
-        if self._starts and line.ended >= self._starts[0]:
+        if line.ended >= self._start:
             self._restarted(line.ended)
         if self.first is None:
             self.first = line.arrived
@@ -334,9 +326,6 @@ class Node:
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
     """From when to when a broker was registered with the epoch that it fetches with; never, where it was not."""
-    epochs = context.spine.epochs_of(fetch.replica)
-    for number, (epoch, time) in enumerate(epochs):
-        if epoch == fetch.epoch:
-            ends = epochs[number + 1][1] if number + 1 < len(epochs) else float("inf")
-            return time + CLOCKS_MS, ends - CLOCKS_MS
-    return float("inf"), 0.0
+    begins = context.spine.registered(fetch.replica, fetch.epoch)
+    ends, _ = context.spine.registered_later(fetch.replica, fetch.epoch)
+    return begins + CLOCKS_MS, ends - CLOCKS_MS

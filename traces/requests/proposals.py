@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from highwater.invariants import statements
@@ -10,8 +9,8 @@ from highwater.traces.reports.observed import PartitionState
 from highwater.traces.requests.acting import MAX_SLOTS, acting
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.forms import NO_EPOCH
-from highwater.traces.requests.messages import Proposal
-from highwater.traces.requests.spine import History, Version
+from highwater.traces.requests.history import History, Version
+from highwater.traces.requests.messages import Key, Proposal
 from highwater.traces.requests.stages import OWN_MS
 from highwater.traces.requests.verdicts import DECIDED
 from highwater.traces.rules import log_rules
@@ -23,6 +22,8 @@ ERRORS = {
     107: "INELIGIBLE_REPLICA", 108: "NEW_LEADER_ELECTED",
 }  # fmt: skip
 """Kafka's error codes that the model's controller answers."""
+MAX_LAST = 100_000
+"""Of so many pairs of a leader and a partition the last proposal is kept."""
 PROPOSED_CHANGE = "alter_partition"
 """The controller's action that a proposal leads to."""
 
@@ -49,16 +50,15 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
         told.append((refused_by, answer))
     answers = {answer[0] for _, answer in told}
     if proposal.error == 0 and answers == {"STALE_BROKER_EPOCH"}:
-        epochs = [epoch for epoch, _ in context.spine.epochs_of(proposal.broker)]
-        sent = proposal.broker_epoch
+        sent, latest = proposal.broker_epoch, context.spine.latest_epoch(proposal.broker)
         text = f"the controller carried out a proposal of broker {proposal.broker} under broker epoch {sent}"
-        if _stale(context, history, proposal, text, sent, epochs):
+        if _stale(context, history, proposal, text, sent, latest):
             return
     for member, sent in proposal.members:
-        latest = _latest(context, member, line.arrived)
+        latest = context.spine.latest_epoch(member, line.arrived)
         if proposal.error == 0 and answers == {"INELIGIBLE_REPLICA"} and sent != NO_EPOCH:
             text = f"the controller took in broker {member} under broker epoch {sent}, when {latest} was registered"
-            if _stale(context, history, proposal, text, sent, [latest]):
+            if _stale(context, history, proposal, text, sent, latest):
                 return
     refused_by, answer = told[-1] if told else ((), ("no such partition then",))
     verdicts.not_explained(
@@ -66,15 +66,9 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
     )  # fmt: skip
 
 
-def _latest(context: Context, broker: int, by: float) -> int:
-    return max((epoch for epoch, time in context.spine.epochs_of(broker) if time <= by), default=-1)
-
-
-def _stale(
-    context: Context, history: History, proposal: Proposal, text: str, sent: int, known: list[int]
-) -> bool:
+def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
     """903.4. Tell that what was sent under an epoch counted, where a later one was known; whether that is so."""
-    if log_rules.stale_epochs_are_refused(sent=sent, known=max(known, default=sent)):
+    if log_rules.stale_epochs_are_refused(sent=sent, known=known):
         return False
     context.finding(
         statements.stale_epochs_are_refused, "903.4", proposal.line, history.name, text,
@@ -177,41 +171,37 @@ def _registrations(
     return found
 
 
-def missing(context: Context, proposals: Sequence[Proposal]) -> None:
-    """Changes of the metadata log between the first and the last proposal of which no line tells."""
-    known = {(p.key, p.leader_epoch, p.answer_partition_epoch) for p in proposals if not p.error}
-    moved = {(p.key, p.partition_epoch) for p in proposals if ERRORS.get(p.error) == "NEW_LEADER_ELECTED"}
-    first, last = proposals[0].line.arrived, max(p.line.answered for p in proposals)
-    topics = {topic for topic, _ in (p.key for p in proposals)}
-    for topic in topics:
-        for number, history in context.spine.partitions(topic):
-            for version in history.versions:
-                state = version.state
-                epochs = {state.leader_epoch, state.leader_epoch - 1}
-                told = any(((topic, number), e, state.partition_epoch) in known for e in epochs)
-                told |= ((topic, number), state.partition_epoch - 1) in moved
-                if version.cause == PROPOSED_CHANGE and first <= version.time <= last and not told:
+def missing(context: Context, first: float, last: float) -> None:
+    """Changes of the metadata log between two times, of the first and the last proposal, of which no line tells."""
+    for topic in context.asked.topics():
+        for history in context.spine.partitions(topic):
+            for version in history.versions():
+                is_asked_for = version.cause == PROPOSED_CHANGE and first <= version.time <= last
+                if is_asked_for and not context.asked.made(history.number, version):
                     context.verdicts.guessed["an AlterPartition whose line is missing"] += 1
 
 
-def in_flight(context: Context, names: dict[int, History], proposals: Iterable[Proposal]) -> None:
+def in_flight(context: Context) -> None:
     """B7, B8. No proposal arrives while one of the same leader for the same partition is under way."""
     if acting(3, context.profile).may_send_another(True):
         return
-    last: dict[tuple[int, int], tuple[Proposal, History]] = {}
-    for proposal, history in ((p, names[id(p)]) for p in proposals if id(p) in names):
-        key = (proposal.broker, id(history))
-        before = last.get(key)
-        last[key] = (proposal, history)
-        if before is None or before[0].broker_epoch != proposal.broker_epoch:
+    last: dict[tuple[int, Key], Proposal] = {}
+    for proposal in context.asked.proposals():
+        key = (proposal.broker, proposal.key)
+        before = last.pop(key, None)
+        last[key] = proposal
+        if len(last) > MAX_LAST:
+            del last[next(iter(last))]
+        if before is None or before.broker_epoch != proposal.broker_epoch:
             continue
-        under_way = 1 + (proposal.line.arrived < before[0].line.answered - OWN_MS)
+        under_way = 1 + (proposal.line.arrived < before.line.answered - OWN_MS)
         if not log_rules.one_proposal_is_under_way(under_way=under_way):
+            history = context.spine.history(*proposal.key)
             # Where its connection broke the leader does not know that the first one arrived.
             context.finding(
-                statements.one_proposal_is_under_way, "B7, B8", proposal.line, history.name,
+                statements.one_proposal_is_under_way, "B7, B8", proposal.line, "" if history is None else history.name,
                 f"leader {proposal.broker} sent an AlterPartition while one was under way "
-                f"(line {before[0].line.line})",
+                f"(line {before.line.line})",
                 "which ISR its HWM has to wait for",
-                certain=proposal.line.connection == before[0].line.connection,
+                certain=proposal.line.connection == before.line.connection,
             )  # fmt: skip

@@ -8,20 +8,15 @@ log by epochs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from sys import intern
 
-from msgspec.structs import replace
-
-from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
-from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Doubt
 from highwater.traces.requests import proposals
 from highwater.traces.requests.clocks import controllers_ahead
 from highwater.traces.requests.context import Context
-from highwater.traces.requests.heartbeats import Heard
+from highwater.traces.requests.history import NEVER
 from highwater.traces.requests.lines import (
     ALTER_PARTITION,
     FETCH,
@@ -36,7 +31,6 @@ from highwater.traces.requests.lines import (
 from highwater.traces.requests.messages import (
     Fetch,
     Key,
-    Proposal,
     Registered,
     read_alter,
     read_fetch,
@@ -45,12 +39,9 @@ from highwater.traces.requests.messages import (
     read_registered,
 )
 from highwater.traces.requests.nodes import Node
-from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS
 from highwater.traces.requests.verdicts import REGISTERED
 
-MAX_PROPOSALS = 1_000_000
-"""So many proposals are kept, and as many steps of a broker through the metadata log."""
 QUORUM = frozenset({"AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"})
 """The topic of the metadata log, whose fetches are the quorum's."""
 _OF_CONTROLLER = frozenset({ALTER_PARTITION, REGISTRATION, HEARTBEAT})
@@ -120,76 +111,43 @@ class Requests:
 
     def _controllers(self) -> None:
         """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
-        found: list[Proposal] = []
-        heartbeats = Heard(self.context.spine)
-        registered: list[Registered] = []
-        shared = _Shared()
+        asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
         for path in self.paths:
             for line in self._read(path, ignored, _OF_CONTROLLER):
                 if line.api == ALTER_PARTITION:
-                    found += [shared.proposal(p) for p in read_alter(line)]
+                    for proposal in read_alter(line):
+                        asked.add_proposal(proposal)
                 elif line.api == REGISTRATION:
-                    registered.append(read_registered(line)._replace(line=shared.place(line)))
+                    asked.add_registration(line, read_registered(line))
                 else:
-                    self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
-                    heartbeats.take(read_heartbeat(line))
-                if max(len(found), len(registered), heartbeats.count) > MAX_PROPOSALS:
-                    raise TraceError(path, line.line, None, f"more than {MAX_PROPOSALS} requests of one kind")
-        self.offset_ms = self._utc_offset(found)
-        found = [replace(p, line=self._shifted(p.line)) for p in found]
-        self._controllers_ahead = controllers_ahead(self.context.spine, found)
+                    verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
+                    asked.add_heartbeat(line, read_heartbeat(line))
+        self.offset_ms = asked.offset_ms
+        self._controllers_ahead = controllers_ahead(asked)
         for path, ms in self._controllers_ahead.items():
             self.notes.append(
                 f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's, which is taken out"
             )
-        found = [
-            replace(p, line=_moved(p.line, self._controllers_ahead.get(p.line.path, 0.0))) for p in found
-        ]
-        found.sort(key=lambda p: p.line.arrived)
-        histories = self._assign(found)
-        self.context.replayed.update(heartbeats.replayed(self._ahead))
-        for registration in registered:
+        asked.settle(self._ahead)
+        if asked.unknown:
+            verdicts.outside["AlterPartition of a partition that the metadata log does not have"] += (
+                asked.unknown
+            )
+        for registration in asked.registrations():
             self._registered(registration)
-        for proposal in found:
-            if id(proposal) in histories:
-                proposals.decided(self.context, histories[id(proposal)], proposal)
-        proposals.in_flight(self.context, histories, found)
-        if found:
-            proposals.missing(self.context, found)
+        first, last = NEVER, -NEVER
+        for proposal in asked.proposals():
+            history = self.context.spine.history(*proposal.key)
+            if history is not None:
+                proposals.decided(self.context, history, proposal)
+            first, last = min(first, proposal.line.arrived), max(last, proposal.line.answered)
+        proposals.in_flight(self.context)
+        proposals.missing(self.context, first, last)
 
     def _ahead(self, path: Path) -> float:
         """By how many ms the times in a log are ahead of the metadata log's."""
         return self.offset_ms + self._controllers_ahead.get(path, 0.0)
-
-    def _shifted(self, line: RequestLine) -> RequestLine:
-        return _moved(line, self._ahead(line.path))
-
-    def _utc_offset(self, found: Iterable[Proposal]) -> int:
-        offset = UtcOffset()
-        for proposal in found:
-            history = self.context.spine.history(*proposal.key)
-            for version in (
-                [] if history is None or proposal.error else history.of_epoch(proposal.leader_epoch)
-            ):
-                if version.state.partition_epoch == proposal.answer_partition_epoch:
-                    offset.add(round(proposal.line.answered), version.time)
-        return offset.offset_ms or 0
-
-    def _assign(self, found: Iterable[Proposal]) -> dict[int, History]:
-        """Which history each proposal is about; leaders get theirs by leader epoch."""
-        histories: dict[int, History] = {}
-        for proposal in found:
-            history = self.context.spine.history(*proposal.key)
-            if history is None:
-                self.context.verdicts.outside[
-                    "AlterPartition of a partition that the metadata log does not have"
-                ] += 1
-                continue
-            histories[id(proposal)] = history
-            led = (proposal.broker, id(history), proposal.leader_epoch)
-            self.context.proposals[led].append(proposal)
-        return histories
 
     def _registered(self, found: Registered) -> None:
         """A registration that was accepted is in the metadata log."""
@@ -197,14 +155,13 @@ class Requests:
         if found.error:
             verdicts.outside[f"registration answered with error {found.error}"] += 1
             return
-        epochs = dict(self.context.spine.epochs_of(found.broker))
-        time = epochs.get(found.broker_epoch)
-        if time is not None and time <= found.line.answered - self._ahead(found.line.path) + CLOCKS_MS:
+        spine = self.context.spine
+        if spine.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
             verdicts.explained[REGISTERED] += 1
         else:
             verdicts.not_explained(
-                self._shifted(found.line), None, REGISTERED, (),
-                {"brokerEpoch": (list(epochs), found.broker_epoch)}, b=found.broker,
+                found.line, None, REGISTERED, (),
+                {"brokerEpoch": (spine.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
             )  # fmt: skip
 
     # --- brokers --------------------------------------------------------------------------------------
@@ -260,42 +217,6 @@ class Requests:
             return next(iter(same))
         named = broker_of(path)
         return named if named in self.context.spine.brokers else None
-
-
-def _moved(line: RequestLine, by: float) -> RequestLine:
-    return replace(
-        line,
-        arrived=line.arrived - by,
-        taken=line.taken - by,
-        answered=line.answered - by,
-        ended=line.ended - by,
-    )
-
-
-class _Shared:
-    """What is kept of the controller's requests until the brokers' logs are read: equal parts of them once."""
-
-    def __init__(self) -> None:
-        self._keys: dict[Key, Key] = {}
-        self._lives: dict[tuple[int, int], tuple[int, int]] = {}
-        self._members: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = {}
-        self._isrs: dict[tuple[int, ...], tuple[int, ...]] = {}
-
-    @staticmethod
-    def place(line: RequestLine) -> RequestLine:
-        """A line of which only the times and the place are needed any more."""
-        return replace(line, said=None, listener=intern(line.listener), connection=intern(line.connection))
-
-    def proposal(self, found: Proposal) -> Proposal:
-        """A proposal."""
-        members = tuple(self._lives.setdefault(life, life) for life in found.members)
-        return replace(
-            found,
-            line=self.place(found.line),
-            key=self._keys.setdefault(found.key, found.key),
-            members=self._members.setdefault(members, members),
-            answer_isr=self._isrs.setdefault(found.answer_isr, found.answer_isr),
-        )
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})

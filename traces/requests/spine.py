@@ -1,15 +1,14 @@
 """What the metadata log says beside request logs: topics by id, registrations, and each partition's versions.
 
 It orders what happened: leader epochs, partition epochs and broker epochs in the messages are those of its records.
+All of it lies in tables on disk, and is looked up: in memory there is of each partition that is there what it is at the
+end, and of each broker its last registration.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from operator import attrgetter, itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -19,33 +18,41 @@ from highwater.traces.kafka.values import KEYS, DamagedRecord, UnknownRecord, ap
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.requests.history import NEVER, TOLD, History, Version, encoded
+from highwater.traces.requests.tables import Tables, Unusable
 
-MAX_VERSIONS = 2_000_000
-"""So many versions of partitions are kept in all."""
 _TOPIC = "TOPIC_RECORD"
 _OF_BROKERS = (
     "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
     "UNREGISTER_BROKER_RECORD",
 )  # fmt: skip
-_TIME, _POSITION = attrgetter("time"), attrgetter("position")
 _READ = frozenset(KEYS[name] for name in (_TOPIC, *_OF_BROKERS))
-
-
-class Version(Struct, gc=False, frozen=True):
-    """A partition from an offset of the metadata log on; ``min_isr`` is the effective one, None if not known."""
-
-    position: int
-    time: int
-    state: PartitionState
-    min_isr: int | None
-    unclean_election: bool | None
-    cause: str | None = None
-    """The action of the controller that explains it."""
-
-    @property
-    def is_recovering(self) -> bool:
-        """Whether its leader was elected uncleanly, and has not said yet that it has recovered."""
-        return self.state.leader_recovery_state != "RECOVERED"
+_SCHEMA = """
+CREATE TABLE topic (asked TEXT PRIMARY KEY, name TEXT, position INTEGER) WITHOUT ROWID;
+CREATE TABLE life (life INTEGER PRIMARY KEY, topic TEXT, partition INTEGER, position INTEGER, deleted INTEGER);
+CREATE INDEX of_partition ON life (topic, partition, position);
+CREATE TABLE version (
+    life INTEGER, number INTEGER, time INTEGER, partition_epoch INTEGER, body BLOB, PRIMARY KEY (life, number)
+) WITHOUT ROWID;
+CREATE INDEX by_time ON version (life, time, number);
+CREATE INDEX by_partition_epoch ON version (life, partition_epoch, number);
+CREATE TABLE epoch (
+    life INTEGER, epoch INTEGER, leader INTEGER, number INTEGER, time INTEGER, position INTEGER,
+    PRIMARY KEY (life, epoch)
+) WITHOUT ROWID;
+CREATE INDEX led ON epoch (life, leader, time);
+CREATE TABLE registration (
+    broker INTEGER, position INTEGER, number INTEGER PRIMARY KEY, time INTEGER, epoch INTEGER, fenced INTEGER,
+    stopping INTEGER, registered INTEGER
+);
+CREATE INDEX of_broker ON registration (broker, position);
+CREATE INDEX registered_at ON registration (time);
+CREATE TABLE incarnation (
+    broker INTEGER, epoch INTEGER, position INTEGER, time INTEGER, PRIMARY KEY (broker, epoch)
+) WITHOUT ROWID;
+CREATE INDEX incarnated_at ON incarnation (broker, time);
+CREATE TABLE place (position INTEGER PRIMARY KEY);
+"""
 
 
 class Registration(Struct, gc=False, frozen=True):
@@ -60,131 +67,96 @@ class Registration(Struct, gc=False, frozen=True):
 
 
 @dataclass(slots=True)
-class History:
-    """A partition's versions in the order of the metadata log, and where each leader epoch begins among them."""
+class _Living:
+    """What is known of a partition that is there: its history's number, its leader epoch, and what it is."""
 
-    name: str
-    versions: list[Version] = field(default_factory=list)
-    epochs: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By leader epoch, in order, the first and the last of its versions."""
-    deleted: int | None = None
-    """When the partition was deleted."""
-    _order: list[int] = field(default_factory=list)
-
-    def add(self, version: Version) -> None:
-        """The next version."""
-        self.versions.append(version)
-        epoch, last = version.state.leader_epoch, len(self.versions) - 1
-        known = self.epochs.get(epoch)
-        if known is None:
-            self._order.append(epoch)
-        self.epochs[epoch] = (last if known is None else known[0], last)
-
-    def of_epoch(self, epoch: int) -> list[Version]:
-        """The versions of a leader epoch; none where there was no such epoch."""
-        if epoch not in self.epochs:
-            return []
-        first, last = self.epochs[epoch]
-        return self.versions[first : last + 1]
-
-    def around(self, start_ms: float, end_ms: float) -> list[Version]:
-        """The versions that were in force between two times of the controller's clock."""
-        first = bisect_right(self.versions, start_ms, key=_TIME)
-        return self.versions[max(0, first - 1) : bisect_right(self.versions, end_ms, key=_TIME)]
-
-    def has_later(self, epoch: int, by_ms: float) -> bool:
-        """Whether a later leader epoch had begun by a time of the controller's clock."""
-        at = bisect_right(self._order, epoch)
-        return at < len(self._order) and self.versions[self.epochs[self._order[at]][0]].time <= by_ms
-
-    def next_position(self, epoch: int) -> int | None:
-        """The offset at which the leader epoch behind this one begins; None where there is none."""
-        at = bisect_right(self._order, epoch)
-        return self.versions[self.epochs[self._order[at]][0]].position if at < len(self._order) else None
-
-    def led_by(self, broker: int, by_ms: float) -> int | None:
-        """The last leader epoch of a broker that had begun by a time of the controller's clock."""
-        for at in range(bisect_right(self.versions, by_ms, key=_TIME) - 1, -1, -1):
-            state = self.versions[at].state
-            if state.leader == broker:
-                return state.leader_epoch
-        return None
+    life: int
+    epoch: int
+    state: PartitionState
 
 
 class Spine:
     """Filled by the replay of the metadata log (``change``, ``setting``) and by a reading of its own (``read``)."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, tuple[str, int]] = {}
-        """Names of topics, by id and by name, with the offsets at which they were created."""
-        self.histories: dict[str, list[History]] = {}
-        """By name, one for each time that a partition of this name was created."""
-        self.brokers: dict[int, list[Registration]] = {}
+        self.brokers: dict[int, Registration] = {}
+        """The last registration of each."""
         self.listeners: dict[str, int] = {}
         """Which broker an address and port belongs to."""
-        self.is_full = False
-        self._count = 0
-        self._lists: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._epochs: dict[int, list[tuple[int, int]]] = {}
+        self.tables = Tables(_SCHEMA)
+        self._living: dict[str, _Living] = {}
+        self._lives = self._count = 0
+
+    # --- partitions -----------------------------------------------------------------------------------
 
     def history(self, topic: str, number: int) -> History | None:
         """The history of a partition, named as the messages do it."""
-        found = self.topics.get(topic)
+        found = self.tables.row(
+            "SELECT life, topic.name, deleted FROM topic JOIN life ON life.topic = topic.name "
+            "WHERE asked = ? AND partition = ? AND life.position >= topic.position ORDER BY life.position LIMIT 1",
+            topic, number,
+        )  # fmt: skip
         if found is None:
             return None
-        lives = self.histories.get(f"{found[0]}-{number}", [])
-        at = bisect_left(lives, found[1], key=lambda life: life.versions[0].position)
-        return lives[at] if at < len(lives) else None
+        life, name, deleted = found
+        return History(life, f"{name}-{number}", deleted, self.tables)
 
-    def partitions(self, topic: str) -> Iterator[tuple[int, History]]:
+    def partitions(self, topic: str) -> Iterator[History]:
         """The partitions of a topic, by their numbers."""
-        found = self.topics.get(topic)
-        if found is None:
-            return
-        for name in self.histories:
-            above, _, number = name.rpartition("-")
-            history = self.history(topic, int(number)) if above == found[0] else None
+        found = self.tables.row("SELECT name FROM topic WHERE asked = ?", topic)
+        numbers = self.tables.rows(
+            "SELECT DISTINCT partition FROM life WHERE topic = ? ORDER BY partition", *(found or (None,))
+        )
+        for (number,) in numbers:
+            history = self.history(topic, number)
             if history is not None:
-                yield int(number), history
+                yield history
 
     def change(self, change: PartitionChange) -> None:
         """A change of a partition."""
-        if change.after is not None:
-            after, min_isr, unclean = self._once(change.after), change.min_isr, change.unclean_election
-            version = Version(change.position, change.time, after, min_isr, unclean, change.cause)
-            self._add(change.name, version, is_new=change.before is None)
-        elif change.name in self.histories:
-            self.histories[change.name][-1].deleted = change.time
-
-    def _once(self, state: PartitionState) -> PartitionState:
-        """The same, with each list of brokers that another one has, too, kept once."""
-        once = self._lists.setdefault
-        return replace(
-            state,
-            replicas=once(state.replicas, state.replicas),
-            isr=once(state.isr, state.isr),
-            elr=once(state.elr, state.elr),
-            last_known_elr=once(state.last_known_elr, state.last_known_elr),
-            adding=once(state.adding, state.adding),
-            removing=once(state.removing, state.removing),
+        name, after = change.name, change.after
+        known = self._living.get(name)
+        if after is None:
+            if known is not None:
+                del self._living[name]
+                self.tables.write("UPDATE life SET deleted = ? WHERE life = ?", change.time, known.life)
+            return
+        if known is None or change.before is None:
+            self._lives += 1
+            known = self._living[name] = _Living(self._lives, -1, after)
+            self.tables.write(
+                "INSERT INTO life VALUES (?, ?, ?, ?, NULL)",
+                known.life, change.topic, change.partition, change.position,
+            )  # fmt: skip
+        version = Version(
+            change.position, change.time, after, change.min_isr, change.unclean_election, change.cause
         )
+        self._add(known, version)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """What a setting is for a partition from here on."""
-        lives = self.histories.get(name)
-        if lives:
-            state, at = lives[-1].versions[-1].state, setting.change
-            self._add(name, Version(at.position, at.time, state, setting.min_isr, setting.unclean_election))
+        known = self._living.get(name)
+        if known is not None:
+            at = setting.change
+            version = Version(at.position, at.time, known.state, setting.min_isr, setting.unclean_election)
+            self._add(known, version)
 
-    def _add(self, name: str, version: Version, is_new: bool = False) -> None:
-        if self._count >= MAX_VERSIONS:
-            self.is_full = True
-            return
+    def _add(self, known: _Living, version: Version) -> None:
         self._count += 1
-        lives = self.histories.setdefault(name, [])
-        if is_new or not lives:
-            lives.append(History(name))
-        lives[-1].add(version)
+        state, position = version.state, version.position
+        if state.leader_epoch != known.epoch:
+            self.tables.write(
+                "INSERT OR IGNORE INTO epoch VALUES (?, ?, ?, ?, ?, ?)",
+                known.life, state.leader_epoch, state.leader, self._count, version.time, position,
+            )  # fmt: skip
+        known.epoch, known.state = state.leader_epoch, state
+        self.tables.write(
+            "INSERT INTO version VALUES (?, ?, ?, ?, ?)",
+            known.life, self._count, version.time, state.partition_epoch, encoded(version),
+        )  # fmt: skip
+        self.tables.write("INSERT OR IGNORE INTO place VALUES (?)", position)
+
+    # --- topics and brokers ---------------------------------------------------------------------------
 
     def read(self, log: MetadataLog) -> None:
         """Topics and brokers, from the log's start on. Damage ends it: the replay of the log tells of it."""
@@ -197,10 +169,14 @@ class Spine:
                 if not isinstance(found, Gap):
                     batch = found[1]
                     self._records(batch.offsets, batch.times, batch.values, batch.control)
+        except Unusable:
+            raise
         except (TraceError, DamagedRecord):
             return
 
-    def _records(self, offsets: Any, times: Any, values: Any, control: bool) -> None:
+    def _records(
+        self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes | None], control: bool
+    ) -> None:
         if control:
             return
         for position, time, value in zip(offsets, times, values, strict=True):
@@ -212,16 +188,15 @@ class Spine:
                 continue
             if record.type == _TOPIC:
                 name = record.data["name"]
-                self.topics[record.data["topicId"]] = self.topics[name] = (name, position)
+                for asked in (record.data["topicId"], name):
+                    self.tables.write("INSERT OR REPLACE INTO topic VALUES (?, ?, ?)", asked, name, position)
             else:
                 self._broker(position, time, record.type, record.data)
 
     def _broker(self, position: int, time: int, type: str, data: Mapping[str, Any]) -> None:
         broker = data.get("brokerId", data.get("id"))
         assert isinstance(broker, int)
-        known = self.brokers.setdefault(broker, [])
-        self._epochs.pop(broker, None)
-        before = known[-1] if known else Registration(-1, 0, -1, True, False, False)
+        before = self.brokers.get(broker) or Registration(-1, 0, -1, True, False, False)
         fenced, stopping, registered = before.fenced, before.in_controlled_shutdown, True
         epoch = data.get("brokerEpoch", data.get("epoch", before.epoch))
         if type == "REGISTER_BROKER_RECORD":
@@ -236,52 +211,85 @@ class Spine:
             fenced, registered = True, False
         else:
             fenced = type == "FENCE_BROKER_RECORD"
-        known.append(Registration(position, time, epoch, fenced, stopping, registered))
+        self.brokers[broker] = Registration(position, time, epoch, fenced, stopping, registered)
+        self.tables.write(
+            "INSERT INTO registration VALUES (?, ?, NULL, ?, ?, ?, ?, ?)",
+            broker, position, time, epoch, fenced, stopping, registered,
+        )  # fmt: skip
+        self.tables.write("INSERT OR IGNORE INTO place VALUES (?)", position)
+        if registered:
+            self.tables.write(
+                "INSERT OR IGNORE INTO incarnation VALUES (?, ?, ?, ?)", broker, epoch, position, time
+            )
 
     def registration(self, broker: int, position: int) -> Registration | None:
         """A broker's registration as the record at this offset, or the last one before it, has it."""
-        known = self.brokers.get(broker, [])
-        at = bisect_right(known, position, key=_POSITION)
-        return known[at - 1] if at else None
-
-    def epochs_of(self, broker: int) -> list[tuple[int, int]]:
-        """The broker epochs that a broker was registered with, with their times, in order. Not to be changed."""
-        found = self._epochs.get(broker)
+        found = self.tables.row(
+            "SELECT position, time, epoch, fenced, stopping, registered FROM registration "
+            "WHERE broker = ? AND position <= ? ORDER BY position DESC, number DESC LIMIT 1",
+            broker, position,
+        )  # fmt: skip
         if found is None:
-            found = self._epochs[broker] = []
-            for r in self.brokers.get(broker, []):
-                if r.registered and (not found or found[-1][0] != r.epoch):
-                    found.append((r.epoch, r.time))
-        return found
+            return None
+        position, time, epoch, *flags = found
+        return Registration(position, time, epoch, *map(bool, flags))
+
+    def epochs_of(self, broker: int) -> list[int]:
+        """The last broker epochs that a broker was registered with, in order."""
+        query = "SELECT epoch FROM incarnation WHERE broker = ? ORDER BY epoch DESC LIMIT ?"
+        return [epoch for (epoch,) in self.tables.rows(query, broker, TOLD)][::-1]
+
+    def latest_epoch(self, broker: int, by_ms: float = NEVER) -> int:
+        """The greatest broker epoch that a broker was registered with by a time; −1 where there is none."""
+        query = "SELECT epoch FROM incarnation WHERE broker = ? AND time <= ? ORDER BY epoch DESC LIMIT 1"
+        found = self.tables.row(query, broker, by_ms)
+        return -1 if found is None else int(found[0])
 
     def registered(self, broker: int, epoch: int) -> float:
         """When a broker was registered with an epoch; never, where it was not."""
-        found = self.epochs_of(broker)
-        at = bisect_left(found, epoch, key=itemgetter(0))
-        return found[at][1] if at < len(found) and found[at][0] == epoch else float("inf")
+        found = self.tables.row("SELECT time FROM incarnation WHERE broker = ? AND epoch = ?", broker, epoch)
+        return NEVER if found is None else float(found[0])
 
-    def positions(self) -> array[int]:
-        """The offsets at which a partition or a registration changed, in order."""
-        of_partitions = (v.position for lives in self.histories.values() for h in lives for v in h.versions)
-        of_brokers = (r.position for known in self.brokers.values() for r in known)
-        return array("q", sorted({*of_partitions, *of_brokers}))
+    def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
+        """When a broker was registered with the next epoch, and at which offset; never, where it was not."""
+        found = self.tables.row(
+            "SELECT time, position FROM incarnation WHERE broker = ? AND epoch > ? ORDER BY epoch LIMIT 1",
+            broker, epoch,
+        )  # fmt: skip
+        return (NEVER, None) if found is None else (float(found[0]), found[1])
+
+    def starts_after(self, broker: int, time: float) -> float:
+        """When a broker was registered with a new epoch next, after a time; never, where it was not."""
+        found = self.tables.row(
+            "SELECT min(time) FROM incarnation WHERE broker = ? AND time > ?", broker, time
+        )
+        return NEVER if found is None or found[0] is None else float(found[0])
+
+    # --- both -----------------------------------------------------------------------------------------
+
+    def changes_after(self, position: int) -> float:
+        """The next offset at which a partition or a registration changed; infinity where there is none."""
+        found = self.tables.row("SELECT min(position) FROM place WHERE position > ?", position)
+        return NEVER if found is None or found[0] is None else float(found[0])
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
         """The offsets at which a partition or a registration changed between two times, with the partition there.
 
         The first is what was in force at the start.
         """
-        versions = history.around(start_ms, end_ms)
-        begins, places = -1, {v.position for v in versions[1:]}
-        for known in self.brokers.values():
-            first = bisect_left(known, start_ms, key=_TIME)
-            if first:
-                begins = max(begins, known[first - 1].position)
-            places |= {r.position for r in known[first : bisect_right(known, end_ms, key=_TIME)]}
+        versions, places = history.around(start_ms, end_ms), set[int]()
+        before = self.tables.row(
+            "SELECT position FROM registration WHERE time < ? ORDER BY time DESC, number DESC LIMIT 1",
+            start_ms,
+        )
+        places |= {v.position for v in versions[1:]}
+        within = "SELECT position FROM registration WHERE time >= ? AND time <= ?"
+        places |= {position for (position,) in self.tables.rows(within, start_ms, end_ms)}
+        begins = -1 if before is None else before[0]
         places |= {max(v.position, begins) for v in versions[:1]}
         found = {}
         for place in places:
-            before = [v for v in versions if v.position <= place]
-            if before:
-                found[place] = before[-1]
+            then = [v for v in versions if v.position <= place]
+            if then:
+                found[place] = then[-1]
         return sorted(found.items())

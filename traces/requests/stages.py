@@ -8,13 +8,12 @@ machines are compared for that only, with an allowance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from highwater.traces.requests.acting import Bits
-from highwater.traces.requests.heartbeats import NEVER, NOTHING, Replayed
+from highwater.traces.requests.history import NEVER, History, Version
 from highwater.traces.requests.messages import Proposal
-from highwater.traces.requests.spine import History, Version
 
 CLOCKS_MS = 250.0
 """So far the clocks of two nodes may be apart."""
@@ -47,18 +46,18 @@ class Stage:
 
 
 def stages(
-    history: History, epoch: int, proposals: Iterable[Proposal], replayed: Replayed = NOTHING
+    history: History, epoch: int, proposals: Iterable[Proposal], knew: Callable[[int], float]
 ) -> list[Stage]:
     """The stages of a leader epoch in their order; none where the metadata log has no such epoch.
 
-    ``proposals`` are the leader's in this epoch, in the order of their arrival. ``replayed`` says by when, of the
-    controller's clock, the leader had replayed the log up to which offset.
+    ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` says by when, of the
+    controller's clock, the leader had surely replayed the metadata log up to an offset.
     """
     found: list[Stage] = []
     waiting = list(proposals)
-    versions = history.of_epoch(epoch)
+    versions = list(history.of_epoch(epoch))
     for number, version in enumerate(versions):
-        found.append(Stage(version, None, version.time, replayed.by(version.position)))
+        found.append(Stage(version, None, version.time, knew(version.position)))
         following = versions[number + 1].time if number + 1 < len(versions) else NEVER
         while waiting and waiting[0].partition_epoch <= version.state.partition_epoch:
             proposal = waiting[0]

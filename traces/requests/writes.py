@@ -8,10 +8,10 @@ from highwater.traces.requests.acting import UNHEARD
 from highwater.traces.requests.claims import claim
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import NOT_LEADER, NOT_THERE
+from highwater.traces.requests.history import History
 from highwater.traces.requests.leading import Leadership
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import Produced
-from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, Stage
 from highwater.traces.requests.verdicts import ACKNOWLEDGED, NOT_WRITTEN, WRITTEN
 

@@ -24,6 +24,8 @@ from highwater.traces.reading.errors import printable
 VERSION = 1
 MAX_LINE = 1 << 20
 """The most bytes of a line, its end included."""
+GRACE = 2.0
+"""The seconds that a process has to end by itself, once its input has ended."""
 
 
 class PipeAdapter(Adapter):
@@ -86,13 +88,13 @@ class PipeAdapter(Adapter):
         return state
 
     def close(self) -> None:
-        """End the process: its input ends, then it has two seconds, then it is killed with all that it started."""
+        """End the process: its input ends, then it has GRACE, then it is killed with all that it started."""
         process = self._process
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
         try:
-            process.wait(2)
+            process.wait(GRACE)
         except subprocess.TimeoutExpired:
             pass
         finally:

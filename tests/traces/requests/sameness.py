@@ -76,10 +76,12 @@ def _is_cut_short(recording: Recording, changed: Changed, begins: set[tuple[int,
         return True
     partitions = {index for index, _ in begins}
     starts = [
-        lives[-1].versions[first].time
-        for name, lives in recording.spine.histories.items() if int(name.rpartition("-")[2]) in partitions
-        for first, _ in lives[-1].epochs.values()
-    ]  # fmt: skip
+        time
+        for partition, time in recording.spine.tables.rows(
+            "SELECT partition, epoch.time FROM epoch JOIN life USING (life)"
+        )
+        if partition in partitions
+    ]
     return any(at <= start <= at + SECONDS * 1000 for start in starts)
 
 

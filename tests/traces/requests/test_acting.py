@@ -9,8 +9,8 @@ import pytest
 
 from highwater.model.replication.rules import PROFILES
 from highwater.traces.requests.acting import UNHEARD, Acting, Leading, acting
+from highwater.traces.requests.history import Version
 from highwater.traces.requests.leading import Leadership
-from highwater.traces.requests.spine import Version
 from highwater.traces.requests.stages import Stage
 
 

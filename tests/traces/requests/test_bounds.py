@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report
-from highwater.traces.requests import leading, nodes, sessions
+from highwater.traces.requests import leading, nodes, sessions, tables
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.around import Around
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.leading import Leadership
 from highwater.traces.requests.replay import Requests
-from highwater.traces.requests.spine import Spine
+from highwater.traces.requests.spine import Registration, Spine
 from highwater.traces.requests.verdicts import Verdicts
-from tests.generation.requests import write_fetches
+from tests.generation.requests import RequestLogs, write_fetches
 
 
 def test_findings_over_the_limit_are_counted() -> None:
@@ -83,7 +84,7 @@ def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
     """Brokers 1 and 2 have the same port on two machines; what a line names is another name of one of them."""
     spine = Spine()
     spine.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}
-    spine.brokers = {1: [], 2: [], 3: []}
+    spine.brokers = dict.fromkeys((1, 2, 3), Registration(0, 0, 0, False, False))
     requests = Requests(Context(spine, "kafka_4_2", frozenset()), [])
     found = {
         (listener, file): requests._found_broker(listener, Path(file))
@@ -96,3 +97,23 @@ def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
         ("x:9093", in_2): 3, ("x:9093", in_7): 3, ("x:9092", in_2): 2, ("x:9092", in_7): None,
         ("x:9094", in_2): 2, ("x:9094", in_7): None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "begins", ["INSERT INTO version", "INSERT OR REPLACE INTO topic", "INSERT INTO told"]
+)
+def test_tables_that_cannot_be_written_are_one_clear_line(
+    begins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full: while the metadata log is followed, while it is read, while the requests are."""
+    write = tables.Tables.write
+
+    def full(self: tables.Tables, statement: str, *values: tables.Value) -> None:
+        write(self, "INSERT INTO nowhere VALUES (1)" if statement.startswith(begins) else statement, *values)
+
+    with RequestLogs(tmp_path) as made:
+        epochs = made.begin([0, 1], [0, 1], [0, 1], 1)
+        made.heartbeat(0, epochs[0], 3)
+    monkeypatch.setattr(tables.Tables, "write", full)
+    with pytest.raises(TraceError, match=r"^temporary files: cannot be used: "):
+        replay(tmp_path)

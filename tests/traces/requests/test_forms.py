@@ -10,8 +10,17 @@ import pytest
 from msgspec import structs
 
 from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import INT32, INT64
 from highwater.traces.requests import forms
-from highwater.traces.requests.lines import FETCH, HEARTBEAT, PRODUCE, Counted, RequestLine, read_request_log
+from highwater.traces.requests.lines import (
+    FETCH,
+    HEARTBEAT,
+    PRODUCE,
+    Counted,
+    Plain,
+    RequestLine,
+    read_request_log,
+)
 from highwater.traces.requests.messages import read_fetch, read_heartbeat, read_produce
 from tests.generation.requests import RequestLogs, write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
@@ -121,3 +130,36 @@ def test_changed_fields_say_the_same_with_forms_and_without(
     path.write_bytes(text.replace(before, after))
     formed, plain = both(path, monkeypatch)
     assert formed == plain
+
+
+LARGEST = (("epoch", INT64), ("leader_epoch", INT32), ("offset", INT64), ("last_epoch", INT32), ("hwm", INT64),
+           ("parted", INT64), ("end", INT64))  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "largest"), LARGEST)
+def test_numbers_go_up_to_the_largest_that_kafka_has(field: str, largest: int) -> None:
+    """In a line without a form, too: −1 to the largest of its type, and no further."""
+
+    def fetch(value: object) -> Any:
+        said = dict.fromkeys((name for name, _ in LARGEST), 0) | {field: value}
+        asked = {
+            "partition": 0, "currentLeaderEpoch": said["leader_epoch"], "fetchOffset": said["offset"],
+            "lastFetchedEpoch": said["last_epoch"],
+        }  # fmt: skip
+        answer = {
+            "partitionIndex": 0, "errorCode": 0, "highWatermark": said["hwm"], "recordsSizeInBytes": 0,
+            "divergingEpoch": {"epoch": said["parted"], "endOffset": said["end"]},
+        }  # fmt: skip
+        request = {
+            "replicaState": {"replicaId": 1, "replicaEpoch": said["epoch"]}, "sessionId": 0, "sessionEpoch": 0,
+            "topics": [{"topicId": "t", "partitions": [asked]}], "forgottenTopicsData": [],
+        }  # fmt: skip
+        response = {"errorCode": 0, "sessionId": 0, "responses": [{"topicId": "t", "partitions": [answer]}]}
+        plain = Plain({"requestApiKey": FETCH}, request, response)
+        return read_fetch(RequestLine(Path("x"), 1, FETCH, 0, 0, 0, 0, False, "", "", plain))
+
+    assert all(fetch(value).asked for value in (-1, 0, largest))
+    wrong: tuple[object, ...] = (-2, largest + 1, True, 1.0, "1")
+    for value in wrong:
+        with pytest.raises(TraceError):
+            fetch(value)

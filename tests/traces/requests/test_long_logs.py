@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import pytest
 
 from highwater.traces.replay import replay
-from highwater.traces.requests import nodes
+from highwater.traces.requests import leading, nodes
+from highwater.traces.requests.acting import Acting
+from highwater.traces.requests.history import History
 from highwater.traces.requests.replay import Requests
 from tests.generation.laps import Laps, laps, write_runs
 from tests.generation.repeated import Repeated
@@ -37,31 +39,50 @@ def test_runs_of_the_model_stand_one_behind_the_other(tmp_path: Path) -> None:
     assert max(state.after.leader_epoch for state in _changes(tmp_path)) > 2
 
 
-BYTES_A_CHANGE = 1300
-"""What is kept of a change of a partition until all logs are read, in bytes of Python's objects; it was 1,600."""
+OBJECTS_A_STAGE = 8
+"""So many objects are kept of each stage of the leader epochs that somebody leads in."""
 
 
-def test_what_is_kept_of_a_change_is_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs of two lengths: what is alive when they are read differs by so much for each change more."""
-    alive: list[int] = []
-    replay_all = Requests.replay
+def reachable(root: object) -> int:
+    """How many objects are kept by one, the model's answers aside."""
+    seen, waiting = set[int](), [root]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen and not isinstance(one, (type, ModuleType, FunctionType, Acting)):
+            seen.add(id(one))
+            waiting += gc.get_referents(one)
+    return len(seen)
 
-    def measured(requests: Requests) -> None:
+
+def test_what_is_kept_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever a leadership begins, of a log of any length: what is kept is of the leaderships there are then."""
+    monkeypatch.setattr(leading, "MARKS", 32)
+    monkeypatch.setattr(nodes, "LIVES", 16)
+    kept: list[int] = []
+    read: list[Requests] = []
+    begin, replay_all = nodes.Node._begin, Requests.replay
+
+    def replayed(requests: Requests) -> None:
+        read.append(requests)
         replay_all(requests)
-        gc.collect()
-        alive.append(tracemalloc.get_traced_memory()[0])
 
-    monkeypatch.setattr(Requests, "replay", measured)
-    for name, fetches in (("short", 200), ("long", 1500)):
-        write_runs(tmp_path / name, fetches, partitions=2, known=runs())
-    replay(tmp_path / "short")  # what the model says is kept from here on
-    tracemalloc.start()
-    try:
-        changes = [replay(tmp_path / name).changes for name in ("short", "long")]
-    finally:
-        tracemalloc.stop()
-    assert changes[1] - changes[0] > 150
-    assert (alive[2] - alive[1]) / (changes[1] - changes[0]) < BYTES_A_CHANGE
+    def counted(node: nodes.Node, history: History, epoch: int) -> leading.Leadership | None:
+        led = begin(node, history, epoch)
+        now = [one for n in read[-1]._nodes.values() for one in n.led.values() if one is not None]
+        kept.append(reachable(read[-1]) - OBJECTS_A_STAGE * sum(len(one.stages) for one in now))
+        return led
+
+    monkeypatch.setattr(Requests, "replay", replayed)
+    monkeypatch.setattr(nodes.Node, "_begin", counted)
+    found = []
+    for fetches in (800, 3200):
+        write_runs(tmp_path / str(fetches), fetches, partitions=2, known=runs())
+        kept.clear()
+        changes = replay(tmp_path / str(fetches)).changes
+        found.append((changes, max(kept)))
+    (few, most_of_few), (many, most_of_many) = found
+    assert many - few > 300
+    assert most_of_many < most_of_few + 200
 
 
 def _changes(directory: Path):  # type: ignore[no-untyped-def]

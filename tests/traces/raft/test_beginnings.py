@@ -1,0 +1,161 @@
+"""What a raft log does not tell that begins later: logs from before it, what a process was, where it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from highwater.model.quorum import Quorum
+from highwater.traces.raft import events as e
+from highwater.traces.raft.belief import UNKNOWN, Log
+from highwater.traces.raft.follow import Follower
+from highwater.traces.raft.judge import PROFILE, Judge
+from highwater.traces.raft.order import Order
+from highwater.traces.raft.replay import _common, replay_raft
+from highwater.traces.reading.fields import Place
+from tests.traces.raft.writing import Writer
+
+BEFORE, STATE = "a log from before the recording", "the state at the beginning of the recording"
+
+
+def follower(*voters: int) -> Follower:
+    return Follower(Judge(len(voters), Quorum.profiles[PROFILE].rules), Order(()), voters)
+
+
+def member(epoch: int, log: int = 0, **more: object) -> dict[str, Any]:
+    """A member as the model has it: with so many records, and what is more of it."""
+    asleep: dict[str, Any] = {
+        "leader": None,
+        "voted": None,
+        "ballot": "none",
+        "granted": frozenset(),
+        "hwm": -1,
+    }
+    return {**asleep, "epoch": epoch, "log": [{"epoch": epoch}] * log, **more}
+
+
+def test_a_recording_is_named_by_the_nearest_directory_that_has_all_files() -> None:
+    of_nodes = [Path("/r/logs/node1/raft.log"), Path("/r/logs/node2/raft.log")]
+    assert _common(of_nodes) == Path("/r/logs")
+    assert _common([Path("/r/logs/a.log"), Path("/r/logs/b.log")]) == Path("/r/logs")
+    assert _common([*of_nodes, Path("/r/more/raft.log")]) == Path("/r")
+    assert _common(of_nodes[:1]) == of_nodes[0], "of one file, the file"
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_leader_that_is_alone_has_the_log_that_its_line_says(start: int, tmp_path: Path) -> None:
+    """Nobody asks it for anything before: where its log ends is first said by the line in which it leads."""
+    writer = Writer(1, 1)
+    mine = frozenset({0})
+    writer.starts(0, member(1))
+    writer.role(0, member(1, ballot="pre_vote", granted=mine))
+    writer.role(0, member(2, ballot="vote", voted=0, granted=mine))
+    writer.role(0, member(2, start + 1, leader=0, voted=0, hwm=start + 1))
+    writer.first_record(0, member(2, start + 1))
+    report = replay_raft(writer.write(tmp_path))
+    assert report.unexplained == []
+    assert report.figures["explained: win"] == 1
+    assert report.figures.get(f"guessed: {BEFORE}", 0) == (start > 0)
+
+
+# --- a log from before ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("end", "cuts", "guesses"),
+    [(0, [], 0), (3, [(0, 1)], 1), (4, [(0, 1), (3, 2)], 1), (5, [(0, 1), (3, 2)], 1), (6, [(0, 7)], 1)],
+)
+def test_a_log_from_before_is_that_of_who_has_as_much(
+    end: int, cuts: list[tuple[int, int]], guesses: int
+) -> None:
+    """Of a log of five records one that ends no later is the beginning; of a longer one nothing is known."""
+    found = follower(1, 2)
+    known = found.belief.node(1).log = Log([(0, 1), (3, 2)], 5)
+    log = found.log_of(found.belief.node(2), end, 7)
+    assert (log, found.guessed[BEFORE]) == (Log(cuts, end), guesses)
+    assert known == Log([(0, 1), (3, 2)], 5), "which stays as it is"
+    assert found.log_of(found.belief.node(2), end + 1, 7) is log, "what is known already is not guessed"
+    assert found.guessed[BEFORE] == guesses
+
+
+# --- how a process begins ---------------------------------------------------------------------------------------
+
+
+def role(name: str, epoch: int, leader: int | None = None, voted: int | None = None) -> e.Role:
+    return e.Role(name, epoch, leader, voted, None, None, True)
+
+
+@pytest.mark.parametrize(
+    ("what", "guesses", "log", "leader", "voted"),
+    [
+        (role("Unattached", 0), 0, Log(), None, None),
+        (role("Unattached", 0, voted=2), 1, None, None, 2),
+        (role("Follower", 0, leader=2), 1, None, 2, None),
+        (role("Unattached", 3), 1, None, None, None),
+        (role("Resigned", 3, leader=1), 1, None, None, 1),
+    ],
+)
+def test_what_a_first_process_begins_as_is_guessed(
+    what: e.Role, guesses: int, log: Log | None, leader: int | None, voted: int | None
+) -> None:
+    """In epoch 0, with no vote and no leader, nothing was before; who has resigned had voted for itself."""
+    found = follower(1, 2, 3)
+    node = found.belief.node(1)
+    found._start(node, what)
+    assert found.guessed[STATE] == guesses
+    assert (node.epoch, node.log, node.leader, node.voted) == (what.epoch, log, leader, voted)
+    assert (found.explained["a process begins"], found.unexplained_count) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "what", "wrong"),
+    [
+        (role("Unattached", 3, voted=2), role("Unattached", 3, voted=2), []),
+        (role("Unattached", 3), role("Unattached", 3), []),
+        (role("Follower", 3, leader=2), role("Resigned", 3), []),
+        (role("Unattached", 3, voted=2), role("Unattached", 4, voted=2), ["epoch"]),
+        (role("Unattached", 3, voted=2), role("Unattached", 3), ["voted"]),
+    ],
+)
+def test_what_a_next_process_begins_as_is_held_against_the_one_before(
+    before: e.Role, what: e.Role, wrong: list[str]
+) -> None:
+    found = follower(1, 2, 3)
+    node = found.belief.node(1)
+    found._start(node, before)
+    found.event = e.Event(1, 0, Place(Path("node1/raft.log"), 1, ""), what)
+    found._start(node, what)
+    assert found.explained["a process begins"] == 1, "the second one begins with what is known"
+    assert found.guessed[STATE] == 1
+    assert [name for u in found.unexplained for c in u.candidates for name in c.differences] == wrong
+    assert node.leader is None, "who has resigned follows nobody"
+
+
+def test_a_log_can_make_known_that_a_process_is_not_the_first() -> None:
+    """A voter of epoch 0 whose log was told by others has been there before."""
+    found = follower(1, 2, 3)
+    node = found.belief.node(1)
+    node.log = Log([(0, 0)], 2)
+    found._start(node, role("Unattached", 0))
+    assert (node.log, found.explained["restart: role"]) == (Log([(0, 0)], 2), 1)
+
+
+# --- what is committed ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("end", "epochs"), [(1, [(0, 1)]), (2, [(0, 1)]), (3, [(0, 2)])])
+def test_what_is_committed_stays_where_a_leader_commits_no_more(
+    end: int, epochs: list[tuple[int, int]]
+) -> None:
+    """A leader without the committed records says what an HWM is that is no higher: they are committed still."""
+    found = follower(1, 2, 3)
+    found.belief.committed = Log([(0, 1)], 2)
+    window: Any = SimpleNamespace(offset=lambda rank: end if rank == 1 else UNKNOWN)
+    outcome: Any = SimpleNamespace(after={"committed": [None]})
+    leaders = Log([(0, 2)], 4)
+    found._commit(window, outcome, leaders)
+    assert found.belief.committed == Log(epochs, max(2, end))
+    assert leaders == Log([(0, 2)], 4)
