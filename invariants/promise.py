@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.model.language import State, all_of, implies, invariant
+from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
 from highwater.model.promise import Promise
 
@@ -30,4 +31,16 @@ def the_log_is_in_order(m: Promise, s: State) -> Truth:
     return ascending & all_of(implies(s.log.has(v), s.writes[v] != "UNUSED") for v in m.value)
 
 
+@step_property("B6")
+def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> Truth:
+    """Each record is written once, and its producer is told once at most: what became of it does not change again."""
+    kept = []
+    for v in m.value:
+        was, is_ = before.writes[v], after.writes[v]
+        kept.append((was == is_) | (was == "UNUSED") | ((was == "PENDING") & (is_ == "ACKNOWLEDGED")))
+        kept.append(implies((was == "UNUSED") & (was != is_), is_ != "ACKNOWLEDGED"))
+    return all_of(kept)
+
+
 INVARIANTS = (what_is_acknowledged_stays, consumers_read_the_log, the_log_is_in_order)
+STEP_PROPERTIES = (what_a_producer_was_told_stays,)

@@ -26,7 +26,7 @@ _VIOLATED = {
 """Where a property is violated, and for which reason: docs/liveness.md has them under these letters."""
 
 
-_OTHER_VERSIONS = ("gap-", "gate-", "letter-", "mixed-", "upgrade-")
+_OTHER_VERSIONS = ("gap-", "gate-", "letter-", "mixed-", "possible-kafka-", "upgrade-", "watched-kafka-")
 """Scenarios of what no proposal asks for as it stands, or of the way to it: of their runs nothing is promised."""
 
 

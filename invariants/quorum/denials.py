@@ -58,4 +58,21 @@ def nobody_votes_for_a_later_epoch(m: Quorum, before: State, after: State) -> Tr
     return _nobody_votes(m, before, after, lambda own, other: own.last.epoch < other.last.epoch)
 
 
-DENIALS = (nobody_votes_for_an_equal_log, nobody_votes_for_a_longer_log, nobody_votes_for_a_later_epoch)
+@step_property("595.7")
+def nobody_votes_for_an_empty_log(m: Quorum, before: State, after: State) -> Truth:
+    """Nobody votes for a member without records, not even who has none itself."""
+    kept = []
+    for voter in m.voter:
+        for candidate in m.voter:
+            if int(voter) != int(candidate):
+                own, other = before.members[voter].log, before.members[candidate].log
+                kept.append(~(_votes(m, before, after, voter, candidate) & own.is_empty & other.is_empty))
+    return all_of(kept)
+
+
+DENIALS = (
+    nobody_votes_for_an_equal_log,
+    nobody_votes_for_a_longer_log,
+    nobody_votes_for_a_later_epoch,
+    nobody_votes_for_an_empty_log,
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from highwater.invariants import statements
 from highwater.invariants.replication.controller_denials import DENIALS
 from highwater.invariants.replication.controller_liveness import LIVENESS
-from highwater.invariants.replication.election_steps import WATCHED
+from highwater.invariants.replication.controller_steps import WATCHED as OF_BOOKS
+from highwater.invariants.replication.election_steps import WATCHED as OF_ELECTIONS
 from highwater.invariants.replication.steps import STEP_PROPERTIES
 from highwater.model.language import State, all_of, implies, invariant, size
 from highwater.model.language.values import Truth, as_bool
@@ -181,5 +182,7 @@ EXPLORED = (
     elr_members_are_indexed,
 )
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
+
+WATCHED = (*OF_ELECTIONS, *OF_BOOKS)
 
 __all__ = ["DENIALS", "EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.model.language import State, all_of
+from highwater.model.language import State, all_of, implies
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, Truth
 from highwater.model.truncation import Truncation
@@ -83,6 +83,73 @@ def the_hwm_waits_for_all_replicas(m: Truncation, before: State, after: State) -
     return all_of(kept)
 
 
+@step_property("B4")
+def the_hwm_waits_until_all_follow(m: Truncation, before: State, after: State) -> Truth:
+    """A leader's HWM moves only while all replicas follow it, those outside the ISR too."""
+    kept = []
+    for x, r in _pairs(m):
+        further = before.replicas[x].hwm < after.replicas[x].hwm
+        further = further & m.presumes_leadership(before, x) & m.presumes_leadership(after, x)
+        kept.append(~(further & ~m.follows(before, r, x)))
+    return all_of(kept)
+
+
+@step_property("B4")
+def the_hwm_stays_behind_the_log_end(m: Truncation, before: State, after: State) -> Truth:
+    """A leader's HWM never comes to the end of its log."""
+    kept = []
+    for x in m.replica:
+        further = before.replicas[x].hwm < after.replicas[x].hwm
+        further = further & m.presumes_leadership(before, x) & m.presumes_leadership(after, x)
+        kept.append(~(further & (after.replicas[x].hwm == after.logs[x].length)))
+    return all_of(kept)
+
+
+@step_property("B8")
+def only_leaders_are_taken_out(m: Truncation, before: State, after: State) -> Truth:
+    """The controller takes nobody out of the ISR but the leader."""
+    old, new = before.quorum, after.quorum
+    decided = (old.leader_epoch != new.leader_epoch) & (old.leader == new.leader) & old.leader.is_some
+    return implies(decided, old.isr == new.isr)
+
+
+@step_property("B3")
+def nobody_begins_with_nothing(m: Truncation, before: State, after: State) -> Truth:
+    """A replica with an empty log becomes the follower of nobody who has the first record of the first epoch."""
+    kept = []
+    for x, r in _pairs(m):
+        begins = (before.replicas[r].leader_epoch != after.replicas[r].leader_epoch) & m.follows(after, r, x)
+        theirs = before.logs[x]
+        empty = before.logs[r].is_empty & ~theirs.is_empty & (theirs[0].id == 0) & (theirs[0].epoch == 0)
+        kept.append(~(begins & empty))
+    return all_of(kept)
+
+
+def _truncates(m: Truncation, before: State, after: State, follower: Number, leader: Number) -> Truth:
+    """Whether a follower truncates to the log of the leader that it follows already."""
+    same = before.replicas[follower].leader_epoch == after.replicas[follower].leader_epoch
+    shorter = after.logs[follower].length < before.logs[follower].length
+    return same & shorter & m.follows(before, follower, leader)
+
+
+@step_property("B3", rule="divergence_on_fetch")
+def nobody_truncates_whose_records_differ(m: Truncation, before: State, after: State) -> Truth:
+    """A fetch finds no log that is as long as the leader's, and another one."""
+    return all_of(
+        ~(_truncates(m, before, after, r, x) & (before.logs[r].length == before.logs[x].length))
+        for x, r in _pairs(m)
+    )
+
+
+@step_property("B3", rule="divergence_on_fetch")
+def nobody_truncates_who_has_more(m: Truncation, before: State, after: State) -> Truth:
+    """A fetch finds no log that is longer than the leader's."""
+    return all_of(
+        ~(_truncates(m, before, after, r, x) & (before.logs[r].length > before.logs[x].length))
+        for x, r in _pairs(m)
+    )
+
+
 DENIALS = (
     nobody_joins_at_the_hwm,
     nobody_joins_before_the_log_end_counts,
@@ -90,4 +157,10 @@ DENIALS = (
     nobody_leaves_who_follows,
     nobody_leaves_with_all_records,
     the_hwm_waits_for_all_replicas,
+    the_hwm_waits_until_all_follow,
+    the_hwm_stays_behind_the_log_end,
+    only_leaders_are_taken_out,
+    nobody_begins_with_nothing,
+    nobody_truncates_whose_records_differ,
+    nobody_truncates_who_has_more,
 )

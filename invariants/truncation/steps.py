@@ -42,16 +42,19 @@ def _is_of(m: Truncation, old: StructValue, new: StructValue) -> Truth:
 
 @step_property("B8")
 def leadership_is_lost_with_membership(m: Truncation, before: State, after: State) -> Truth:
-    """A leader that nobody follows in office has left the ISR, or was its last member; and who leaves leads no more."""
+    """A leader that nobody follows in office has left the ISR, or was its last member; and who leaves leads no more.
+
+    The last member leaves only a partition without a leader: else nobody could be elected cleanly ever again.
+    """
     old, new = before.quorum, after.quorum
     gone = old.isr - new.isr
     lost = old.leader.is_some & new.leader.is_none
     own = any_of(old.leader.is_(r) & (gone.has(r) | (old.isr == [r])) for r in m.replica)
     stays = all_of(~gone.has(r) | ~new.leader.is_(r) for r in m.replica)
     reelected = new.leader.is_some & (old.leader_epoch != new.leader_epoch) & gone.is_empty
-    return (
-        implies(lost, own) & implies(old.isr != new.isr, stays) & implies(reelected, old.leader != new.leader)
-    )
+    last = implies(new.isr.is_empty, old.isr.is_empty | old.leader.is_none)
+    kept = implies(lost, own) & implies(old.isr != new.isr, stays) & last
+    return kept & implies(reelected, old.leader != new.leader)
 
 
 @step_property("B5, B8")

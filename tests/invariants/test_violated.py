@@ -13,7 +13,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "mutate.md"
 HEADING = "## Properties that nothing violates"
 
 REASONED = {
-    "promise": {"the_log_is_in_order", "what_is_acknowledged_stays", "consumers_read_the_log"},
+    "promise": {
+        "the_log_is_in_order",
+        "what_is_acknowledged_stays",
+        "consumers_read_the_log",
+        "what_a_producer_was_told_stays",
+    },
     "replication.controller": {
         "elr_members_are_indexed",
         "leader_epoch_never_falls",

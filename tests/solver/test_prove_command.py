@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -114,6 +115,9 @@ def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path:
     assert "State before, in which all invariants hold:" in run.out
     assert "registered false" in run.out
     assert "Excluded by what was not assumed: brokers_are_registered" in run.out
+    told = run.out.split("  Step: ")[1].splitlines()
+    assert re.fullmatch(r"broker \d is unfenced", told[0])
+    assert re.match(r" +registrations\[\d\]\.fenced  true → false", told[1])
     results = json.loads(target.read_text())
     assert problems(results, SCHEMA) == []
     assert results[0]["verdict"] == "not_inductive"

@@ -80,6 +80,12 @@ class Controller(Protocol):
             2,
             "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
         ),
+        "elections_on_request": Parameter(
+            1,
+            0,
+            1,
+            "whether an operator asks for elections; without it the controller elects by itself alone",
+        ),
         "resumed_shutdowns": Parameter(
             0, 0, 1, "whether a fenced broker that was shutting down can be unfenced without a restart"
         ),
@@ -139,9 +145,8 @@ class Controller(Protocol):
         self.broker, self.isr_choice = t.broker, t.brokers
         self.stale_choice = Option(t.broker)
         self.clean_choice = Bool
-        self.election_choice = [ElectionType.PREFERRED] + [ElectionType.UNCLEAN] * (
-            not self.on("unclean_recovery")
-        )
+        asked_for = [ElectionType.PREFERRED] + [ElectionType.UNCLEAN] * (not self.on("unclean_recovery"))
+        self.election_choice = asked_for * p.elections_on_request
         self.factor = min(p.replication_factor, p.brokers)
         most = p.first_partition_replicas if p.first_partition_changes else 0
         self.first_partition_choice = range(1, most + 1)
@@ -273,7 +278,9 @@ class Controller(Protocol):
         if self.on("offline_directory_check"):
             lost_directory = nobody if offline is None else offline
             found_directory = nobody if online is None else online
-            new = new.replace(offline=(new.offline | lost_directory) - found_directory)
+            # The change itself can have taken the replica out: then it is in no directory.
+            offline_now = (new.offline | lost_directory) - found_directory
+            new = new.replace(offline=offline_now & self.assigned(new))
         if self.p.elr_changes:  # who turned ELR off has chosen to have nobody in it
             chosen = chosen | ~self.elr_is_on(s)
         joining = nobody if joining is None else joining

@@ -1,0 +1,29 @@
+"""More groups of steps than a word has bits: each keeps its own, weak or strong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from highwater.checker.engines.liveness.fairness import FairGroups
+from highwater.model.language.liveness import FairGroup
+
+
+def groups_of(bits: np.ndarray) -> set[int]:
+    """The numbers of groups that the words of one row name."""
+    return {64 * w + b for w, word in enumerate(bits.tolist()) for b in range(64) if word >> b & 1}
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 130])
+def test_each_group_is_told_apart(count: int) -> None:
+    """A ring of as many states: from each, one step of one instance, which is the group of the state's number."""
+    groups = tuple(FairGroup(f"group {g}", g % 3 == 0, frozenset({g})) for g in range(count))
+    offsets, numbers = np.arange(count + 1), np.arange(count)
+    targets = (numbers + 1) % max(count, 2)
+    none = np.zeros(count + 1, dtype=np.int64)
+    fair = FairGroups(groups, offsets, targets, numbers, none, none[:0], {count - 1: numbers != count - 1})
+    strong = {g for g in range(count) if g % 3 == 0}
+    assert (groups_of(fair.strong), groups_of(fair.weak)) == (strong, set(range(count)) - strong)
+    # The last group counts from everywhere but the state in which its step is.
+    assert [groups_of(row) for row in fair.enabled] == [{g} if g < count - 1 else set() for g in range(count)]
+    assert [groups_of(row) for row in fair.of_step(numbers, numbers)] == [groups_of(row) for row in fair.enabled]
