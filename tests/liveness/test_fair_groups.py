@@ -26,4 +26,6 @@ def test_each_group_is_told_apart(count: int) -> None:
     assert (groups_of(fair.strong), groups_of(fair.weak)) == (strong, set(range(count)) - strong)
     # The last group counts from everywhere but the state in which its step is.
     assert [groups_of(row) for row in fair.enabled] == [{g} if g < count - 1 else set() for g in range(count)]
-    assert [groups_of(row) for row in fair.of_step(numbers, numbers)] == [groups_of(row) for row in fair.enabled]
+    assert [groups_of(row) for row in fair.of_step(numbers, numbers)] == [
+        groups_of(row) for row in fair.enabled
+    ]
