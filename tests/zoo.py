@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language import (
@@ -263,3 +264,14 @@ def log_or_parcel(m: Everything, s: State) -> Any:
 def sets_are_bounded(m: Everything, s: State) -> Any:
     """Violated where a set of the array is full."""
     return all_of(~(s.sets[n] == m.nodes.all()) for n in m.node)
+
+
+def stepping(base: type[Protocol], body: Callable[[Any, State], object]) -> type[Protocol]:
+    """A protocol with one more action, ``step``: this function of (protocol, state)."""
+
+    class Stepping(base):  # type: ignore[misc, valid-type]
+        @action()
+        def step(self, s: State) -> None:
+            body(self, s)
+
+    return Stepping

@@ -7,16 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from highwater.traces.kafka import recognise
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.data_dump import is_data_dump
-from highwater.traces.kafka.recognise import (
-    SEGMENT,
-    SEGMENT_DUMP,
-    SNAPSHOT,
-    SNAPSHOT_DUMP,
-    recognise,
-    same_logs,
-)
 from highwater.traces.raft.reader import is_raft_log
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
@@ -33,10 +26,10 @@ MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
 _HEAD = 1 << 16
 _METADATA = {
-    SEGMENT: METADATA_LOG,
-    SNAPSHOT: METADATA_LOG,
-    SEGMENT_DUMP: METADATA_DUMP,
-    SNAPSHOT_DUMP: METADATA_DUMP,
+    recognise.SEGMENT: METADATA_LOG,
+    recognise.SNAPSHOT: METADATA_LOG,
+    recognise.SEGMENT_DUMP: METADATA_DUMP,
+    recognise.SNAPSHOT_DUMP: METADATA_DUMP,
 }
 
 
@@ -73,7 +66,7 @@ class Inputs:
 
 def kind_of(file: Path) -> str | None:
     """What a file is, None where it is nothing that can be replayed. Raises TraceError where it cannot be read."""
-    known = recognise(file)
+    known = recognise.recognise(file)
     if known is not None:
         return _METADATA[known]
     with Source(file) as source:
@@ -190,7 +183,7 @@ def _distinct(found: Sequence[Input]) -> list[Input]:
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
     """A dump goes with the log that it is of."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
-    same = same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
+    same = recognise.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
     kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]
     of = {path: tuple(dump for dump, log in same.items() if log == path) for path in logs}
     return [replace(i, dumps=of[i.path]) if i.kind == METADATA_LOG else i for i in kept]

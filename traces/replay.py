@@ -26,7 +26,7 @@ from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.beside import RequestsBeside
 from highwater.traces.requests.verdicts import Json
-from highwater.traces.runs.history import History
+from highwater.traces.runs.history import RunHistory
 from highwater.traces.runs.replay import replay_run
 
 SMALL = 16 << 20
@@ -247,7 +247,7 @@ def replay_input(
     rules: Mapping[str, bool] | None = None,
     progress: ProgressCallback | None = None,
     timelines: bool = False,
-    history: History | None = None,
+    history: RunHistory | None = None,
 ) -> Report:
     """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; otherwise as ``replay``.
 

@@ -10,13 +10,13 @@ from highwater.checker.asking import catalogue
 from highwater.checker.asking import scenarios as scenario_files
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.asking.subject import Settings, Subject, asked
+from highwater.checker.asking.subject import ScenarioSettings, Subject, asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.running import one as exploration
-from highwater.checker.running.progress import Reporter
+from highwater.checker.running.progress import ProgressReporter
 from highwater.model import registry
 from highwater.model.language.protocol import Protocol
 from highwater.traces.replay import replay
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def scenario(
-    subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[Settings]
+    subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[ScenarioSettings]
 ) -> Request:
     """What is to be checked: a scenario or a protocol, with what is set over it.
 
@@ -51,7 +51,7 @@ def check(
     memory_bytes: int | None = None,
     first: bool = False,
     progress: bool = False,
-    **settings: Unpack[Settings],
+    **settings: Unpack[ScenarioSettings],
 ) -> Result:
     """Explore every reachable state of a scenario or a protocol, as ``highwater check`` does.
 
@@ -77,7 +77,7 @@ def check(
         deadlock=request.deadlock,
         stop_at_first=first,
     )
-    with Reporter(request.scenario.name, quiet=not progress) as reporter:
+    with ProgressReporter(request.scenario.name, quiet=not progress) as reporter:
         model, outcome = exploration.explore(request, engine, search, options, reporter)
     return Result(outcome, model)
 
@@ -92,7 +92,7 @@ def simulate(
     workers: int | None = None,
     limit_seconds: float | None = None,
     progress: bool = False,
-    **settings: Unpack[Settings],
+    **settings: Unpack[ScenarioSettings],
 ) -> Result:
     """Walk at random through what is too large to explore, as ``highwater simulate`` does; nothing is proved by it.
 
@@ -106,7 +106,7 @@ def simulate(
     return Result(outcome, model)
 
 
-def explore(subject: Subject, **settings: Unpack[Settings]) -> Session:
+def explore(subject: Subject, **settings: Unpack[ScenarioSettings]) -> Session:
     """The state space of a scenario or a protocol by hand: ``highwater explore`` without its page.
 
     The arguments are those of ``scenario``. A session takes steps and answers questions about states; a ``Path`` says

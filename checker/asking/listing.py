@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from highwater.checker.asking import catalogue, rulebook, scenarios
@@ -12,7 +12,7 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.model import registry
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
-from highwater.model.language.protocol import Action, Invariant, Protocol
+from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol
 from highwater.model.language.step_properties import StepProperty
 
 KINDS = (
@@ -21,6 +21,7 @@ KINDS = (
 """A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
 
 Entry = dict[str, Any]
+Property = Invariant | StepProperty | Liveness
 
 
 def entries(kind: str) -> list[Entry]:
@@ -71,6 +72,7 @@ def scenario(name: str) -> Entry:
     request = Request.of(found, Overrides())
     kind = found.protocol
     promise = found.promise
+    properties: tuple[Property, ...] = (*request.invariants, *request.step_properties, *request.liveness)
     return {
         "kind": "scenario",
         "name": found.name,
@@ -81,18 +83,13 @@ def scenario(name: str) -> Entry:
         "symmetry": found.symmetry,
         "deadlock": request.deadlock,
         "parameters": [
-            {"name": n, "value": request.parameters[n], "low": p.low, "high": p.high, "meaning": p.meaning}
-            for n, p in kind.parameters.items()
+            {"name": n, "value": request.parameters[n], **_range(p)} for n, p in kind.parameters.items()
         ],
         "rules": [
             {"name": n, "on": request.rules[n], "source": r.source, "sentence": r.sentence}
             for n, r in kind.rules.items()
         ],
-        "properties": [
-            *(_invariant(found.definition, i) for i in request.invariants),
-            *(_step_property(found.definition, p) for p in request.step_properties),
-            *(_liveness(found.definition, p) for p in request.liveness),
-        ],
+        "properties": [_property(found.definition, p) for p in properties],
         "promise": {
             "violated": sorted(promise.violated),
             "distinct_states": promise.distinct_states,
@@ -109,10 +106,7 @@ def protocol(definition: Definition) -> Entry:
         "kind": "protocol",
         "name": definition.name,
         "meaning": meaning(kind),
-        "parameters": [
-            {"name": n, "default": p.default, "low": p.low, "high": p.high, "meaning": p.meaning}
-            for n, p in kind.parameters.items()
-        ],
+        "parameters": [{"name": n, "default": p.default, **_range(p)} for n, p in kind.parameters.items()],
         "profiles": [
             {"name": n, "meaning": p.meaning, "rules": [r for r in kind.rules if r in p.rules]}
             for n, p in kind.profiles.items()
@@ -134,72 +128,42 @@ def meaning(thing: object) -> str:
 def _parts(definition: Definition, kind: str) -> list[Entry]:
     of = {"protocol": definition.name}
     if kind == "parameters":
+        parameters = definition.protocol.parameters.items()
         return [
-            {
-                "kind": "parameter",
-                "name": n,
-                **of,
-                "default": p.default,
-                "low": p.low,
-                "high": p.high,
-                "meaning": p.meaning,
-            }
-            for n, p in definition.protocol.parameters.items()
+            {"kind": "parameter", "name": n, **of, "default": p.default, **_range(p)} for n, p in parameters
         ]
     if kind == "rules":
         rules = definition.protocol.rules.items()
         return [
             {"kind": "rule", "name": n, **of, "source": r.source, "sentence": r.sentence} for n, r in rules
         ]
-    if kind == "invariants":
-        return [_invariant(definition, invariant) for invariant in definition.invariants]
-    if kind == "step_properties":
-        return [_step_property(definition, stated) for stated in definition.step_properties]
-    if kind == "liveness":
-        return [_liveness(definition, liveness) for liveness in definition.liveness]
-    return [_action(definition, action) for action in definition.protocol.actions()]
+    if kind == "actions":
+        return [
+            _stated(definition, "action", a, parameters=dict(a.domains), says=a.says)
+            for a in definition.protocol.actions()
+        ]
+    properties: Sequence[Property] = getattr(definition, kind)
+    return [_property(definition, stated) for stated in properties]
 
 
-def _step_property(definition: Definition, stated: StepProperty) -> Entry:
-    return {**_invariant(definition, stated), "kind": "step property"}
+def _range(parameter: Parameter) -> Entry:
+    return {"low": parameter.low, "high": parameter.high, "meaning": parameter.meaning}
 
 
-def _invariant(definition: Definition, invariant: Invariant | StepProperty) -> Entry:
-    return {
-        "kind": "invariant",
-        "name": invariant.name,
-        "protocol": definition.name,
-        "source": invariant.source,
-        "rule": invariant.rule,
-        "meaning": invariant.meaning,
-    }
+def _stated(definition: Definition, kind: str, thing: Property | Action, **said: object) -> Entry:
+    of = {"protocol": definition.name, "source": thing.source, "rule": thing.rule}
+    return {"kind": kind, "name": thing.name, **of, **said, "meaning": thing.meaning}
 
 
-def _liveness(definition: Definition, liveness: Liveness) -> Entry:
-    return {
-        "kind": "liveness",
-        "name": liveness.name,
-        "protocol": definition.name,
-        "source": liveness.source,
-        "rule": liveness.rule,
-        "says": str(liveness.kind),
-        "parameters": dict(liveness.domains),
-        "fair": [str(fairness) for fairness in liveness.fair],
-        "meaning": liveness.meaning,
-    }
-
-
-def _action(definition: Definition, action: Action) -> Entry:
-    return {
-        "kind": "action",
-        "name": action.name,
-        "protocol": definition.name,
-        "source": action.source,
-        "rule": action.rule,
-        "parameters": dict(action.domains),
-        "says": action.says,
-        "meaning": action.meaning,
-    }
+def _property(definition: Definition, stated: Property) -> Entry:
+    if isinstance(stated, Liveness):
+        said = {
+            "says": str(stated.kind),
+            "parameters": dict(stated.domains),
+            "fair": [str(f) for f in stated.fair],
+        }
+        return _stated(definition, "liveness", stated, **said)
+    return _stated(definition, "invariant" if isinstance(stated, Invariant) else "step property", stated)
 
 
 def _in_full(definition: Definition, entry: Entry) -> Entry:

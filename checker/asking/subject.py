@@ -18,7 +18,7 @@ from highwater.model.language.protocol import Protocol
 Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
 
 
-class Settings(TypedDict, total=False):
+class ScenarioSettings(TypedDict, total=False):
     """What can be set over a scenario or a protocol; each means what the option of the command line does."""
 
     parameters: Mapping[str, int] | None
@@ -31,7 +31,7 @@ class Settings(TypedDict, total=False):
 
 
 def asked(
-    subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[Settings]
+    subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[ScenarioSettings]
 ) -> Request:
     """What is to be checked: a scenario or a protocol, and over it what is set here.
 
@@ -39,7 +39,7 @@ def asked(
     that is given), else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError
     where there is no such thing, or a name or a value does not fit it, TypeError for a setting that there is not.
     """
-    if unknown := settings.keys() - Settings.__annotations__.keys():
+    if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():
         raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
     overrides = Overrides(
         parameters=dict(settings.get("parameters") or {}),

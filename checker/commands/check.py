@@ -26,7 +26,7 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.running.one import explore
-from highwater.checker.running.progress import Reporter
+from highwater.checker.running.progress import ProgressReporter
 from highwater.checker.telling import report
 from highwater.checker.telling.page.output import PageOutput, html_option
 from highwater.checker.telling.page.shown import counterexamples
@@ -100,7 +100,7 @@ def check(
                     output.note(line)
         else:
             for request in requests:
-                with Reporter(request.scenario.name, quiet=quiet) as progress:
+                with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
                     model, outcome = explore(
                         request,
                         engine.name,

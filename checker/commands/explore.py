@@ -14,7 +14,7 @@ from highwater.checker.base.status import Status
 from highwater.checker.commands.options import model_options
 
 if TYPE_CHECKING:
-    from highwater.traces.runs.format import Line
+    from highwater.traces.runs.format import StepLine
 
 
 @click.command(short_help="The state space by hand, in a browser.")
@@ -46,7 +46,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
 
     if (name is None) == (trace is None):
         raise InputError("name a SCENARIO, or a run with --trace")
-    lines: list[Line] = []
+    lines: list[StepLine] = []
     if trace is None:
         request = Request.of(scenarios.find(str(name)), overrides).without_symmetry()
     elif overrides != Overrides():

@@ -12,14 +12,7 @@ from highwater.checker.base import terminal
 from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
-from highwater.checker.commands.options import (
-    allow_code_option,
-    cache_option,
-    json_option,
-    memory_option,
-    quiet_option,
-    workers_option,
-)
+from highwater.checker.commands import options
 from highwater.checker.comparing.mutation import listed as listing
 from highwater.checker.comparing.mutation import report, told
 from highwater.checker.comparing.mutation.examining import SURVIVED, UNFINISHED
@@ -51,15 +44,15 @@ from highwater.checker.running.progress import LiveLine
 @click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
 @click.option("--again", metavar="FILE", help="Tell a run again from what --json wrote, and run nothing.")
 @click.option("--listed", metavar="FILE", help="Holes that are known, each with its reason.")
-@allow_code_option
-@workers_option
-@memory_option
-@cache_option
+@options.allow_code_option
+@options.workers_option
+@options.memory_option
+@options.cache_option
 @click.option("--html", metavar="FILE", help="Write the source with its mutants beside its lines.")
 @click.option("--markdown", metavar="FILE", help="Write a page of Markdown.")
-@json_option
+@options.json_option
 @click.option("--verbose", is_flag=True, help="Every mutant, not only those that nothing notices.")
-@quiet_option("the last line")
+@options.quiet_option("the last line")
 def mutate(
     names: tuple[str, ...],
     only: tuple[str, ...],

@@ -13,16 +13,7 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.base.output import JsonOutput
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
-from highwater.checker.commands.options import (
-    first_option,
-    json_option,
-    limit_seconds_option,
-    memory_option,
-    model_options,
-    quiet_option,
-    verbose_option,
-    workers_option,
-)
+from highwater.checker.commands import options
 from highwater.checker.running.one import outcome_of
 from highwater.checker.telling import report
 from highwater.checker.telling.page.output import PageOutput, html_option
@@ -58,15 +49,15 @@ DEPTH = 10
     show_default=True,
     help="Whether the scenario bounds epochs and offsets, or they may be any numbers.",
 )
-@model_options()
-@first_option
-@limit_seconds_option
-@memory_option
-@workers_option
-@json_option
+@options.model_options()
+@options.first_option
+@options.limit_seconds_option
+@options.memory_option
+@options.workers_option
+@options.json_option
 @html_option("the runs to violations, or the steps that keep a property not,")
-@verbose_option
-@quiet_option("the verdicts")
+@options.verbose_option
+@options.quiet_option("the verdicts")
 def prove(
     name: str,
     depth: int | None,

@@ -25,7 +25,7 @@ from highwater.traces.replay import replay_input
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import rich_summary, summary
-from highwater.traces.runs.history import History
+from highwater.traces.runs.history import RunHistory
 
 
 @click.command(short_help="Whether the protocol explains what a system did.")
@@ -80,7 +80,7 @@ def replay(
     if engine == "spark" and page is not None:
         raise InputError("--html: the page is made by the embedded engine only")
     reports: list[Report] = []
-    histories: list[History] = []
+    histories: list[RunHistory] = []
     interrupted = False
     try:
         found = inputs(paths)
@@ -89,8 +89,8 @@ def replay(
         else:
             progress = None if quiet else _progress()
             if page is not None and all(i.kind == RUN for i in found.found):
-                histories = [History() for _ in found.found]
-            kept: Sequence[History | None] = histories or [None for _ in found.found]
+                histories = [RunHistory() for _ in found.found]
+            kept: Sequence[RunHistory | None] = histories or [None for _ in found.found]
             pairs = zip(found.found, kept, strict=True)
             replayed = (replay_input(i, profile, switched, progress, page is not None, h) for i, h in pairs)
         for report in replayed:
@@ -156,7 +156,7 @@ def _end(
     reports: list[Report],
     output: JsonOutput,
     page: Path | None,
-    histories: Sequence[History],
+    histories: Sequence[RunHistory],
     interrupted: bool = False,
 ) -> Status:
     """The last line, the JSON, the page, and the status."""
@@ -179,7 +179,7 @@ def _end(
     return worst(_status(r) for r in reports)
 
 
-def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[History]) -> None:
+def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
     """Where all that was replayed are runs of the model: these, to step through."""
     from highwater.checker.telling.page.replayed import replayed
     from highwater.checker.telling.page.writing import write_page as write_runs

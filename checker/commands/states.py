@@ -26,7 +26,7 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
-from highwater.checker.running.progress import Reporter, size
+from highwater.checker.running.progress import ProgressReporter, size
 from highwater.checker.tables.directory import TableDirectory, WrittenTables
 from highwater.checker.telling.report import STOPPED
 from highwater.model.language.model import Model
@@ -35,7 +35,7 @@ from highwater.model.versions import versions
 if TYPE_CHECKING:
     from highwater.checker.engines.spark.options import SparkOptions
 
-Write = Callable[[Model, SearchOptions, TableDirectory, Reporter], WrittenTables]
+Write = Callable[[Model, SearchOptions, TableDirectory, ProgressReporter], WrittenTables]
 
 
 @click.command(short_help="The states and transitions of a scenario as tables.")
@@ -80,7 +80,7 @@ def states(
 
     try:
         model = request.model()
-        with Reporter(request.scenario.name, quiet=quiet, left="left") as progress, tables:
+        with ProgressReporter(request.scenario.name, quiet=quiet, left="left") as progress, tables:
             written = write(model, options, tables, progress)
             result = about(written)
             tables.finish(result)
@@ -107,7 +107,7 @@ def _writer(engine: Engine, workers: int) -> Write:
     threads = 1 if engine.name == "interpreter" else workers or len(os.sched_getaffinity(0))
 
     def write(
-        model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter
+        model: Model, options: SearchOptions, tables: TableDirectory, progress: ProgressReporter
     ) -> WrittenTables:
         from highwater.checker.tables.writing import write as write_graph
 
@@ -122,7 +122,7 @@ def _writer(engine: Engine, workers: int) -> Write:
 
 def _on_spark(spark: SparkOptions) -> Write:
     def write(
-        model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter
+        model: Model, options: SearchOptions, tables: TableDirectory, progress: ProgressReporter
     ) -> WrittenTables:
         from highwater.checker.tables.spark import write as write_on_spark
 

@@ -11,10 +11,10 @@ from highwater.checker.explore.session import LONGEST, Path, Session
 from highwater.model import registry
 from highwater.model.language.choices import ChoiceError
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.runs.format import Line, read_run
+from highwater.traces.runs.format import StepLine, read_run
 
 
-def read_trace(file: File) -> tuple[Request, list[Line]]:
+def read_trace(file: File) -> tuple[Request, list[StepLine]]:
     """What a trace asks for, and its lines. InputError where it cannot be read, or is none that names every step."""
     try:
         trace = read_run(file)
@@ -40,7 +40,7 @@ def read_trace(file: File) -> tuple[Request, list[Line]]:
     return request, lines
 
 
-def path_of(session: Session, lines: list[Line]) -> Path:
+def path_of(session: Session, lines: list[StepLine]) -> Path:
     """The path of these lines. InputError, with the line, where one is no step of the model."""
     path = Path(_initial(session, lines))
     state = session.states(path)[-1]
@@ -56,7 +56,7 @@ def path_of(session: Session, lines: list[Line]) -> Path:
     return path
 
 
-def _initial(session: Session, lines: list[Line]) -> int:
+def _initial(session: Session, lines: list[StepLine]) -> int:
     """The number of the initial state that line 0 has; 0 where there is no such line."""
     first = next((line for line in lines if line.step == 0 and line.has_state), None)
     if first is None:

@@ -10,7 +10,7 @@ from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
-from highwater.checker.running.progress import Reporter
+from highwater.checker.running.progress import ProgressReporter
 from highwater.checker.telling import counterexample
 from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.vacuity import constant_properties, vacuous
@@ -71,7 +71,7 @@ def walk(
     result = SimulationResult(stopped_by="interrupted", seed=options.seed)
     try:
         model = request.model()
-        with Reporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
+        with ProgressReporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
             result = simulate(model, options, progress)
     except KeyboardInterrupt:
         pass

@@ -21,7 +21,7 @@ _LIVE_SECONDS = 0.1
 """How often a live line is written anew."""
 
 
-class Reporter:
+class ProgressReporter:
     """Says a search's progress on standard error; as a context it takes its live line away at the end."""
 
     def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
@@ -89,7 +89,7 @@ class Reporter:
             f"{self._left} {progress.queue:,}{memory}{spilled}, {progress.seconds:.0f} s"
         )
 
-    def __enter__(self) -> Reporter:
+    def __enter__(self) -> ProgressReporter:
         if self._terminal and not self._quiet:
             # Until the search begins nobody calls: the model is traced and compiled.
             line = f"{self.name}: tracing and compiling"

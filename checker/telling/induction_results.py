@@ -10,13 +10,7 @@ from typing import Any
 from highwater.checker.asking.request import Request
 from highwater.checker.base import words
 from highwater.checker.base.status import Status
-from highwater.checker.engines.solver.induction import (
-    INITIAL,
-    WITHIN_TYPES,
-    Failure,
-    InductionResult,
-    Preserved,
-)
+from highwater.checker.engines.solver import induction
 from highwater.checker.telling.bounded_results import ENGINE, STOPPED
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
@@ -29,14 +23,14 @@ class InductionOutcome:
 
     request: Request
     model: Model
-    result: InductionResult
+    result: induction.InductionResult
     helpers: tuple[str, ...]
 
     @property
     def verdict(self) -> str:
         """``holds``, ``violated`` (in an initial state), ``not_inductive``, or ``inconclusive``: a limit came first."""
         failures = self.result.failures
-        if any(f.action == INITIAL for f in failures):
+        if any(f.action == induction.INITIAL for f in failures):
             return "violated"
         if failures:
             return "not_inductive"
@@ -54,7 +48,7 @@ class InductionOutcome:
     @cached_property
     def actions(self) -> list[str]:
         """The actions that were decided."""
-        return list(dict.fromkeys(v.action for v in self.result.verdicts if v.action != INITIAL))
+        return list(dict.fromkeys(v.action for v in self.result.verdicts if v.action != induction.INITIAL))
 
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
         """The verdict in words, after the failures where they are wanted; with every verdict where ``full``."""
@@ -89,14 +83,14 @@ class InductionOutcome:
             kept = sum(bool(v.kept) for v in result.verdicts)
             yield f"{name}: not inductive: {kept} of {len(result.verdicts)} verdicts are as they should be"
 
-    def _groups(self) -> Iterator[list[Preserved]]:
+    def _groups(self) -> Iterator[list[induction.Preserved]]:
         """Failures by the step that shows them."""
-        groups: dict[int, list[Preserved]] = {}
+        groups: dict[int, list[induction.Preserved]] = {}
         for verdict in self.result.failures:
             groups.setdefault(id(verdict.failure), []).append(verdict)
         yield from groups.values()
 
-    def _failure(self, group: list[Preserved]) -> Iterator[str]:
+    def _failure(self, group: list[induction.Preserved]) -> Iterator[str]:
         failure = group[0].failure
         assert failure is not None
         names = ", ".join(v.property for v in group)
@@ -126,7 +120,7 @@ class InductionOutcome:
 
     def meaning(self, name: str) -> str:
         """What a property says."""
-        if name == WITHIN_TYPES:
+        if name == induction.WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
         return self.model.stated(name).meaning
 
@@ -165,14 +159,14 @@ class InductionOutcome:
             "versions": versions("proof"),
         }
 
-    def _json(self, failure: Failure) -> dict[str, Any]:
+    def _json(self, failure: induction.Failure) -> dict[str, Any]:
         decode = self.model.decode
         return {
             "before": decode(failure.before),
             "parameters": dict(failure.instance.parameters) if failure.instance else {},
             "sentence": failure.instance.sentence
             if failure.instance and failure.instance.action.says
-            else str(failure.instance or INITIAL),
+            else str(failure.instance or induction.INITIAL),
             "after": None if failure.after is None else decode(failure.after),
             "excluded_by": list(failure.excluded_by),
         }

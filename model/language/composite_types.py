@@ -6,12 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph
+from highwater.model.language.composites import (
+    ArrayValue,
+    OptionValue,
+    SeqValue,
+    SetValue,
+    StructValue,
+    members,
+)
 from highwater.model.language.errors import LanguageError, fail, meant, place
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 from highwater.model.language.layouts import Leaf, Type, is_type, is_widened
 from highwater.model.language.scalar_types import Enum, Index, NumberType, is_index
-from highwater.model.language.values import Value
+from highwater.model.language.scalars import Value, of_one_kind
 
 
 @dataclass(frozen=True)
@@ -29,11 +37,11 @@ class Set(Type):
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         return [Leaf(path, BITS, 0, (1 << self.index.size) - 1)]
 
-    def wrap(self, nodes: Sequence[Node]) -> values.SetValue:  # noqa: D102
-        return values.SetValue(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> SetValue:  # noqa: D102
+        return SetValue(self, tuple(nodes))
 
-    def lift(self, plain: object) -> values.SetValue:  # noqa: D102
-        if isinstance(plain, values.SetValue):
+    def lift(self, plain: object) -> SetValue:  # noqa: D102
+        if isinstance(plain, SetValue):
             if plain.type != self:
                 raise self._wrong(plain)
             return plain
@@ -47,18 +55,18 @@ class Set(Type):
     def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
         return [self.index.key(i) for i in range(self.index.size) if scalars[0] >> i & 1]
 
-    def zero(self) -> values.SetValue:  # noqa: D102
+    def zero(self) -> SetValue:  # noqa: D102
         return self.wrap([graph.const(0, BITS)])
 
-    def all(self) -> values.SetValue:
+    def all(self) -> SetValue:
         """The set of all indices."""
         return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
 
-    def of(self, condition: Any) -> values.SetValue:
+    def of(self, condition: Any) -> SetValue:
         """The set of those indices for which ``condition(i)`` holds."""
-        return values.members(self.index, condition, self)
+        return members(self.index, condition, self)
 
-    def constants(self) -> Iterator[values.SetValue]:  # noqa: D102
+    def constants(self) -> Iterator[SetValue]:  # noqa: D102
         return (self.wrap([graph.const(v, BITS)]) for v in range(1 << self.index.size))
 
 
@@ -85,8 +93,8 @@ class Option(Type):
             return [Leaf(path, INT, leaf.low - 1, leaf.high, leaf.bound, leaf.limit)]
         return [Leaf(path + "?", BOOL, 0, 1), *inner]
 
-    def wrap(self, nodes: Sequence[Node]) -> values.OptionValue:  # noqa: D102
-        return values.OptionValue(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> OptionValue:  # noqa: D102
+        return OptionValue(self, tuple(nodes))
 
     def present(self, nodes: Sequence[Node]) -> Node:
         """Whether there is a value, as a node."""
@@ -103,7 +111,7 @@ class Option(Type):
             )
         return self.content_type.wrap(nodes[1:])
 
-    def some(self, plain: object) -> values.OptionValue:
+    def some(self, plain: object) -> OptionValue:
         """A value that is there."""
         content = self.content_type.lift(plain)
         if self._number:
@@ -113,16 +121,16 @@ class Option(Type):
             return self.wrap([node])
         return self.wrap([graph.TRUE, *content.nodes])
 
-    def none(self) -> values.OptionValue:
+    def none(self) -> OptionValue:
         """No value."""
         if self._number:
             return self.wrap([graph.const(self._number.low - 1, INT)])
         return self.wrap([graph.FALSE, *self.content_type.zero().nodes])
 
-    def lift(self, plain: object) -> values.OptionValue:  # noqa: D102
+    def lift(self, plain: object) -> OptionValue:  # noqa: D102
         if plain is None:
             return self.none()
-        if isinstance(plain, values.OptionValue):
+        if isinstance(plain, OptionValue):
             if plain.type != self and not self._same_code(plain.type):
                 raise self._wrong(plain)
             return self.wrap(plain.nodes)
@@ -131,10 +139,7 @@ class Option(Type):
     def _same_code(self, other: Option) -> bool:
         mine, theirs = self._number, other._number
         return (
-            mine is not None
-            and theirs is not None
-            and mine.low == theirs.low
-            and values.of_one_kind(mine, theirs)
+            mine is not None and theirs is not None and mine.low == theirs.low and of_one_kind(mine, theirs)
         )
 
     def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
@@ -142,10 +147,10 @@ class Option(Type):
             return None if scalars[0] < self._number.low else self._number.decode(scalars)
         return self.content_type.decode(scalars[1:]) if scalars[0] else None
 
-    def zero(self) -> values.OptionValue:  # noqa: D102
+    def zero(self) -> OptionValue:  # noqa: D102
         return self.none()
 
-    def constants(self) -> Iterator[values.OptionValue]:  # noqa: D102
+    def constants(self) -> Iterator[OptionValue]:  # noqa: D102
         yield self.none()
         for value in self.content_type.constants():
             yield self.some(value)
@@ -176,11 +181,11 @@ class Array(Type):
         keys = [self.index.key(i) for i in range(self.index.size)]
         return [leaf for key in keys for leaf in self.element.leaves(f"{path}[{key}]")]
 
-    def wrap(self, nodes: Sequence[Node]) -> values.ArrayValue:  # noqa: D102
-        return values.ArrayValue(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> ArrayValue:  # noqa: D102
+        return ArrayValue(self, tuple(nodes))
 
-    def lift(self, plain: object) -> values.ArrayValue:  # noqa: D102
-        if isinstance(plain, values.ArrayValue):
+    def lift(self, plain: object) -> ArrayValue:  # noqa: D102
+        if isinstance(plain, ArrayValue):
             if plain.type != self:
                 raise self._wrong(plain)
             return plain
@@ -201,11 +206,11 @@ class Array(Type):
             raise fail(f"{self} has {self.index.size} elements, not {len(plain)}")
         return plain
 
-    def fill(self, plain: object) -> values.ArrayValue:
+    def fill(self, plain: object) -> ArrayValue:
         """The array with the same element everywhere."""
         return self.lift([plain] * self.index.size)
 
-    def of(self, element: Any) -> values.ArrayValue:
+    def of(self, element: Any) -> ArrayValue:
         """The array whose element at each index ``i`` is ``element(i)``."""
         return self.lift([element(i) for i in self.index])
 
@@ -214,7 +219,7 @@ class Array(Type):
         found = [self.element.decode(scalars[i * width : (i + 1) * width]) for i in range(self.index.size)]
         return dict(zip(self.index.members, found, strict=True)) if isinstance(self.index, Enum) else found
 
-    def zero(self) -> values.ArrayValue:  # noqa: D102
+    def zero(self) -> ArrayValue:  # noqa: D102
         return self.fill(self.element.zero())
 
 
@@ -243,7 +248,7 @@ class Struct(Type):
         self.declared = place()
         self._places: dict[str, slice] = {}
         for name in fields:
-            if name.startswith("_") or hasattr(values.StructValue, name):
+            if name.startswith("_") or hasattr(StructValue, name):
                 raise fail(
                     f"{type_name} cannot have a field {name!r}: every value of a Struct has an attribute of this name"
                     if not name.startswith("_")
@@ -289,10 +294,10 @@ class Struct(Type):
         dot = "." if path else ""
         return [leaf for name, type_ in self.fields.items() for leaf in type_.leaves(f"{path}{dot}{name}")]
 
-    def wrap(self, nodes: Sequence[Node]) -> values.StructValue:  # noqa: D102
-        return values.StructValue(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> StructValue:  # noqa: D102
+        return StructValue(self, tuple(nodes))
 
-    def __call__(self, /, **fields: object) -> values.StructValue:
+    def __call__(self, /, **fields: object) -> StructValue:
         """A value; every field is given, but for those that are absent."""
         missing = [n for n in self.fields if n not in fields]
         unknown = [n for n in fields if n not in self.fields and n not in self.absent]
@@ -314,8 +319,8 @@ class Struct(Type):
                 raise LanguageError(f"{self.name}.{name}: {wrong.message}", wrong.place) from None
         return self.wrap(nodes)
 
-    def lift(self, plain: object) -> values.StructValue:  # noqa: D102
-        if isinstance(plain, values.StructValue):
+    def lift(self, plain: object) -> StructValue:  # noqa: D102
+        if isinstance(plain, StructValue):
             if plain.type != self:
                 raise self._wrong(plain)
             return plain
@@ -326,7 +331,7 @@ class Struct(Type):
     def decode(self, scalars: Sequence[int]) -> dict[str, Any]:  # noqa: D102
         return {name: type_.decode(scalars[self._places[name]]) for name, type_ in self.fields.items()}
 
-    def zero(self) -> values.StructValue:  # noqa: D102
+    def zero(self) -> StructValue:  # noqa: D102
         return self(**{name: type_.zero() for name, type_ in self.fields.items()})
 
 
@@ -359,11 +364,11 @@ class Seq(Type):
         items = [leaf for i in range(self.maximum) for leaf in self.element.leaves(f"{path}[{i}]")]
         return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound, self.limit), *items]
 
-    def wrap(self, nodes: Sequence[Node]) -> values.SeqValue:  # noqa: D102
-        return values.SeqValue(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> SeqValue:  # noqa: D102
+        return SeqValue(self, tuple(nodes))
 
-    def lift(self, plain: object) -> values.SeqValue:  # noqa: D102
-        if isinstance(plain, values.SeqValue):
+    def lift(self, plain: object) -> SeqValue:  # noqa: D102
+        if isinstance(plain, SeqValue):
             if plain.type != self:
                 raise self._wrong(plain)
             return plain
@@ -379,5 +384,5 @@ class Seq(Type):
         width = self.element.leaf_count
         return [self.element.decode(scalars[1 + i * width : 1 + (i + 1) * width]) for i in range(scalars[0])]
 
-    def zero(self) -> values.SeqValue:  # noqa: D102
+    def zero(self) -> SeqValue:  # noqa: D102
         return self.lift([])

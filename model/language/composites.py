@@ -12,7 +12,7 @@ from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.scalars import Number, Truth, Value, as_bool, lift_like
 
 if TYPE_CHECKING:
-    from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
+    from highwater.model.language.types import Array, Enum, Index, Option, Seq, Set, Struct, Type
 
 
 class SetValue(Value):
@@ -323,3 +323,13 @@ def _interval(node: Node) -> str:
 def _known_position(position: int, count: int, type: Type) -> None:
     if not 0 <= position < count:
         raise fail(f"{position} is no position of {type}: it has 0..{count - 1}")
+
+
+def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
+    """The set of those indices for which ``condition(i)`` holds."""
+    nodes = graph.const(0, BITS)
+    empty = nodes
+    for i in index:
+        bit = graph.singleton(i.nodes[0], index.size)
+        nodes = graph.union(nodes, graph.select(as_bool(condition(i)).node, bit, empty))
+    return SetValue(within, (nodes,))

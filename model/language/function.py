@@ -10,25 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.model.language import graph, partial
+from highwater.model.language import graph, partial, types
 from highwater.model.language.checks import Checks
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BOOL, Node
 from highwater.model.language.interpreter import BoundError, compile_nodes
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.tracing import tracing
-from highwater.model.language.types import (
-    Array,
-    BoolType,
-    Enum,
-    Leaf,
-    NumberType,
-    Option,
-    Seq,
-    Set,
-    Struct,
-    Type,
-)
 from highwater.model.language.values import Value
 
 Encoder = Callable[[Any, list[int]], None]
@@ -57,7 +45,7 @@ class Function:
     leaves its type.
     """
 
-    def __init__(self, function: Callable[..., Any], **inputs: Type) -> None:
+    def __init__(self, function: Callable[..., Any], **inputs: types.Type) -> None:
         self.name = function.__name__
         self.inputs = inputs
         self._encoders = {name: encoder(type_) for name, type_ in inputs.items()}
@@ -72,7 +60,7 @@ class Function:
         if trace.writes:
             raise LanguageError(f"function {self.name} writes s.next; it returns its result instead")
         self._roots: list[Node] = []
-        self._bounds: list[tuple[int, Leaf]] = []
+        self._bounds: list[tuple[int, types.Leaf]] = []
         self._decode = self._result(returned)
         self.size = len(graph.reachable(self._roots))
         without = partial.undefined_any(self._roots)
@@ -133,25 +121,25 @@ class Function:
         return start
 
 
-def encoder(type: Type) -> Encoder:
+def encoder(type: types.Type) -> Encoder:
     """How plain values of a type become scalars, without making nodes of them."""
     if isinstance(type, MessageKind):
         return _messages(type)
-    if isinstance(type, BoolType):
+    if isinstance(type, types.BoolType):
         return _bool
-    if isinstance(type, Enum):
+    if isinstance(type, types.Enum):
         return _enum(type)
-    if isinstance(type, NumberType):
+    if isinstance(type, types.NumberType):
         return _number(type)
-    if isinstance(type, Set):
+    if isinstance(type, types.Set):
         return _set(type)
-    if isinstance(type, Option):
+    if isinstance(type, types.Option):
         return _option(type)
-    if isinstance(type, Array):
+    if isinstance(type, types.Array):
         return _array(type)
-    if isinstance(type, Struct):
+    if isinstance(type, types.Struct):
         return _struct(type)
-    if isinstance(type, Seq):
+    if isinstance(type, types.Seq):
         return _seq(type)
     raise LanguageError(f"{type} cannot be an input of a function")
 
@@ -162,7 +150,7 @@ def _bool(plain: Any, scalars: list[int]) -> None:
     scalars.append(plain)
 
 
-def _enum(type: Enum) -> Encoder:
+def _enum(type: types.Enum) -> Encoder:
     numbers = {name: i for i, name in enumerate(type.members)}
 
     def encode(plain: Any, scalars: list[int]) -> None:
@@ -173,7 +161,7 @@ def _enum(type: Enum) -> Encoder:
     return encode
 
 
-def _number(type: NumberType) -> Encoder:
+def _number(type: types.NumberType) -> Encoder:
     low, high = type.low, type.high
 
     def encode(plain: Any, scalars: list[int]) -> None:
@@ -184,7 +172,7 @@ def _number(type: NumberType) -> Encoder:
     return encode
 
 
-def _set(type: Set) -> Encoder:
+def _set(type: types.Set) -> Encoder:
     inner = encoder(type.index)
 
     def encode(plain: Any, scalars: list[int]) -> None:
@@ -198,10 +186,10 @@ def _set(type: Set) -> Encoder:
     return encode
 
 
-def _option(type: Option) -> Encoder:
+def _option(type: types.Option) -> Encoder:
     inner = encoder(type.content_type)
     none = [n.value for n in type.none().nodes]
-    flag = len(none) > 1 or not isinstance(type.content_type, NumberType)
+    flag = len(none) > 1 or not isinstance(type.content_type, types.NumberType)
 
     def encode(plain: Any, scalars: list[int]) -> None:
         if plain is None:
@@ -214,9 +202,9 @@ def _option(type: Option) -> Encoder:
     return encode
 
 
-def _array(type: Array) -> Encoder:
+def _array(type: types.Array) -> Encoder:
     inner, size = encoder(type.element), type.index.size
-    names = type.index.members if isinstance(type.index, Enum) else ()
+    names = type.index.members if isinstance(type.index, types.Enum) else ()
 
     def encode(plain: Any, scalars: list[int]) -> None:
         if names and isinstance(plain, Mapping):
@@ -241,7 +229,7 @@ def _messages(type: MessageKind) -> Encoder:
     return encode
 
 
-def _struct(type: Struct) -> Encoder:
+def _struct(type: types.Struct) -> Encoder:
     fields = [(name, encoder(t)) for name, t in type.fields.items()]
 
     def encode(plain: Any, scalars: list[int]) -> None:
@@ -253,7 +241,7 @@ def _struct(type: Struct) -> Encoder:
     return encode
 
 
-def _seq(type: Seq) -> Encoder:
+def _seq(type: types.Seq) -> Encoder:
     inner = encoder(type.element)
     padding = [n.value for n in type.element.zero().nodes]
 

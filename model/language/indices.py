@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.combining import where
+from highwater.model.language.composite_types import Option
 from highwater.model.language.composites import OptionValue, SeqValue, SetValue
 from highwater.model.language.errors import fail
-from highwater.model.language.graph import BITS, INT
+from highwater.model.language.graph import INT
+from highwater.model.language.scalar_types import Enum, Index
 from highwater.model.language.scalars import Number, Truth, as_bool
-
-if TYPE_CHECKING:
-    from highwater.model.language.types import Enum, Index, Set
 
 
 def size(value: SetValue | SeqValue) -> Number:
@@ -59,8 +58,6 @@ def _least_by(
     key: Callable[[Any], Number | int],
     among: Callable[[Any], Truth | bool] | None,
 ) -> OptionValue:
-    from highwater.model.language.types import Option
-
     option = Option(index)
     found, least_key = option.none(), Number(None, (graph.const(0, INT),))
     for i in order:
@@ -74,13 +71,3 @@ def _least_by(
             where(better, Number(None, own.nodes), least_key),
         )
     return found
-
-
-def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
-    """The set of those indices for which ``condition(i)`` holds."""
-    nodes = graph.const(0, BITS)
-    empty = nodes
-    for i in index:
-        bit = graph.singleton(i.nodes[0], index.size)
-        nodes = graph.union(nodes, graph.select(as_bool(condition(i)).node, bit, empty))
-    return SetValue(within, (nodes,))

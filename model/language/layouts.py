@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from highwater.model.language import graph
 from highwater.model.language.errors import fail
 from highwater.model.language.graph import INT, Node
-from highwater.model.language.values import Value
+from highwater.model.language.scalars import Value
 
 Hits = tuple[tuple[int, Node], ...]
 """Where a place in the state can be: the offset of its first scalar, and the condition under which it is there."""
@@ -72,6 +72,9 @@ class Type:
     is_counted = False
     """Whether its plain values are whole numbers, to be added and compared with others."""
 
+    next_class: ClassVar[type[Any] | None] = None
+    """What stands for such a value in the state after a step, where that is more than ``state.Next``."""
+
     def goes_with(self, other: Type | None) -> bool:
         """Whether a value of this type can stand beside one of the other (None: the result of arithmetic)."""
         return self == other
@@ -88,12 +91,6 @@ class Type:
     def wrap(self, nodes: Sequence[Node]) -> Any:
         """The symbolic value made of these nodes."""
         raise NotImplementedError
-
-    def place(self, old: Value, start: int, hits: Hits, at: tuple[Node, ...]) -> Any:
-        """A place for a value of this type in the state after a step; the arguments are those of ``Next``."""
-        from highwater.model.language.state import Next
-
-        return Next(old, self, start, hits, at)
 
     def lift(self, plain: object) -> Any:
         """A symbolic value of this type from a plain or a symbolic one."""

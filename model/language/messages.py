@@ -16,7 +16,7 @@ from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.numbering import count_of, number_of, value_at
 from highwater.model.language.state import READ, Next
 from highwater.model.language.tracing import Check, current, require
-from highwater.model.language.types import Array, Hits, Index, IntType, Set, Struct, Type
+from highwater.model.language.types import Array, Index, IntType, Set, Struct, Type
 from highwater.model.language.values import (
     Number,
     StructValue,
@@ -105,7 +105,7 @@ class Messages(Struct):
                 raise fail(
                     f"the kind {name!r} of Messages is a dict of its fields' names and types, not {parts!r}"
                 )
-            if hasattr(Sent, name) or hasattr(NextMessages, name):
+            if hasattr(SentMessages, name) or hasattr(NextMessages, name):
                 raise fail(f"Messages cannot have a kind {name!r}: they have an attribute of this name")
             self.kinds[name] = message = Struct(name, **parts)
             fields[name] = _kind(message, duplicates, bound)
@@ -128,13 +128,10 @@ class Messages(Struct):
         """How many bits of a state they take."""
         return sum(leaf.bits for leaf in self.leaves(""))
 
-    def wrap(self, nodes: Sequence[Node]) -> Sent:  # noqa: D102
-        return Sent(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> SentMessages:  # noqa: D102
+        return SentMessages(self, tuple(nodes))
 
-    def place(self, old: Value, start: int, hits: Hits, at: tuple[Node, ...]) -> NextMessages:  # noqa: D102
-        return NextMessages(old, self, start, hits, at)
-
-    def zero(self) -> Sent:
+    def zero(self) -> SentMessages:
         """No message."""
         return self.lift({name: [] for name in self.kinds})
 
@@ -172,7 +169,7 @@ def _kind(message: Struct, duplicates: int, bound: str | None) -> MessageKind:
     return MessageKind(Index("word", words), Set(Index(message.name, -(-count // words))), message, False)
 
 
-class Sent(StructValue):
+class SentMessages(StructValue):
     """Messages under way: ``has``, ``count``, ``all``."""
 
     __slots__ = ()
@@ -232,7 +229,7 @@ class NextMessages(Next):
 
     def __getattr__(self, name: str) -> Any:
         """What is written of one kind; LanguageError for what is asked of messages."""
-        if name in Sent.__dict__ and not name.startswith("_"):
+        if name in SentMessages.__dict__ and not name.startswith("_"):
             raise fail(READ)
         return super().__getattr__(name)
 
@@ -244,7 +241,7 @@ class NextMessages(Next):
         """Take a message away: a guard asks that it is there. ``discard`` asks nothing."""
         kind, wanted = self._type.read(message, fields)
         name = f"a message {kind.message.name} is there"
-        require(name, cast(Sent, self._now()).has(kind.message.name, **wanted))
+        require(name, cast(SentMessages, self._now()).has(kind.message.name, **wanted))
         self.discard(message, **fields)
 
     def discard(self, message: object, /, **fields: object) -> None:
@@ -299,3 +296,6 @@ class NextMessages(Next):
                 return mutation.written(new(i, before), before, frame)
 
         Next(self._old, kind, self._start + start, self._hits, self._at)._scalars(changed, adds=True)
+
+
+Messages.next_class = NextMessages

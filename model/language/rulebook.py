@@ -23,7 +23,7 @@ _NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Proposal:
+class RuleSource:
     """A text that rules come from."""
 
     name: str
@@ -68,7 +68,7 @@ class NumberedRule:
 
 @dataclass(frozen=True)
 class _Content:
-    proposals: Mapping[str, Proposal]
+    proposals: Mapping[str, RuleSource]
     families: tuple[RuleFamily, ...]
     rules: Mapping[str, NumberedRule]
 
@@ -96,7 +96,7 @@ class Rulebook(Mapping[str, NumberedRule]):
         named = plain.get("proposals", {})
         if not isinstance(named, dict):
             raise self._wrong("[proposals.NAME] are tables")
-        proposals = {n: self._read(Proposal, f"proposal {n}", entry, name=n) for n, entry in named.items()}
+        proposals = {n: self._read(RuleSource, f"proposal {n}", entry, name=n) for n, entry in named.items()}
         families = [
             self._read(RuleFamily, f"family {i}", e) for i, e in enumerate(self._tables(plain, "families"), 1)
         ]
@@ -189,7 +189,7 @@ class Rulebook(Mapping[str, NumberedRule]):
         return [rule for rule in self.values() if family.has(rule.number)]
 
     @property
-    def cited(self) -> Mapping[str, Proposal]:
+    def cited(self) -> Mapping[str, RuleSource]:
         """What the rules come from, by name."""
         return self._content.proposals
 
@@ -201,7 +201,7 @@ class Rulebook(Mapping[str, NumberedRule]):
             rf"(?<![\w.\-/#])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?!\w|\.\d|-\w)"
         )
 
-    def proposals(self, number: str) -> list[Proposal]:
+    def proposals(self, number: str) -> list[RuleSource]:
         """What a rule comes from; empty where it is of nobody's proposing."""
         names = self[number].proposal or self.family(number).proposals
         return [self._content.proposals[name] for name in names]

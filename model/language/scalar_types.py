@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph
 from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Node
 from highwater.model.language.layouts import Leaf, Type, is_widened
+from highwater.model.language.scalars import Number, Truth, as_bool, of_one_kind
 
 
 @dataclass(frozen=True)
@@ -22,19 +23,19 @@ class BoolType(Type):
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         return [Leaf(path, BOOL, 0, 1)]
 
-    def wrap(self, nodes: Sequence[Node]) -> values.Truth:  # noqa: D102
-        return values.Truth(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> Truth:  # noqa: D102
+        return Truth(self, tuple(nodes))
 
-    def lift(self, plain: object) -> values.Truth:  # noqa: D102
-        return self.wrap(values.as_bool(plain).nodes)
+    def lift(self, plain: object) -> Truth:  # noqa: D102
+        return self.wrap(as_bool(plain).nodes)
 
     def decode(self, scalars: Sequence[int]) -> bool:  # noqa: D102
         return bool(scalars[0])
 
-    def zero(self) -> values.Truth:  # noqa: D102
+    def zero(self) -> Truth:  # noqa: D102
         return self.lift(False)
 
-    def constants(self) -> Iterator[values.Truth]:  # noqa: D102
+    def constants(self) -> Iterator[Truth]:  # noqa: D102
         return (self.lift(v) for v in (False, True))
 
 
@@ -48,18 +49,18 @@ class NumberType(Type):
     def goes_with(self, other: Type | None) -> bool:  # noqa: D102
         return not isinstance(other, Enum)
 
-    def wrap(self, nodes: Sequence[Node]) -> values.Number:  # noqa: D102
-        return values.Number(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> Number:  # noqa: D102
+        return Number(self, tuple(nodes))
 
-    def zero(self) -> values.Number:  # noqa: D102
+    def zero(self) -> Number:  # noqa: D102
         return self.wrap([graph.const(min(max(0, self.low), self.high), INT)])
 
-    def constants(self) -> Iterator[values.Number]:  # noqa: D102
+    def constants(self) -> Iterator[Number]:  # noqa: D102
         return (self.wrap([graph.const(v, INT)]) for v in range(self.low, self.high + 1))
 
-    def lift(self, plain: object) -> values.Number:  # noqa: D102
-        if isinstance(plain, values.Number):
-            if plain.type is not self and not values.of_one_kind(self, plain.type):
+    def lift(self, plain: object) -> Number:  # noqa: D102
+        if isinstance(plain, Number):
+            if plain.type is not self and not of_one_kind(self, plain.type):
                 raise self._wrong(plain)
             return self.wrap(plain.nodes)
         number = self._number(plain)
@@ -138,7 +139,7 @@ class Index(NumberType):
     def __str__(self) -> str:
         return f"Index({self.name}, {self.size})"
 
-    def __iter__(self) -> Iterator[values.Number]:
+    def __iter__(self) -> Iterator[Number]:
         return self.constants()
 
     def key(self, i: int) -> int:
@@ -197,13 +198,13 @@ class Enum(NumberType):
         """How many members there are."""
         return len(self.members)
 
-    def __iter__(self) -> Iterator[values.Number]:
+    def __iter__(self) -> Iterator[Number]:
         return self.constants()
 
     def __str__(self) -> str:
         return f"Enum({self.name})"
 
-    def __getattr__(self, name: str) -> values.Number:
+    def __getattr__(self, name: str) -> Number:
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in self.members:

@@ -14,7 +14,7 @@ from highwater.model.language import graph, mutation, values
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.tracing import Check, Write, WriteTarget, current
-from highwater.model.language.types import Array, Seq, Struct, Type
+from highwater.model.language.types import Array, Hits, Seq, Struct, Type
 
 
 class State:
@@ -67,7 +67,7 @@ class Next:
     _old: values.Value
     _type: Type
     _start: int
-    _hits: tuple[tuple[int, Node], ...]
+    _hits: Hits
     _at: tuple[Node, ...]
 
     def __init__(
@@ -75,7 +75,7 @@ class Next:
         old: values.Value,
         type: Type,
         start: int,
-        hits: tuple[tuple[int, Node], ...] = (),
+        hits: Hits = (),
         at: tuple[Node, ...] = (),
     ) -> None:
         # `start` is the first scalar of the place. A symbolic index stands in `hits` as pairs
@@ -91,7 +91,7 @@ class Next:
         if name in self._type.absent:
             return Nowhere(self._type.absent[name])
         scalars, field = self._type.field(name)
-        return field.place(self._old, self._start + scalars.start, self._hits, self._at)
+        return self._within(field, self._start + scalars.start, self._hits, self._at)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Write a field of a struct."""
@@ -117,14 +117,19 @@ class Next:
             if not 0 <= node.value < count:
                 raise fail(f"{node.value} is no index of {self._type}: it has 0..{count - 1}")
             start = first + node.value * width
-            return self._type.element.place(self._old, start, self._hits, (*self._at, node))
+            return self._within(self._type.element, start, self._hits, (*self._at, node))
         hits = self._hits or ((0, graph.TRUE),)
         spread = tuple(
             (offset + i * width, graph.and_(condition, graph.eq(node, graph.const(i, INT))))
             for offset, condition in hits
             for i in range(count)
         )
-        return self._type.element.place(self._old, first, spread, (*self._at, node))
+        return self._within(self._type.element, first, spread, (*self._at, node))
+
+    def _within(self, type: Type, start: int, hits: Hits, at: tuple[Node, ...]) -> Next:
+        """A place inside this one."""
+        place: Next = (type.next_class or Next)(self._old, type, start, hits, at)
+        return place
 
     def _refuse(self, node: Node, leaf: int, message: str) -> None:
         """The step is an error where this holds, and what is being stated is reached."""

@@ -18,9 +18,10 @@ from highwater.model.language.composites import (
     SeqValue,
     SetValue,
     StructValue,
+    members,
 )
 from highwater.model.language.graph import BOOL
-from highwater.model.language.indices import first, least_by, members, size
+from highwater.model.language.indices import first, least_by, size
 from highwater.model.language.scalars import (
     COMPARISONS,
     OPERATORS,

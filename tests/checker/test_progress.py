@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from highwater.checker.asking.search import Progress
-from highwater.checker.running.progress import Reporter, size
+from highwater.checker.running.progress import ProgressReporter, size
 
 
 def at(seconds: float, states: int, spilled: int = 0) -> Any:
@@ -15,7 +15,7 @@ def at(seconds: float, states: int, spilled: int = 0) -> Any:
 
 
 def test_lines_come_after_a_second_and_then_every_five(capsys: pytest.CaptureFixture[str]) -> None:
-    reporter = Reporter("x")
+    reporter = ProgressReporter("x")
     said = []
     for second in range(1, 14):
         reporter(at(float(second), 1000 * second))
@@ -24,7 +24,7 @@ def test_lines_come_after_a_second_and_then_every_five(capsys: pytest.CaptureFix
 
 
 def test_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    reporter = Reporter("x")
+    reporter = ProgressReporter("x")
     reporter(at(0.001, 2))
     reporter(at(2.0, 4000, spilled=5 * 2**30))
     assert capsys.readouterr().err == (
@@ -33,7 +33,7 @@ def test_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_rate_is_that_of_the_last_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    reporter = Reporter("x")
+    reporter = ProgressReporter("x")
     for second in range(1, 21):
         reporter(at(float(second), 1000 * min(second, 17)))
     reporter(at(21.0, 17_000))
@@ -44,8 +44,8 @@ def test_before_the_search_begins_it_says_what_is_done(monkeypatch: pytest.Monke
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append((line, begin)))
-    with Reporter("x") as reporter:
+    monkeypatch.setattr(ProgressReporter, "_live", lambda _, line, *, begin: said.append((line, begin)))
+    with ProgressReporter("x") as reporter:
         assert reporter._preparing is not None
         reporter._preparing.join()
         reporter(at(0.5, 10))
@@ -54,7 +54,7 @@ def test_before_the_search_begins_it_says_what_is_done(monkeypatch: pytest.Monke
 
 
 def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    Reporter("x", quiet=True)(at(10.0, 1))
+    ProgressReporter("x", quiet=True)(at(10.0, 1))
     assert capsys.readouterr().err == ""
 
 
@@ -66,8 +66,8 @@ def test_what_ends_before_it_begins_says_nothing_afterwards(monkeypatch: pytest.
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.1)
-    monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append(line))
-    with Reporter("x") as reporter:
+    monkeypatch.setattr(ProgressReporter, "_live", lambda _, line, *, begin: said.append(line))
+    with ProgressReporter("x") as reporter:
         waiting = reporter._preparing
     assert waiting is not None
     waiting.join()

@@ -14,7 +14,7 @@ from highwater.checker.explore.traced import path_of
 from highwater.checker.explore.views import Answers
 from highwater.model.language.interpreter import interpreter_of
 from highwater.traces.reading.fields import Place
-from highwater.traces.runs.format import Line
+from highwater.traces.runs.format import StepLine
 
 TEXT = '''
 from highwater.language import *
@@ -95,10 +95,10 @@ def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
     session = Answers(asked(tmp_path / "counter.py")).session
     place = Place(tmp_path / "run", 2)
     for number, state in enumerate(session.model.initial):
-        first = Line(place, 0, None, None, {}, session.model.decode(state), None, True)
-        step = Line(place, 1, None, "down", {}, None, None, False)
+        first = StepLine(place, 0, None, None, {}, session.model.decode(state), None, True)
+        step = StepLine(place, 1, None, "down", {}, None, None, False)
         assert path_of(session, [first, step]) == Path(number, (session.number("down", {}),))
-    wrong = Line(place, 0, None, None, {}, {"n": 0}, None, True)
+    wrong = StepLine(place, 0, None, None, {}, {"n": 0}, None, True)
     with pytest.raises(InputError, match="no initial state of the model"):
         path_of(session, [wrong])
 

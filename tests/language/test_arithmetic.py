@@ -33,6 +33,7 @@ from highwater.model.language.function import Function
 from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import BoundError, compile_nodes
 from tests.language.random_protocols import Expressions, a_plain, a_protocol, shown
+from tests.zoo import stepping
 
 RANGES = [(-7, 7, -4, 4), (0, 9, 1, 4), (0, 9, 0, 3), (-9, 0, -3, -1), (-5, -1, 0, 7)]
 
@@ -70,15 +71,11 @@ def model(step: Callable[[State], None], holds: Callable[[State], Any] = lambda 
             return [{"n": 7, "d": 3}]
 
         @action()
-        def step(self, s: State) -> None:
-            step(s)
-
-        @action()
         def down(self, s: State) -> None:
             require("more than none", s.d > 0)
             s.next.d = s.d - 1
 
-    return Model(Divides(), [property])
+    return Model(stepping(Divides, lambda m, s: step(s))(), [property])
 
 
 def both(*stated: None) -> None:

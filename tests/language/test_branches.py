@@ -33,34 +33,32 @@ from highwater.model.language import (
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.state import Next
 from tests.language.wrong import refused
+from tests.zoo import stepping
 
 Body = Callable[[Any, State], None]
 ENGINES = [reference.search, search]
 
 
+class Branches(Protocol):
+    name = "branches"
+
+    def define(self) -> Struct:
+        self.node = Index("node", 3)
+        return Struct(
+            "State",
+            n=Int(0, 3),
+            i=self.node,
+            j=self.node,
+            row=Array(self.node, Int(0, 3, bound="top")),
+            pairs=Array(self.node, Struct("Pair", a=Int(0, 3), b=Int(0, 3))),
+        )
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"n": 0, "i": 0, "j": 0, "row": [0] * 3, "pairs": [{"a": 0, "b": 0}] * 3}]
+
+
 def model(body: Body) -> Model:
-    class Branches(Protocol):
-        name = "branches"
-
-        def define(self) -> Struct:
-            self.node = Index("node", 3)
-            return Struct(
-                "State",
-                n=Int(0, 3),
-                i=self.node,
-                j=self.node,
-                row=Array(self.node, Int(0, 3, bound="top")),
-                pairs=Array(self.node, Struct("Pair", a=Int(0, 3), b=Int(0, 3))),
-            )
-
-        def initial(self) -> list[dict[str, Any]]:
-            return [{"n": 0, "i": 0, "j": 0, "row": [0] * 3, "pairs": [{"a": 0, "b": 0}] * 3}]
-
-        @action()
-        def step(self, s: State) -> None:
-            body(self, s)
-
-    return Model(Branches())
+    return Model(stepping(Branches, body)())
 
 
 def after(body: Body, **before: Any) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from highwater.model.language import (
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.numbering import count_of, number_of, value_at
 from highwater.model.language.symmetry import asymmetry
+from tests.zoo import stepping
 
 NODE, COLOUR = Index("node", 3), Enum("Colour", "RED GREEN BLUE")
 KINDS: dict[str, Any] = {
@@ -72,11 +73,7 @@ def model(stated: Any, duplicates: int = 0) -> Model:
         def initial(self) -> list[dict[str, Any]]:
             return [{"post": {}, "who": 0, "much": 0, "of": None, "up": False, "n": 0}]
 
-        @action()
-        def step(self, s: State) -> None:
-            stated(self, s)
-
-    return Model(Post())
+    return Model(stepping(Post, stated)())
 
 
 def key(kind: str, message: Any) -> tuple[str, str]:

@@ -27,7 +27,8 @@ from highwater.model.language import (
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.types import Int
-from tests.language.wrong import Base, Colour, Shape, refused, wrong
+from tests.language.wrong import Base, Colour, Shape, refused
+from tests.zoo import stepping
 
 Body = Callable[[Any, Any], object]
 
@@ -258,11 +259,9 @@ def test_an_index_that_is_outside_in_every_state_is_an_error(body: Body, message
 
 def after(body: Body, **fields: Any) -> dict[str, Any]:
     """The one state that a step of this body leads to, from a state with these fields."""
-    protocol = wrong(body)()
-    model = Model(protocol)
-    (reached,) = Interpreter(model).successors(
-        protocol.state.encode({**model.decode(model.initial[0]), **fields})
-    )
+    model = Model(stepping(Base, body)())
+    start = model.protocol.state.encode({**model.decode(model.initial[0]), **fields})
+    (reached,) = Interpreter(model).successors(start)
     return model.decode(reached)
 
 
@@ -311,9 +310,9 @@ def test_a_guard_that_keeps_an_index_inside_leaves_no_check() -> None:
         require("there is such an element", (s.log.length > 1) & s.f)
         s.next.log[1] = 3
 
-    (instance,) = Model(wrong(guarded)()).instances
+    (instance,) = Model(stepping(Base, guarded)()).instances
     assert instance.checks == ()
-    (instance,) = Model(wrong(past_the_end)()).instances
+    (instance,) = Model(stepping(Base, past_the_end)()).instances
     assert len(instance.checks) == 1
 
 
@@ -351,7 +350,7 @@ def test_what_is_known_while_tracing_has_pythons_meaning() -> None:
         assert one == 1
         assert not two == 1
 
-    Model(wrong(counts)())
+    Model(stepping(Base, counts)())
     assert said
 
 
@@ -378,7 +377,7 @@ def test_states_are_compared_field_by_field() -> None:
         """The two states differ."""
         return before != after
 
-    model = Model(wrong(past_the_end)(), step_properties=[nothing_changes, something_changes])
+    model = Model(stepping(Base, past_the_end)(), step_properties=[nothing_changes, something_changes])
     interpreter, (state,) = Interpreter(model), model.initial
     assert interpreter.broken(state, state) == []  # a step that changes nothing is none
     assert interpreter.broken(state, (1 - state[0], *state[1:])) == ["nothing_changes"]
@@ -406,5 +405,5 @@ def test_a_step_that_is_cut_hides_what_an_invariant_would_say_of_its_target() ->
 
 def test_an_error_in_one_instance_is_one_line() -> None:
     with pytest.raises(LanguageError) as error:
-        Model(wrong(lambda m, s: s.n / 2)())
+        Model(stepping(Base, lambda m, s: s.n / 2)())
     assert str(error.value).count("\n") == 0

@@ -22,8 +22,8 @@ from highwater.model.language import (
     Set,
     State,
     Struct,
-    action,
 )
+from tests.zoo import stepping
 
 Colour = Enum("Colour", "RED GREEN BLUE")
 Shape = Enum("Shape", "ROUND SQUARE LONG")
@@ -71,22 +71,11 @@ class Base(Protocol):
         ]
 
 
-def wrong(body: Callable[[Any, State], object], base: type[Protocol] = Base) -> type[Protocol]:
-    """A protocol with the state of another, whose one action is this function of (protocol, state)."""
-
-    class Wrong(base):  # type: ignore[misc, valid-type]
-        @action()
-        def step(self, s: State) -> None:
-            body(self, s)
-
-    return Wrong
-
-
 def refused(body: Callable[[Any, State], object], message: str) -> None:
     """The action is refused with one line: a place in the function's own source, and this message."""
     lines, first = inspect.getsourcelines(body)
     with pytest.raises(LanguageError, match=message) as error:
-        Model(wrong(body)())
+        Model(stepping(Base, body)())
     assert "\n" not in str(error.value)
     assert error.value.place is not None
     file, line = error.value.place.rsplit(":", 1)

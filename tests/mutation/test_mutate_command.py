@@ -143,7 +143,11 @@ def test_a_scenario_that_is_too_large_is_said(register: Path) -> None:
     "text",
     ["", "[]", "{}", '{"format": "highwater mutants 1", "scenarios": {"a": {"b": {}}}}', "\x00", "[" * 100_000,
      '{"format": "highwater mutants 1", "scenarios": {"a": {"b": {"digest": "x", "results": {"1": {"kind": 7}}}}}}',
-     '{"format": "highwater mutants 1", "scenarios": {"a": {"b": {"digest": "x", "results": {"y": {}}}}}}'],
+     '{"format": "highwater mutants 1", "scenarios": {"a": {"b": {"digest": "x", "results": {"y": {}}}}}}',
+     *('{"format": "highwater mutants 1", "scenarios": {"a": {"b": {"digest": "x", "results": {"1": ' + wrong + "}}}}}"
+       for wrong in (
+           '{"kind": "dead"}', '{"kind": "equal\\n"}', '{"kind": "killed", "how": "by magic"}',
+           '{"kind": "killed", "depth": -1}', '{"kind": "equal", "more": 1}', '{"kind": "killed", "property": 7}'))],
 )  # fmt: skip
 def test_a_file_of_something_else_is_refused(register: Path, tmp_path: Path, text: str) -> None:
     """One line, status 2, and the file stays."""

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
-from highwater.traces.runs.history import History
+from highwater.traces.runs.history import RunHistory
 from highwater.traces.runs.replay import replay_run
 from highwater.traces.runs.writing import write_run
 from tests.checker.conftest import Run, counter, highwater
@@ -146,7 +146,7 @@ def test_a_history_keeps_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(module, "KEPT_STATES", 2)
     model = scenario_model("truncation/truncate-to-hwm")
     write_run(tmp_path / "run", model, model.initial[0], (), profile="truncate_to_hwm")
-    history = History()
+    history = RunHistory()
     replay_run(tmp_path / "run", history=history)
     for line in (3, 4):
         history.add(module.Taken(line, None, list(history.lines[0].after)))

@@ -130,7 +130,7 @@ def test_the_comparison_finds_a_wrong_operation() -> None:
         "mod": lambda t, node, a, b: terms.Translator._divided(t, node, a, b)[1] + 1,
         "min": terms._OPERATIONS["max"],
         "max": terms._OPERATIONS["min"],
-        "select": lambda t, node, c, a, b: terms.Translator._select(t, node, c, b, a),
+        "select": lambda t, node, c, a, b: z3.If(t(c), *t._into(node, (b, a))),
         "union": lambda t, node, a, b: t._into(node, (a, b))[0],
         "intersection": lambda t, node, a, b: terms._resize(t(a), node.high.bit_length(), False),
         "difference": lambda t, node, a, b: terms._resize(t(a), node.high.bit_length(), False),

@@ -24,7 +24,7 @@ from highwater.checker.engines.spark.levels.checkpoint import (
     Totals,
 )
 from highwater.checker.engines.spark.levels.driver import packed
-from highwater.checker.engines.spark.levels.sent import Sent
+from highwater.checker.engines.spark.levels.sent import SentFingerprints
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
 from highwater.checker.engines.spark.request import ModelRequest
 from tests.spark.conftest import scenario
@@ -146,7 +146,7 @@ def expanded(
     task: worker.LevelTask, program: RowProgram, buckets: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, int]:
     """What one process sends that is given these buckets one after the other."""
-    monkeypatch.setattr(worker, "_sent", Sent())
+    monkeypatch.setattr(worker, "_sent", SentFingerprints())
     monkeypatch.setattr(worker, "program", lambda run: program)
     *_, last = (json.loads(text) for text in worker.expand(task, buckets))
     assert "failure" not in last
@@ -185,7 +185,7 @@ def test_a_process_sends_a_candidate_once_and_with_its_least_predecessor(
 
 
 def test_of_a_task_that_fails_nothing_counts_as_sent(program: RowProgram) -> None:
-    sent, run = Sent(), SearchIdentity("a run", "{}", "content", 2, SHIFT)
+    sent, run = SentFingerprints(), SearchIdentity("a run", "{}", "content", 2, SHIFT)
     fingerprints = np.arange(1, 9, dtype=np.uint64)
     for bucket, fails in ((0, False), (1, True), (2, False)):
         try:
@@ -210,7 +210,7 @@ def test_a_table_of_another_run_is_not_taken_on() -> None:
     former, latter = (
         RowProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True)) for _ in range(2)
     )
-    sent, kept = Sent(), weakref.ref(former)
+    sent, kept = SentFingerprints(), weakref.ref(former)
     with sent.of(SearchIdentity("a run", "{}", "content", 2, SHIFT), 5, 0, former) as (table, _):
         of_the_former = table
     with sent.of(SearchIdentity("another", "{}", "content", 2, SHIFT), 5, 0, latter) as (table, _):

@@ -23,7 +23,7 @@ from highwater.checker.engines.spark.levels.checkpoint import (
     Totals,
 )
 from highwater.checker.engines.spark.levels.cluster import LargeLevels
-from highwater.checker.engines.spark.levels.sent import Sent
+from highwater.checker.engines.spark.levels.sent import SentFingerprints
 from highwater.checker.engines.spark.levels.visited import VisitedTables
 from highwater.checker.engines.spark.options import SparkOptions
 from highwater.checker.engines.spark.program import RowProgram
@@ -88,7 +88,7 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
         program = RowProgram(model, request)
         monkeypatch.setattr(worker, "program", lambda run: program)
         monkeypatch.setattr(worker, "_visited", VisitedTables())
-        monkeypatch.setattr(worker, "_sent", Sent())
+        monkeypatch.setattr(worker, "_sent", SentFingerprints())
         with SparkCheckpoint(tmp_path / "levels") as checkpoint:
             checkpoint.take(resume=False)
             identity = SearchIdentity("a run", request.text(), program.content, program.layout.words, SHIFT)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.operations.format import OUTSIDE, ControllerTrace, Meta, Operation
+from highwater.traces.operations.format import OUTSIDE, ControllerTrace, Operation, RecordingMeta
 from highwater.traces.operations.replay import ControllerReplay, rules_in_force
 from highwater.traces.reading.fields import Place
 from tests import recordings
@@ -112,7 +112,7 @@ class Recorder:
     metadata_version: tuple[int, int, int] = (4, 0, 3)
 
     def __post_init__(self) -> None:
-        self.meta = Meta(self.elr, self.metadata_version, False, self.brokers, 1000)
+        self.meta = RecordingMeta(self.elr, self.metadata_version, False, self.brokers, 1000)
         rules = rules_in_force(self.meta, rules=self.rules).rules
         self.model = ControllerReplay(ControllerTrace(Path("made"), self.meta, iter(())), rules)
         self.lines: list[dict[str, Any]] = [{"meta": self._meta()}]

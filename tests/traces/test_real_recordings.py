@@ -172,7 +172,7 @@ def test_no_argument_is_ignored(tmp_path: Path) -> None:
     """Each argument of each operation shows in some recording when it is changed, but the recorder's own."""
     wanted = {
         f"{op}: {arg}"
-        for op, (arguments, _) in OPERATIONS.items()
+        for op, arguments in OPERATIONS.items()
         for arg in arguments
         if arg != "kind" and op not in NEWER
     }

@@ -16,25 +16,8 @@ from dataclasses import dataclass
 
 from highwater.invariants import statements
 from highwater.invariants.statements import Statement
-from highwater.traces.brokers.stints import Position, Ranges, Seen, Stint
-from highwater.traces.kafka.broker_events import (
-    BecameFollower,
-    BecameLeader,
-    BrokerEvent,
-    FetcherRemoved,
-    HwmLowered,
-    HwmMoved,
-    InitialHwm,
-    IsrShrinking,
-    IsrSubmitted,
-    IsrUpdated,
-    LeoRecorded,
-    LogLoaded,
-    StillFollower,
-    StillLeader,
-    TopicConfigured,
-    Truncating,
-)
+from highwater.traces.brokers.stints import Breach, Position, Ranges, Stint
+from highwater.traces.kafka import broker_events as events
 from highwater.traces.rules import log_rules
 from highwater.traces.rules.decisions import effective_min_isr
 
@@ -57,7 +40,7 @@ class _Committed:
     isr: tuple[int, ...]
     partition_epoch: int
     under: bool | None
-    event: BrokerEvent
+    event: events.BrokerEvent
 
 
 class BrokerView:
@@ -66,18 +49,18 @@ class BrokerView:
     def __init__(self, broker: int, min_isr: MinIsr) -> None:
         self.broker = broker
         self.stints: deque[Stint] = deque(maxlen=LIMIT_STINTS)
-        self.followed: deque[BecameFollower] = deque(maxlen=LIMIT_STINTS)
+        self.followed: deque[events.BecameFollower] = deque(maxlen=LIMIT_STINTS)
         self.positions: deque[Position] = deque(maxlen=2 * LIMIT_STINTS)
         self.tells_truncations = False
         """Whether the file is there that would say so if the broker's log were cut."""
-        self.seen: list[Seen] = []
+        self.seen: list[Breach] = []
         self.dropped = 0
         self.has_state_changes = False
         self.moves = self.judged_min_isr = self.judged_members = 0
         """Moves of the HWM while leading; those held against min ISR; LEOs of members held against moves."""
         self._min_isr = min_isr
-        self._unsure: list[Seen] = []
-        self._last_state: BrokerEvent | None = None
+        self._unsure: list[Breach] = []
+        self._last_state: events.BrokerEvent | None = None
         self._recent: deque[tuple[int, int, int]] = deque(maxlen=RECENT)
         self._known_epoch = -1
         self._settings: tuple[int | None, ...] = ()
@@ -90,38 +73,43 @@ class BrokerView:
         self._ranges = Ranges()
         self._start_hwm = -1
         self._leos: dict[int, int] = {}
-        self._behind: dict[int, HwmMoved] = {}
-        self._joining: dict[int, tuple[int, int, IsrSubmitted]] = {}
-        self._said: dict[tuple[str, int], Seen] = {}
-        self._between: list[HwmMoved] | None = None
+        self._behind: dict[int, events.HwmMoved] = {}
+        self._joining: dict[int, tuple[int, int, events.IsrSubmitted]] = {}
+        self._said: dict[tuple[str, int], Breach] = {}
+        self._between: list[events.HwmMoved] | None = None
 
-    def take(self, event: BrokerEvent) -> None:
+    def take(self, event: events.BrokerEvent) -> None:
         """The next event of this broker and partition."""
         match event:
-            case HwmMoved():
+            case events.HwmMoved():
                 self._moved(event)
-            case LeoRecorded():
+            case events.LeoRecorded():
                 self._recorded(event)
-            case IsrUpdated():
+            case events.IsrUpdated():
                 self._updated(event, event.isr, event.partition_epoch, event.under_min_isr)
-            case IsrShrinking():
+            case events.IsrShrinking():
                 self._shrinking(event)
-            case IsrSubmitted():
+            case events.IsrSubmitted():
                 self._submitted(event)
-            case BecameLeader() | StillLeader() | BecameFollower() | StillFollower():
+            case (
+                events.BecameLeader()
+                | events.StillLeader()
+                | events.BecameFollower()
+                | events.StillFollower()
+            ):
                 self._state_changed(event)
-            case FetcherRemoved():
+            case events.FetcherRemoved():
                 self._fetcher_removed(event)
-            case HwmLowered():
+            case events.HwmLowered():
                 self._lowered(event)
-            case InitialHwm() | LogLoaded():
+            case events.InitialHwm() | events.LogLoaded():
                 self._settings = ()
                 self.tells_truncations = True
                 if not self._in_ms_of_state(event):
                     self._end_tenure()
-            case TopicConfigured():
+            case events.TopicConfigured():
                 self._settings = (*(self._settings[-1:] or (AS_LOGGED,)), event.min_isr)
-            case Truncating():
+            case events.Truncating():
                 self._truncated = True
                 self._end_tenure()
             case _:
@@ -135,7 +123,9 @@ class BrokerView:
 
     # --- leading and following -------------------------------------------------------------------------
 
-    def _state_changed(self, event: BecameLeader | StillLeader | BecameFollower | StillFollower) -> None:
+    def _state_changed(
+        self, event: events.BecameLeader | events.StillLeader | events.BecameFollower | events.StillFollower
+    ) -> None:
         self.has_state_changes = True
         self._last_state = event
         self._known_epoch = event.partition_epoch
@@ -146,19 +136,19 @@ class BrokerView:
                 self._stint.hwm_is(move.after, move)
         self._between = None
         match event:
-            case BecameFollower():
+            case events.BecameFollower():
                 self._end_tenure()
                 self.followed.append(event)
                 self._at(event.leader_epoch, event.leo, False, event.leader)
-            case StillFollower():
+            case events.StillFollower():
                 self._end_tenure()
-            case BecameLeader() | StillLeader():
+            case events.BecameLeader() | events.StillLeader():
                 self._leads(event)
 
-    def _leads(self, event: BecameLeader | StillLeader) -> None:
+    def _leads(self, event: events.BecameLeader | events.StillLeader) -> None:
         if self._stint is not None and event.hwm >= 0 and event.time_ms > self._last_move_ms:
             self._goes_back(event, self._ranges.top, event.hwm)
-        if isinstance(event, BecameLeader):
+        if isinstance(event, events.BecameLeader):
             if self._stint is None:
                 self._end_tenure()
                 self._start_hwm = event.hwm
@@ -175,13 +165,15 @@ class BrokerView:
         self._stint.hwm_is(event.hwm, event)
         self._updated(event, event.isr, event.partition_epoch, under)
 
-    def _updated(self, event: BrokerEvent, isr: tuple[int, ...], epoch: int, under: bool | None) -> None:
+    def _updated(
+        self, event: events.BrokerEvent, isr: tuple[int, ...], epoch: int, under: bool | None
+    ) -> None:
         known = self._committed
         if self._stint is not None and (known is None or epoch >= known.partition_epoch):
             self._committed = _Committed(isr, epoch, under, event)
             self._known_epoch = max(self._known_epoch, epoch)
 
-    def _fetcher_removed(self, event: FetcherRemoved) -> None:
+    def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
         """The broker replays a change: what it becomes stands in the other file, if that goes on so far."""
         if self._stint is None or self._in_ms_of_state(event):
             return
@@ -194,7 +186,7 @@ class BrokerView:
         self.positions.append(Position(epoch, offset, leads, leader, self._truncated))
         self._truncated = False
 
-    def _in_ms_of_state(self, event: BrokerEvent) -> bool:
+    def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
         """Whether it happened in the same ms as the last change of state, which it then came before."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
@@ -207,7 +199,7 @@ class BrokerView:
 
     _last_move_ms = -1
 
-    def _moved(self, event: HwmMoved) -> None:
+    def _moved(self, event: events.HwmMoved) -> None:
         if self._goes_back(event, event.before, event.after, sure=True) or self._stint is None:
             return
         if self._between is not None:
@@ -232,7 +224,7 @@ class BrokerView:
                 if earlier is None or earlier.after < event.after:
                     self._behind[member] = event
 
-    def _not_back(self, event: HwmMoved) -> None:
+    def _not_back(self, event: events.HwmMoved) -> None:
         move = (event.time_ms, event.before, event.after)
         if move in self._recent:
             return
@@ -240,14 +232,14 @@ class BrokerView:
         shared = self._ranges.add(event.before, event.after)
         self._goes_back(event, self._start_hwm if shared is None else shared[1], event.before)
 
-    def _lowered(self, event: HwmLowered) -> None:
+    def _lowered(self, event: events.HwmLowered) -> None:
         known = self._committed
         if self._stint is None or self._between is not None or known is None:
             return
         if event.time_ms > known.event.time_ms:
             self._goes_back(event, event.before, event.after)
 
-    def _goes_back(self, event: BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
+    def _goes_back(self, event: events.BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
         """Whether the HWM moves back, which it never should."""
         if log_rules.hwm_never_moves_back(before=was, after=now):
             return False
@@ -275,7 +267,7 @@ class BrokerView:
             return None
         return effective_min_isr(min(certain), replicas)
 
-    def _under_min_isr(self, event: HwmMoved, known: _Committed) -> None:
+    def _under_min_isr(self, event: events.HwmMoved, known: _Committed) -> None:
         """The leader's own word decides where it differs from the metadata log: its settings may lag."""
         min_isr = self._min_isr_of(known)
         if min_isr is None:
@@ -304,7 +296,7 @@ class BrokerView:
 
     # --- followers -------------------------------------------------------------------------------------
 
-    def _recorded(self, event: LeoRecorded) -> None:
+    def _recorded(self, event: events.LeoRecorded) -> None:
         """A LEO counts for what the leader did before the line, which a thread writes after it acted."""
         if self._stint is None:
             return
@@ -325,7 +317,7 @@ class BrokerView:
             self._joined(replica, at_most, *joining)
         self._leos[replica] = event.leo
 
-    def _joined(self, replica: int, leo: int, hwm: int, epoch_start: int, event: IsrSubmitted) -> None:
+    def _joined(self, replica: int, leo: int, hwm: int, epoch_start: int, event: events.IsrSubmitted) -> None:
         if log_rules.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=epoch_start):
             return
         needed = max(hwm, epoch_start)
@@ -336,7 +328,7 @@ class BrokerView:
             "elected once it is in the ISR",
         )  # fmt: skip
 
-    def _submitted(self, event: IsrSubmitted) -> None:
+    def _submitted(self, event: events.IsrSubmitted) -> None:
         stint = self._stint
         if event.added is None or stint is None or self._between is not None or event.added in self._joining:
             return
@@ -344,7 +336,7 @@ class BrokerView:
         if stint.epoch == event.leader_epoch:
             self._joining[event.added] = (max(self._ranges.top, self._start_hwm), start, event)
 
-    def _shrinking(self, event: IsrShrinking) -> None:
+    def _shrinking(self, event: events.IsrShrinking) -> None:
         for replica, leo in event.out_of_sync:
             if leo >= 0 and not self._has(leo, event.hwm):
                 self._see(
@@ -358,19 +350,19 @@ class BrokerView:
         self,
         promise: Statement,
         what: int,
-        event: BrokerEvent,
+        event: events.BrokerEvent,
         summary: str,
         lost: int,
         at_risk: str,
         sure: bool = False,
-    ) -> Seen | None:
+    ) -> Breach | None:
         """Keep it, once a tenure for the same thing."""
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:
             self.dropped += 1
             return None
-        seen = Seen(promise, event, summary, lost, at_risk, sure)
+        seen = Breach(promise, event, summary, lost, at_risk, sure)
         self._said[promise.name, what] = seen
         self.seen.append(seen)
         if not sure:

@@ -12,7 +12,7 @@ MAX_RANGES = 64
 
 
 @dataclass(slots=True)
-class Seen:
+class Breach:
     """Something that went wrong, by what should have held. ``sure`` once the broker's log is known to go on."""
 
     promise: Statement

@@ -35,7 +35,7 @@ from highwater.traces.brokers.broker_view import LIMIT_SEEN, BrokerView
 from highwater.traces.brokers.elections import Epochs, PartitionVersion, election
 from highwater.traces.brokers.lineage import Lineage, first_difference
 from highwater.traces.brokers.losses import KIP, Loss, place
-from highwater.traces.brokers.stints import Seen, Stint
+from highwater.traces.brokers.stints import Breach, Stint
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -238,7 +238,7 @@ class Watermarks:
             findings += [self._from_view(name, seen) for seen in views[broker].seen if seen.sure]
         return findings
 
-    def _from_view(self, name: str, seen: Seen) -> Finding:
+    def _from_view(self, name: str, seen: Breach) -> Finding:
         return Finding(
             seen.promise.source, seen.promise.name, name, place(seen.event), self._utc(seen.event), seen.summary,
             seen.at_risk, RULEBOOK.origin(seen.promise.source),

@@ -17,24 +17,7 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
-from highwater.traces.kafka.broker_events import (
-    BecameFollower,
-    BecameLeader,
-    BrokerEvent,
-    FetcherRemoved,
-    HwmLowered,
-    HwmMoved,
-    InitialHwm,
-    IsrShrinking,
-    IsrSubmitted,
-    IsrUpdated,
-    LeoRecorded,
-    LogLoaded,
-    StillFollower,
-    StillLeader,
-    TopicConfigured,
-    Truncating,
-)
+from highwater.traces.kafka import broker_events as events
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reading.fields import INT32, INT64
 from highwater.traces.reading.lines import GZIP_MAGIC, Source, split
@@ -60,7 +43,7 @@ _STATE = r"\[Broker id=(?P<broker>\d+)\] "
 _LOG_OFFSET = r"\(offset=(?P<{}>-?\d+)[ ,)][^()]*\)?"
 _BRACKETS = r"\[(?P<{}>[\d, ]*)\]"
 
-_Reader = Callable[["_Line"], BrokerEvent]
+_Reader = Callable[["_Line"], events.BrokerEvent]
 
 
 class _Line:
@@ -113,32 +96,32 @@ class _Line:
         return int(text)
 
 
-def _hwm_moved(m: _Line) -> BrokerEvent:
-    return HwmMoved(*m.base(), m.number("before"), m.number("after"))
+def _hwm_moved(m: _Line) -> events.BrokerEvent:
+    return events.HwmMoved(*m.base(), m.number("before"), m.number("after"))
 
 
-def _hwm_lowered(m: _Line) -> BrokerEvent:
-    return HwmLowered(*m.base(), m.number("before"), m.number("after"))
+def _hwm_lowered(m: _Line) -> events.BrokerEvent:
+    return events.HwmLowered(*m.base(), m.number("before"), m.number("after"))
 
 
-def _leo_recorded(m: _Line) -> BrokerEvent:
-    return LeoRecorded(*m.base(), m.number("replica", 0, INT32), m.number("leo"), m.number("start"))
+def _leo_recorded(m: _Line) -> events.BrokerEvent:
+    return events.LeoRecorded(*m.base(), m.number("replica", 0, INT32), m.number("leo"), m.number("start"))
 
 
-def _isr_updated(m: _Line) -> BrokerEvent:
-    return IsrUpdated(*m.base(), m.ids("isr"), m.epoch("pe"), m.has("under"))
+def _isr_updated(m: _Line) -> events.BrokerEvent:
+    return events.IsrUpdated(*m.base(), m.ids("isr"), m.epoch("pe"), m.has("under"))
 
 
 _OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), [^()]*\)")
 
 
-def _isr_shrinking(m: _Line) -> BrokerEvent:
+def _isr_shrinking(m: _Line) -> events.BrokerEvent:
     members = []
     for replica, leo in _OUT_OF_SYNC.findall(m.text("out")):
         members.append((m._bounded("brokerId", replica, 0, INT32), m._bounded("endOffset", leo, -1, INT64)))
         if len(members) > MAX_MEMBERS:
             raise m.wrong("brokerId", f"more than {MAX_MEMBERS} members")
-    return IsrShrinking(
+    return events.IsrShrinking(
         *m.base(), m.ids("isr"), m.ids("proposed"), m.number("hwm"), m.number("leo"), tuple(members)
     )
 
@@ -146,19 +129,19 @@ def _isr_shrinking(m: _Line) -> BrokerEvent:
 _MEMBER = re.compile(r"BrokerState\(brokerId=(\d+), brokerEpoch=(-?\d+)\)")
 
 
-def _isr_submitted(m: _Line) -> BrokerEvent:
+def _isr_submitted(m: _Line) -> events.BrokerEvent:
     proposed = [m._bounded("isr", member, 0, INT32) for member, _ in _MEMBER.findall(m.text("members"))]
     if len(proposed) > MAX_MEMBERS:
         raise m.wrong("isr", f"more than {MAX_MEMBERS} members")
     added = m.number("added", 0, INT32) if m.has("added") else None
-    return IsrSubmitted(
+    return events.IsrSubmitted(
         *m.base(), m.epoch("le"), m.epoch("pe"), tuple(proposed), m.ids("committed"), added,
         m.ids("removed") if m.has("removed") else (),
     )  # fmt: skip
 
 
-def _became_leader(m: _Line) -> BrokerEvent:
-    return BecameLeader(
+def _became_leader(m: _Line) -> events.BrokerEvent:
+    return events.BecameLeader(
         *m.base(),
         m.epoch("le"),
         m.number("start"),
@@ -169,15 +152,15 @@ def _became_leader(m: _Line) -> BrokerEvent:
     )
 
 
-def _still_leader(m: _Line) -> BrokerEvent:
-    return StillLeader(
+def _still_leader(m: _Line) -> events.BrokerEvent:
+    return events.StillLeader(
         *m.base(), m.epoch("le"), m.epoch("pe"), m.number("hwm") if m.has("hwm") else -1, m.ids("isr")
     )
 
 
-def _became_follower(m: _Line) -> BrokerEvent:
+def _became_follower(m: _Line) -> events.BrokerEvent:
     leader = m.number("leader", -1, INT32)
-    return BecameFollower(
+    return events.BecameFollower(
         *m.base(),
         m.epoch("le"),
         m.number("leo"),
@@ -187,28 +170,28 @@ def _became_follower(m: _Line) -> BrokerEvent:
     )
 
 
-def _still_follower(m: _Line) -> BrokerEvent:
-    return StillFollower(*m.base(), m.epoch("le"), m.epoch("pe"), m.ids("isr"))
+def _still_follower(m: _Line) -> events.BrokerEvent:
+    return events.StillFollower(*m.base(), m.epoch("le"), m.epoch("pe"), m.ids("isr"))
 
 
-def _truncating(m: _Line) -> BrokerEvent:
-    return Truncating(*m.base(), m.number("leader", -1, INT32), m.number("offset"))
+def _truncating(m: _Line) -> events.BrokerEvent:
+    return events.Truncating(*m.base(), m.number("leader", -1, INT32), m.number("offset"))
 
 
-def _initial_hwm(m: _Line) -> BrokerEvent:
-    return InitialHwm(*m.base(), m.number("hwm"))
+def _initial_hwm(m: _Line) -> events.BrokerEvent:
+    return events.InitialHwm(*m.base(), m.number("hwm"))
 
 
-def _log_loaded(m: _Line) -> BrokerEvent:
-    return LogLoaded(*m.base(), m.number("leo"), m.number("start"))
+def _log_loaded(m: _Line) -> events.BrokerEvent:
+    return events.LogLoaded(*m.base(), m.number("leo"), m.number("start"))
 
 
 _MIN_ISR = re.compile(r"(?:\A|,)min\.insync\.replicas -> (-?\d+)(?:,|\Z)")
 
 
-def _topic_configured(m: _Line) -> BrokerEvent:
+def _topic_configured(m: _Line) -> events.BrokerEvent:
     found = _MIN_ISR.search(m.text("settings"))
-    return TopicConfigured(
+    return events.TopicConfigured(
         *m.base(), None if found is None else m._bounded("min.insync.replicas", found[1], 1, INT32)
     )
 
@@ -303,7 +286,7 @@ _REMOVED = re.compile(
 _NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
 
 
-def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]:
+def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[events.BrokerEvent]:
     """The events of a broker's log, plain or compressed, in the order of its lines.
 
     ``utc_offset_ms`` is how much the log's local time is ahead of UTC. Raises TraceError where the file cannot be
@@ -314,7 +297,9 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
         yield from _events(path, enumerate(split(source), start=1), utc_offset_ms)
 
 
-def _events(path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int) -> Iterator[BrokerEvent]:
+def _events(
+    path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int
+) -> Iterator[events.BrokerEvent]:
     broker: int | None = None
     days: dict[bytes, int] = {}
     for number, line in lines:
@@ -344,7 +329,7 @@ def _events(path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int) 
 
 def _fetchers_removed(
     path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int], utc_offset_ms: int, line: bytes
-) -> Iterator[BrokerEvent]:
+) -> Iterator[events.BrokerEvent]:
     match = _REMOVED.match(line[head.end() :].decode("utf-8", "replace"))
     if match is None:
         return
@@ -354,7 +339,7 @@ def _fetchers_removed(
             broker, partition = int(match[1]), int(named[2])
             if max(broker, partition) > INT32:
                 raise TraceError(path, number, "partition", f"{max(broker, partition)} is outside 0..{INT32}")
-            yield FetcherRemoved(path, number, time_ms, broker, named[1], partition)
+            yield events.FetcherRemoved(path, number, time_ms, broker, named[1], partition)
 
 
 def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]) -> int:

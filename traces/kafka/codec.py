@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from highwater.traces.kafka.schemas import Array, Field, Type
+from highwater.traces.kafka.schemas import ArrayOf, Field, Type
 
 Values = dict[str, Any]
 StructReader = Callable[[bytes, int, Values], int]
@@ -175,7 +175,7 @@ def reader(field: Field, version: int) -> Reader:
             return values, inner(data, at, values)
 
         return read_struct
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayOf):
         array = _array_reader(kind.of, version)
         if field.nullable:
             return array

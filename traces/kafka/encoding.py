@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.traces.kafka.codec import FORMATS
-from highwater.traces.kafka.schemas import Array, Field
+from highwater.traces.kafka.schemas import ArrayOf, Field
 
 StructWriter = Callable[[bytearray, Any, bool], None]
 Writer = Callable[[bytearray, Any, bool], None]
@@ -69,7 +69,7 @@ def _put_length(out: bytearray, items: Any, nullable: bool) -> bool:
 
 
 def _array_writer(field: Field, version: int) -> Writer:
-    assert isinstance(field.type, Array)
+    assert isinstance(field.type, ArrayOf)
     element = writer(Field("element", field.type.of), version)
 
     def write(out: bytearray, value: Any, lenient: bool) -> None:
@@ -135,7 +135,7 @@ def writer(field: Field, version: int) -> Writer:
     """The writer of one value."""
     if isinstance(field.type, tuple):
         return struct_writer(field.type, version)
-    if isinstance(field.type, Array):
+    if isinstance(field.type, ArrayOf):
         return _array_writer(field, version)
     return _fixed_writer(field.type) if field.type in FORMATS else _text_writer(field)
 

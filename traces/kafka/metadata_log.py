@@ -9,17 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from highwater.traces.kafka import recognise
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, PREFIX, RecordBatch, read_batches
 from highwater.traces.kafka.compression import MAX_BATCH
 from highwater.traces.kafka.dump import read_dump
-from highwater.traces.kafka.recognise import (
-    SEGMENT,
-    SEGMENT_DUMP,
-    SNAPSHOT,
-    SNAPSHOT_DUMP,
-    KnownFile,
-    inspect,
-)
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
 
@@ -111,14 +104,14 @@ class MetadataLog:
             self._source = None
             self._done += segment.size
 
-    def order(self) -> Order:
+    def order(self) -> BatchOrder:
         """Where the segments go on from."""
         expected = self.start.end_offset if self.start else 0
-        return Order(expected, expected)
+        return BatchOrder(expected, expected)
 
 
 @dataclass(slots=True)
-class Order:
+class BatchOrder:
     """Puts batches in order by their offsets: ``expected`` comes next; what is below ``skipped_below`` was read."""
 
     expected: int
@@ -182,8 +175,10 @@ def open_metadata_log(path: Path) -> MetadataLog:
             found = _in_directory(path / PARTITION, notes)
     if not found:
         raise TraceError(path, None, None, "no metadata log of Kafka, no snapshot and no dump of one")
-    dump = all(f.kind in (SEGMENT_DUMP, SNAPSHOT_DUMP) for _, f in found)
-    kinds = (SEGMENT_DUMP, SNAPSHOT_DUMP) if dump else (SEGMENT, SNAPSHOT)
+    dump = all(f.kind in (recognise.SEGMENT_DUMP, recognise.SNAPSHOT_DUMP) for _, f in found)
+    kinds = (
+        (recognise.SEGMENT_DUMP, recognise.SNAPSHOT_DUMP) if dump else (recognise.SEGMENT, recognise.SNAPSHOT)
+    )
     if left_out := sum(f.kind not in kinds for _, f in found):
         notes.append(f"{path}: {left_out} dumps are left out, as the binary files are there")
     segments = _segments([(p, f) for p, f in found if f.kind == kinds[0]], notes)
@@ -195,11 +190,11 @@ def open_metadata_log(path: Path) -> MetadataLog:
     return MetadataLog(path, DUMP if dump else LOG, _start(segments, snapshots), snapshots, notes, segments)
 
 
-def _single(path: Path) -> list[tuple[Path, KnownFile]] | None:
+def _single(path: Path) -> list[tuple[Path, recognise.KnownFile]] | None:
     """What a file is; None for a directory."""
     if _is_directory(path):
         return None
-    found = inspect(path)
+    found = recognise.inspect(path)
     return [] if found is None else [(path, found)]
 
 
@@ -210,12 +205,12 @@ def _is_directory(path: Path) -> bool:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
-def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
-    found: list[tuple[Path, KnownFile]] = []
+def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, recognise.KnownFile]]:
+    found: list[tuple[Path, recognise.KnownFile]] = []
     for file in _files(path):
         if file.name.endswith(_PASSED_OVER):
             continue
-        seen = inspect(file)
+        seen = recognise.inspect(file)
         if seen is not None:
             found.append((file, seen))
         elif _NAMED_AS_LOG.match(file.name) and _size(file):
@@ -243,7 +238,7 @@ def _size(path: Path) -> int:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
-def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Segment]:
+def _segments(found: list[tuple[Path, recognise.KnownFile]], notes: list[str]) -> list[Segment]:
     """In the order of their offsets; of two that begin at the same one, the larger."""
     best: dict[int, Segment] = {}
     for path, seen in found:
@@ -258,7 +253,7 @@ def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Seg
     return [best[offset] for offset in sorted(best)]
 
 
-def _snapshots(found: list[tuple[Path, KnownFile]], dump: bool, notes: list[str]) -> list[Snapshot]:
+def _snapshots(found: list[tuple[Path, recognise.KnownFile]], dump: bool, notes: list[str]) -> list[Snapshot]:
     snapshots = []
     for path, seen in found:
         if seen.end_offset is None or seen.epoch is None:
@@ -330,7 +325,7 @@ class Piece:
     def batches(self, notes: list[str]) -> Iterator[tuple[Path, RecordBatch] | Gap]:
         """The batches, with the gaps between them. Raises TraceError."""
         path = Path(self.path)
-        order = None if self.expected is None else Order(self.expected, self.skipped_below)
+        order = None if self.expected is None else BatchOrder(self.expected, self.skipped_below)
         try:
             file = path.open("rb")
         except OSError as wrong:

@@ -5,7 +5,7 @@ notation. A field has its name in JSON, a type, the first version that has it, a
 the number of its tag and the default value with which it is left out.
 
 Types: ``bool int8 int16 uint16 int32 int64 float64 uuid string bytes``, a tuple of fields for a structure,
-and ``Array(type)``.
+and ``ArrayOf(type)``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayOf:
     """Any number of values of one type."""
 
     of: Type
@@ -49,19 +49,19 @@ class Schema:
     fields: tuple[Field, ...] = ()
 
 
-Type = str | tuple[Field, ...] | Array
+Type = str | tuple[Field, ...] | ArrayOf
 
 F = Field
 
 
-def _endpoints(*more: Field) -> Array:
-    return Array((F("name", "string"), F("host", "string"), F("port", "uint16"), *more))
+def _endpoints(*more: Field) -> ArrayOf:
+    return ArrayOf((F("name", "string"), F("host", "string"), F("port", "uint16"), *more))
 
 
 SUPPORTED = (F("minSupportedVersion", "int16"), F("maxSupportedVersion", "int16"))
-FEATURES = Array((F("name", "string"), *SUPPORTED))
-BROKERS = Array("int32")
-DIRECTORIES = Array("uuid")
+FEATURES = ArrayOf((F("name", "string"), *SUPPORTED))
+BROKERS = ArrayOf("int32")
+DIRECTORIES = ArrayOf("uuid")
 MEMBER = (F("id", "int32"), F("epoch", "int64"))
 SECURE = F("securityProtocol", "int16")
 
@@ -71,7 +71,7 @@ RESOURCES = (2, 4, 8, 16, 32)
 _INT16, _INT32 = 1 << 15, 1 << 31
 
 
-def _change(name: str, tag: int, since: int = 0, of: Array = BROKERS) -> Field:
+def _change(name: str, tag: int, since: int = 0, of: ArrayOf = BROKERS) -> Field:
     """A tagged list that is null unless it changed."""
     return F(name, of, since, tag, None, nullable=True)
 
@@ -155,7 +155,7 @@ METADATA = (
         (
             F("owner", "string"),
             F("requester", "string"),
-            F("renewers", Array("string")),
+            F("renewers", ArrayOf("string")),
             F("issueTimestamp", "int64"),
             F("maxTimestamp", "int64"),
             F("expirationTimestamp", "int64"),
@@ -186,7 +186,7 @@ METADATA = (
         14,
         0,
         (
-            F("entity", Array((F("entityType", "string"), F("entityName", "string", nullable=True)))),
+            F("entity", ArrayOf((F("entityType", "string"), F("entityName", "string", nullable=True)))),
             F("key", "string"),
             F("value", "float64"),
             F("remove", "bool"),
@@ -250,7 +250,7 @@ METADATA = (
 )
 """The metadata records, in the order of their API keys. Keys 6, 13 and 16 were never in a release's log."""
 
-_VOTERS = Array((F("voterId", "int32"), F("voterDirectoryId", "uuid", since=1)))
+_VOTERS = ArrayOf((F("voterId", "int32"), F("voterDirectoryId", "uuid", since=1)))
 
 CONTROL = (
     Schema(
@@ -275,7 +275,7 @@ CONTROL = (
             F("version", "int16"),
             F(
                 "voters",
-                Array(
+                ArrayOf(
                     (
                         F("voterId", "int32"),
                         F("voterDirectoryId", "uuid"),

@@ -36,7 +36,7 @@ _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | 
 _FEATURE = KEYS["FEATURE_LEVEL_RECORD"]
 
 
-class Follower(Tracker):
+class MetadataFollower(Tracker):
     """Follows a log; otherwise as ``Tracker``."""
 
     def __init__(

@@ -12,7 +12,7 @@ from highwater.traces.metadata.beliefs.observations import (
     BrokerChange,
     Change,
     Observation,
-    Settings,
+    TopicSettings,
 )
 from highwater.traces.metadata.beliefs.slots import content
 from highwater.traces.metadata.beliefs.transitions import Transition
@@ -64,7 +64,7 @@ class Pending:
             self._first = offset
         if not isinstance(observation, Change):
             self._first = offset + 1
-        if not isinstance(observation, Settings):
+        if not isinstance(observation, TopicSettings):
             self._settings_only = False
 
     def min_isr(self, topic: str, offset: int) -> None:
@@ -100,7 +100,9 @@ class Pending:
         if any(isinstance(found, Change) for found, _ in pairs):
             # It is clear already.
             return
-        own = (p for p, (found, _) in enumerate(pairs) if isinstance(found, Settings) and found.of_min_isr)
+        own = (
+            p for p, (found, _) in enumerate(pairs) if isinstance(found, TopicSettings) and found.of_min_isr
+        )
         place = next(own, len(pairs) - 1) + 1
         pairs[place:] = [(observation, offset), *((later, offset) for later, _ in pairs[place:])]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
-from highwater.traces.metadata.follow import Follower
+from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.reporting.reporter import NOBODY, Watch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Damage
@@ -40,7 +40,7 @@ def replay_metadata(
     profile or a rule does not exist.
     """
     started = time.perf_counter()
-    follower = Follower(report, profile, switched, watch)
+    follower = MetadataFollower(report, profile, switched, watch)
     reading = _Reading(log, follower, report)
     try:
         with rarely_collected():
@@ -77,7 +77,7 @@ def rarely_collected() -> Iterator[None]:
 class _Reading:
     """A log while it is followed. ``place`` is that of the batch that was read last, None before the first."""
 
-    def __init__(self, log: MetadataLog, follower: Follower, report: Report) -> None:
+    def __init__(self, log: MetadataLog, follower: MetadataFollower, report: Report) -> None:
         self._log, self._follower, self._report = log, follower, report
         self._sequence = Sequence(log)
         self._taken: tuple[Path, RecordBatch] | None = None
@@ -185,7 +185,7 @@ def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
     return None
 
 
-def check(snapshot: Snapshot, follower: Follower) -> None:
+def check(snapshot: Snapshot, follower: MetadataFollower) -> None:
     """Hold a snapshot against the image at its offset; one that cannot be read is damage, and not compared."""
     report = follower.report
     follower.settle()

@@ -18,7 +18,7 @@ from highwater.traces.kafka.values import (
     decode,
     undefined,
 )
-from highwater.traces.metadata.follow import Follower
+from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.image.image import BROKER, TOPIC, Image
 from highwater.traces.metadata.records.accepted import supported_by
 from highwater.traces.metadata.records.topics import partition_state
@@ -38,7 +38,7 @@ LIMIT = 20
 """So many differences of one snapshot are reported."""
 
 
-def load(follower: Follower, snapshot: Snapshot) -> None:
+def load(follower: MetadataFollower, snapshot: Snapshot) -> None:
     """Begin with a snapshot: what it holds is taken as it is. Raises TraceError."""
     with follower.loading():
         for batch in snapshot.batches():
@@ -49,7 +49,7 @@ Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
 """Partition (or None), field to (ours, the snapshot's), and whether it is of no partition in particular."""
 
 
-def differences(follower: Follower, snapshot: Snapshot) -> list[Difference]:
+def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
     """The first differences by the partitions' names, at most one more than are reported. Raises TraceError.
 
     None where the snapshot, or the log, has something that is not known: that is a doubt.

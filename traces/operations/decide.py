@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from highwater.model.replication.controller import batches
+from highwater.traces.operations import decide_partitions
 from highwater.traces.operations.decide_brokers import (
     broker_heartbeat,
     fence_stale_broker,
     register_broker,
     unregister_broker,
-)
-from highwater.traces.operations.decide_partitions import (
-    alter_partition,
-    alter_partition_reassignments,
-    assign_replicas_to_dirs,
-    elect_leaders,
-    maybe_balance_partition_leaders,
-    maybe_elect_unclean_leaders,
 )
 from highwater.traces.operations.decide_topics import (
     create_topic,
@@ -34,15 +27,15 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Decided]] = {
     "registerBroker": register_broker,
     "brokerHeartbeat": broker_heartbeat,
     "fenceStaleBroker": fence_stale_broker,
-    "alterPartition": alter_partition,
-    "electLeaders": elect_leaders,
-    "alterPartitionReassignments": alter_partition_reassignments,
+    "alterPartition": decide_partitions.alter_partition,
+    "electLeaders": decide_partitions.elect_leaders,
+    "alterPartitionReassignments": decide_partitions.alter_partition_reassignments,
     "incrementalAlterConfigs": incremental_alter_configs,
-    "maybeElectUncleanLeaders": maybe_elect_unclean_leaders,
-    "maybeBalancePartitionLeaders": maybe_balance_partition_leaders,
+    "maybeElectUncleanLeaders": decide_partitions.maybe_elect_unclean_leaders,
+    "maybeBalancePartitionLeaders": decide_partitions.maybe_balance_partition_leaders,
     "createTopic": create_topic,
     "unregisterBroker": unregister_broker,
-    "assignReplicasToDirs": assign_replicas_to_dirs,
+    "assignReplicasToDirs": decide_partitions.assign_replicas_to_dirs,
     "updateFeatures": update_features,
 }
 """By the name of an operation; the names are those of ``read_operations.OPERATIONS``."""

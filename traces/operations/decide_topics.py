@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from highwater.traces.operations import model_records
 from highwater.traces.operations.format import (
     ANY_TEXT,
     ELR_FEATURE,
@@ -13,14 +14,6 @@ from highwater.traces.operations.format import (
     NotKnown,
     Operation,
     Record,
-)
-from highwater.traces.operations.model_records import (
-    clear_elr_record,
-    config_record,
-    feature_record,
-    partition_record,
-    store_change,
-    topic_record,
 )
 from highwater.traces.operations.state import CLUSTER, ControllerState, can_be
 
@@ -55,7 +48,7 @@ def incremental_alter_configs(state: ControllerState, op: Operation) -> Decided:
     if same:
         return outcome
     state.set_config(of_topic, name, key, value)
-    outcome.records = [[config_record(args["resourceType"], name, key, value)]]
+    outcome.records = [[model_records.config_record(args["resourceType"], name, key, value)]]
     if key == MIN_ISR:
         concerned = [k for k in state.partitions if not of_topic or k[0] == name]
         outcome.records += min_isr_changes(state, concerned, name if of_topic else "")
@@ -80,13 +73,13 @@ def min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) ->
             change = state.model.min_isr_change(
                 partition=state.partitions[key], min_isr=state.min_isr(key[0])
             )
-            changes += store_change(state, key, change)
+            changes += model_records.store_change(state, key, change)
         return [changes]
     for key in concerned:
         change = state.model.min_isr_change(partition=state.partitions[key], min_isr=state.min_isr(key[0]))
         if not change["nothing"]:
             state.store(key, change["after"], indexed=not state.model.t.on("cleared_elr_stays_indexed"))
-    return [[clear_elr_record(topic)]]
+    return [[model_records.clear_elr_record(topic)]]
 
 
 def update_features(state: ControllerState, op: Operation) -> Decided:
@@ -118,15 +111,15 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
     if found["writes_cluster"]:
         value = str(state.meta.static_min_isr)
         state.set_config(False, CLUSTER, MIN_ISR, value)
-        cluster.append(config_record("BROKER", CLUSTER, MIN_ISR, value))
+        cluster.append(model_records.config_record("BROKER", CLUSTER, MIN_ISR, value))
     removed: list[Record] = []
     for broker in has_own if found["removes_broker"] else ():
         state.set_config(False, broker, MIN_ISR, None)
-        removed.append(config_record("BROKER", broker, MIN_ISR, None))
+        removed.append(model_records.config_record("BROKER", broker, MIN_ISR, None))
     for key in list(state.partitions):
-        store_change(state, key, state.model.level_change(partition=state.partitions[key]))
+        model_records.store_change(state, key, state.model.level_change(partition=state.partitions[key]))
     state.elr_version = level
-    outcome.records = [cluster, removed, [feature_record(name, level)]]
+    outcome.records = [cluster, removed, [model_records.feature_record(name, level)]]
     return outcome
 
 
@@ -166,9 +159,11 @@ def create_topic(state: ControllerState, op: Operation) -> Decided:
     state.topic_ids[topic] = identity or ""
     state.topic_configs[topic] = dict(configs)
     outcome.response = {"topicId": identity or "an identifier"}
-    config_records = [config_record("TOPIC", topic, key, value) for key, value in configs.items()]
+    config_records = [
+        model_records.config_record("TOPIC", topic, key, value) for key, value in configs.items()
+    ]
     # The topic has no partition yet, so there is nothing to clear.
-    cleared = [clear_elr_record(topic)] if MIN_ISR in configs and state.model.clears_elr else []
+    cleared = [model_records.clear_elr_record(topic)] if MIN_ISR in configs and state.model.clears_elr else []
     created: list[Record] = []
     for number, replicas in enumerate(args["assignments"]):
         if len(replicas) > state.model.t.replicas.maximum:
@@ -178,6 +173,6 @@ def create_topic(state: ControllerState, op: Operation) -> Decided:
         )
         state.store((topic, number), partition)
         state.directories.place((topic, number), partition["replicas"])
-        created.append(partition_record(state, number, identity, partition))
-    outcome.records = [[topic_record(topic, identity)], config_records, cleared, created]
+        created.append(model_records.partition_record(state, number, identity, partition))
+    outcome.records = [[model_records.topic_record(topic, identity)], config_records, cleared, created]
     return outcome

@@ -46,7 +46,7 @@ class _Watched:
     doubtful: frozenset[str]
 
 
-class Watch:
+class PartitionWatch:
     """The partitions of one recording, and what does not hold of each."""
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ Record = tuple[str, int, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Meta:
+class RecordingMeta:
     """What the meta line says of the recording, as far as it decides what the controller does.
 
     ``elr_enabled`` is at the start.
@@ -158,7 +158,7 @@ class ControllerTrace:
     """A recording: its meta line, and its operations, read one at a time."""
 
     path: Path
-    meta: Meta
+    meta: RecordingMeta
     operations: Iterator[Operation] = field(repr=False)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from highwater.model.replication.controller import batches
-from highwater.traces.operations.format import RECOVERY_STATES, RESOURCES, Key, Meta, Record
+from highwater.traces.operations.format import RECOVERY_STATES, RESOURCES, Key, Record, RecordingMeta
 from highwater.traces.operations.state import ControllerState
 
 _LISTS = (
@@ -52,7 +52,7 @@ def partition_record(
     return ("PARTITION_RECORD", _partition_version(state.meta), data)
 
 
-def _partition_version(meta: Meta) -> int:
+def _partition_version(meta: RecordingMeta) -> int:
     """Version 2 has the ELR."""
     return 2 if meta.elr_supported else 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from highwater.traces.operations.format import (
@@ -14,65 +13,82 @@ from highwater.traces.operations.format import (
     Key,
     Record,
 )
-from highwater.traces.reading.fields import INT32, INT64, Fields, Place
+from highwater.traces.reading.fields import (
+    INT32,
+    INT64,
+    Fields,
+    Form,
+    Place,
+    choice,
+    each,
+    in_order,
+    numbers,
+    read_form,
+    texts,
+    whole,
+)
+
+_LONG = whole(-1, INT64)
+_EPOCH = whole(-INT32, INT32)
+_BROKER_EPOCH = whole(-INT64, INT64)
+_ISR = in_order(numbers(-1))
+"""The members of an ISR are sorted: their order says nothing."""
+
+_PARTITION: Form = {
+    "topic": Fields.text,
+    "partition": Fields.number,
+    "replicas": Fields.numbers,
+    "isr": _ISR,
+    "elr": numbers(-1),
+    "lastKnownElr": numbers(-1),
+    "leader": whole(-1),
+    "leaderEpoch": whole(-1),
+    "partitionEpoch": whole(-1),
+    "leaderRecoveryState": choice(*RECOVERY_STATES),
+    "adding": Fields.numbers,
+    "removing": Fields.numbers,
+    "effectiveMinIsr": Fields.number,
+    "unclean": Fields.flag,
+}
+_BROKER: Form = {
+    "id": Fields.number,
+    "epoch": _LONG,
+    "incarnation": Fields.text,
+    "fenced": Fields.flag,
+    "inControlledShutdown": Fields.flag,
+    "processAlive": Fields.flag,
+}
 
 
 def read_partitions(line: Fields) -> dict[Key, dict[str, Any]]:
-    """The partitions of a line, by topic and number. Raises TraceError.
-
-    The members of an ISR are sorted: their order says nothing.
-    """
-    known = (
-        "topic", "partition", "replicas", "isr", "elr", "lastKnownElr", "leader", "leaderEpoch", "partitionEpoch",
-        "leaderRecoveryState", "adding", "removing", "effectiveMinIsr", "unclean",
-    )  # fmt: skip
+    """The partitions of a line, by topic and number. Raises TraceError."""
     found: dict[Key, dict[str, Any]] = {}
     for place, item in line.items("partitions"):
-        f = Fields(place, item, known, ("directories",))
-        key = (f.text("topic"), f.number("partition"))
+        state = read_form(place, item, _PARTITION, {"directories": texts})
+        key = (state.pop("topic"), state.pop("partition"))
         if key in found:
             raise place.wrong("a second state of a partition")
-        found[key] = {
-            "replicas": f.numbers("replicas"),
-            "isr": sorted(f.numbers("isr", -1)),
-            "elr": f.numbers("elr", -1),
-            "lastKnownElr": f.numbers("lastKnownElr", -1),
-            "leader": f.number("leader", -1),
-            "leaderEpoch": f.number("leaderEpoch", -1),
-            "partitionEpoch": f.number("partitionEpoch", -1),
-            "leaderRecoveryState": f.choice("leaderRecoveryState", RECOVERY_STATES),
-            "adding": f.numbers("adding"),
-            "removing": f.numbers("removing"),
-            "effectiveMinIsr": f.number("effectiveMinIsr"),
-            "unclean": f.flag("unclean"),
-        }
-        if "directories" in f:
-            found[key]["directories"] = texts(f, "directories")
+        found[key] = state
     return found
 
 
 def read_brokers(line: Fields) -> dict[int, dict[str, Any]]:
     """The registered brokers of a line, by id. Raises TraceError."""
-    known = ("id", "epoch", "incarnation", "fenced", "inControlledShutdown", "processAlive")
     found: dict[int, dict[str, Any]] = {}
     for place, item in line.items("brokers"):
-        f = Fields(place, item, known, ("lastContactMs", "onlineDirs"))
-        broker = f.number("id")
+        state = read_form(
+            place, item, _BROKER, {"lastContactMs": _last_contact, "onlineDirs": in_order(texts)}
+        )
+        broker = state.pop("id")
         if broker in found:
             raise place.wrong("a second state of a broker")
-        f.flag("processAlive")
-        found[broker] = {
-            "epoch": f.number("epoch", -1, INT64),
-            "incarnation": f.text("incarnation"),
-            "fenced": f.flag("fenced"),
-            "inControlledShutdown": f.flag("inControlledShutdown"),
-        }
-        if "lastContactMs" in f:
-            is_none = f.raw("lastContactMs") is None
-            found[broker]["lastContactMs"] = None if is_none else f.number("lastContactMs", 0, INT64)
-        if "onlineDirs" in f:
-            found[broker]["onlineDirs"] = sorted(texts(f, "onlineDirs"))
+        del state["processAlive"]
+        found[broker] = state
     return found
+
+
+def _last_contact(f: Fields, name: str) -> int | None:
+    return None if f.raw(name) is None else f.number(name, 0, INT64)
 
 
 def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
@@ -85,11 +101,6 @@ def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
         f = Fields(place, dict(zip(names, item, strict=True)), names)
         found.append((f.number("broker"), f.text("topic"), f.number("partition")))
     return sorted(found)
-
-
-def texts(f: Fields, name: str) -> list[str]:
-    """A list of strings. Raises TraceError."""
-    return [Fields(place, {name: item}, (name,)).text(name) for place, item in f.items(name)]
 
 
 _IDS = ("isr", "replicas", "addingReplicas", "removingReplicas", "eligibleLeaderReplicas", "lastKnownElr")
@@ -118,260 +129,183 @@ _NUMBERS = (
     "partitionId", "leader", "leaderEpoch", "partitionEpoch", "leaderRecoveryState", "brokerId", "brokerEpoch",
     "resourceType", "featureLevel",
 )  # fmt: skip
+_FLAGS = ("fenced", "inControlledShutdown")
+_DATA: Form = {
+    **dict.fromkeys(_IDS, numbers(-1)),
+    "isr": _ISR,
+    **dict.fromkeys(_NUMBERS, _LONG),
+    **dict.fromkeys(_FLAGS, Fields.flag),
+    "value": Fields.text_or_null,
+}
+"""What reads a field of a record that is no text, """
+_DATA_OF: dict[str, Form] = {
+    "BROKER_REGISTRATION_CHANGE_RECORD": dict.fromkeys(_FLAGS, whole(-1, 1)),
+    "BEGIN_TRANSACTION_RECORD": {"name": Fields.text_or_null},
+}
+"""and in the records of one type."""
 
 
 def read_record(place: Place, value: Any) -> Record:
-    """A record, without the fields that are not compared. Raises TraceError.
-
-    The members of an ISR are sorted: their order says nothing.
-    """
+    """A record, without the fields that are not compared. Raises TraceError."""
     f = Fields(place, value, ("type", "version", "data"))
     kind = f.choice("type", tuple(_RECORDS))
-    needed, optional = _RECORDS[kind]
-    data = Fields(place.at("data"), f.raw("data"), needed, optional)
-    found: dict[str, Any] = {}
-    for name in f.raw("data"):
-        if f"records[].data.{name}" in OUTSIDE:
-            continue
-        if name == "isr":
-            found[name] = sorted(data.numbers(name, -1))
-        elif name in _IDS:
-            found[name] = data.numbers(name, -1)
-        elif name in _NUMBERS:
-            found[name] = data.number(name, -1, INT64)
-        elif name in ("fenced", "inControlledShutdown"):
-            whole = kind == "BROKER_REGISTRATION_CHANGE_RECORD"
-            found[name] = data.number(name, -1, 1) if whole else data.flag(name)
-        elif name == "value" or (name == "name" and kind == "BEGIN_TRANSACTION_RECORD"):
-            found[name] = data.text_or_null(name)
-        else:
-            found[name] = data.text(name)
-    return kind, f.number("version", 0, INT32), found
+    data, readers = (
+        Fields(place.at("data"), f.raw("data"), *_RECORDS[kind]),
+        {**_DATA, **_DATA_OF.get(kind, {})},
+    )
+    compared = (name for name in f.raw("data") if f"records[].data.{name}" not in OUTSIDE)
+    return (
+        kind,
+        f.number("version", 0, INT32),
+        {name: readers.get(name, Fields.text)(data, name) for name in compared},
+    )
 
 
 def read_response(place: Place, value: Any) -> dict[str, Any]:
-    """A response, of whatever kind, with its types checked. Raises TraceError.
-
-    The members of an ISR are sorted, and results are by the name of the partition: their order says nothing.
-    """
-    known = (
-        "brokerEpoch", "exception", "message", "isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown",
-        "leaderId", "leaderEpoch", "isr", "partitionEpoch", "leaderRecoveryState", "results", "topicId",
-        "removed", "what", "again", "causesFailover",
-    )  # fmt: skip
-    f = Fields(place, value, (), known)
-    found: dict[str, Any] = {}
-    for name in value:
-        if name == "removed":
-            found[name] = _removed(place.at(name), f.raw(name))
-        elif name in (
-            "again",
-            "causesFailover",
-            "isCaughtUp",
-            "isFenced",
-            "inControlledShutdown",
-            "shouldShutDown",
-        ):
-            found[name] = f.flag(name)
-        elif name in ("brokerEpoch", "leaderId", "leaderEpoch", "partitionEpoch"):
-            found[name] = f.number(name, -1, INT64)
-        elif name == "isr":
-            found[name] = sorted(f.numbers(name, -1))
-        elif name == "results":
-            found[name] = _results(f)
-        elif name == "message":
-            f.text(name)
-            found[name] = ANY_TEXT
-        else:
-            found[name] = f.text(name)
-    return found
+    """A response, of whatever kind, with its types checked. Raises TraceError."""
+    f = Fields(place, value, (), tuple(_RESPONSE))
+    return {name: _RESPONSE[name](f, name) for name in value}
 
 
-def _removed(place: Place, value: Any) -> dict[str, int] | None:
-    if value is None:
+def _removed(f: Fields, name: str) -> dict[str, Any] | None:
+    if f.raw(name) is None:
         return None
-    f = Fields(place, value, ("id", "epoch"))
-    return {"id": f.number("id"), "epoch": f.number("epoch", -INT64, INT64)}
+    return read_form(f.place.at(name), f.raw(name), {"id": Fields.number, "epoch": _BROKER_EPOCH})
 
 
-def _results(f: Fields) -> dict[str, str]:
+def _results(f: Fields, name: str) -> dict[str, str]:
+    """By the name of the partition: their order says nothing."""
+    form: Form = {"topic": Fields.text, "partition": Fields.number, "error": Fields.text}
     found: dict[str, str] = {}
-    for place, item in f.items("results"):
-        result = Fields(place, item, ("topic", "partition", "error"))
-        name = f"{result.text('topic')}-{result.number('partition')}"
-        if name in found:
+    for place, item in f.items(name):
+        result = read_form(place, item, form)
+        partition = f"{result['topic']}-{result['partition']}"
+        if partition in found:
             raise place.wrong("a second result for a partition")
-        found[name] = result.text("error")
+        found[partition] = result["error"]
     return found
 
 
-Reader = Callable[[Fields], dict[str, Any]]
+def _any_text(f: Fields, name: str) -> str:
+    f.text(name)
+    return ANY_TEXT
 
 
-def _id(fields: Fields, name: str) -> int:
-    return fields.number(name, 0, INT32)
-
-
-def _register(f: Fields) -> dict[str, Any]:
-    return {
-        "broker": _id(f, "broker"),
-        "incarnation": f.text("incarnation"),
-        "newIncarnation": f.flag("newIncarnation"),
-        "previousBrokerEpoch": f.number("previousBrokerEpoch", -1, INT64),
-        "previousEpochMatches": f.flag("previousEpochMatches"),
-        "kind": f.text("kind"),
-    }
-
-
-def _heartbeat(f: Fields) -> dict[str, Any]:
-    return {
-        "broker": _id(f, "broker"),
-        "brokerEpoch": f.number("brokerEpoch", -INT64, INT64),
-        "currentMetadataOffset": f.number("currentMetadataOffset", -1, INT64),
-        "wantFence": f.flag("wantFence"),
-        "wantShutDown": f.flag("wantShutDown"),
-        "kind": f.text("kind"),
-    }
-
-
-def _fence(f: Fields) -> dict[str, Any]:
-    return {"broker": _id(f, "broker"), "sessionExpired": f.flag("sessionExpired")}
-
-
-def _alter_partition(f: Fields) -> dict[str, Any]:
-    members = []
-    for place, item in f.items("newIsr"):
-        member = Fields(place, item, ("id", "epoch"))
-        members.append({"id": member.number("id", 0, INT32), "epoch": member.number("epoch", -1, INT64)})
-    return {
-        "topic": f.text("topic"),
-        "partition": f.number("partition"),
-        "requestVersion": f.number("requestVersion", 0, 3),
-        "broker": _id(f, "broker"),
-        "brokerEpoch": f.number("brokerEpoch", -INT64, INT64),
-        "leaderEpoch": f.number("leaderEpoch", -INT32, INT32),
-        "partitionEpoch": f.number("partitionEpoch", -INT32, INT32),
-        "newIsr": members,
-        "leaderRecoveryState": f.choice("leaderRecoveryState", RECOVERY_STATES),
-        "kind": f.text("kind"),
-    }
-
-
-def _elect(f: Fields) -> dict[str, Any]:
-    topic = f.text_or_null("topic")
-    if topic is None and f.raw("partition") is not None:
-        raise f.place.at("partition").wrong("a partition without a topic")
-    return {
-        "type": f.choice("type", ("PREFERRED", "UNCLEAN")),
-        "topic": topic,
-        "partition": None if topic is None else f.number("partition"),
-    }
-
-
-def _reassign(f: Fields) -> dict[str, Any]:
-    return {
-        "topic": f.text("topic"),
-        "partition": f.number("partition"),
-        "replicas": f.numbers_or_null("replicas"),
-        "kind": f.text("kind"),
-    }
-
-
-def _config(f: Fields) -> dict[str, Any]:
-    key = f.choice("key", CONFIGS)
-    kind = f.choice("resourceType", tuple(RESOURCES))
-    return {
-        "resourceType": kind,
-        "resource": f.text("resource"),
-        "key": key,
-        "value": f.text_or_null("value"),
-    }
-
-
-def _create_topic(f: Fields) -> dict[str, Any]:
-    assignments = []
-    for place, item in f.items("assignments"):
-        assignments.append(Fields(place, {"replicas": item}, ("replicas",)).numbers("replicas"))
-    place, configs = f.place.at("configs"), f.raw("configs")
-    read = Fields(place, configs, (), CONFIGS)
-    found = {key: read.text(key) for key in configs}
-    return {"topic": f.text("topic"), "assignments": assignments, "configs": found}
-
-
-def _unregister(f: Fields) -> dict[str, Any]:
-    return {"broker": _id(f, "broker")}
-
-
-def _assign(f: Fields) -> dict[str, Any]:
-    return {
-        "broker": _id(f, "broker"),
-        "brokerEpoch": f.number("brokerEpoch", -1, INT64),
-        "dir": f.text("dir"),
-        "dirOnline": f.flag("dirOnline"),
-        "topic": f.text("topic"),
-        "partition": f.number("partition"),
-    }
-
-
-def _update_features(f: Fields) -> dict[str, Any]:
-    return {
-        "feature": f.text("feature"),
-        "level": f.number("level"),
-        "upgradeType": f.choice("upgradeType", ("UPGRADE", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE")),
-        "validateOnly": f.flag("validateOnly"),
-    }
-
-
-def _nothing(f: Fields) -> dict[str, Any]:
-    return {}
-
-
-OPERATIONS: dict[str, tuple[tuple[str, ...], Reader]] = {
-    "registerBroker": (
-        ("broker", "incarnation", "newIncarnation", "previousBrokerEpoch", "previousEpochMatches", "kind"),
-        _register,
+_RESPONSE: Form = {
+    **dict.fromkeys(("exception", "leaderRecoveryState", "topicId", "what"), Fields.text),
+    **dict.fromkeys(("brokerEpoch", "leaderId", "leaderEpoch", "partitionEpoch"), _LONG),
+    **dict.fromkeys(
+        ("again", "causesFailover", "isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown"),
+        Fields.flag,
     ),
-    "brokerHeartbeat": (
-        ("broker", "brokerEpoch", "currentMetadataOffset", "wantFence", "wantShutDown", "kind"), _heartbeat
-    ),
-    "fenceStaleBroker": (("broker", "sessionExpired"), _fence),
-    "alterPartition": (
-        ("topic", "partition", "requestVersion", "broker", "brokerEpoch", "leaderEpoch", "partitionEpoch", "newIsr",
-         "leaderRecoveryState", "kind"),
-        _alter_partition,
-    ),
-    "electLeaders": (("type", "topic", "partition"), _elect),
-    "alterPartitionReassignments": (("topic", "partition", "replicas", "kind"), _reassign),
-    "incrementalAlterConfigs": (("resourceType", "resource", "key", "value"), _config),
-    "maybeElectUncleanLeaders": ((), _nothing),
-    "maybeBalancePartitionLeaders": ((), _nothing),
-    "createTopic": (("topic", "assignments", "configs"), _create_topic),
-    "unregisterBroker": (("broker",), _unregister),
-    "assignReplicasToDirs": (
-        ("broker", "brokerEpoch", "dir", "dirOnline", "topic", "partition"), _assign
-    ),
-    "updateFeatures": (("feature", "level", "upgradeType", "validateOnly"), _update_features),
-}  # fmt: skip
-"""By the name of an operation: the fields of its arguments, and what reads them."""
+    "isr": _ISR,
+    "message": _any_text,
+    "removed": _removed,
+    "results": _results,
+}
 
-NEWER: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
+
+def _if_topic(f: Fields, name: str) -> int | None:
+    """A partition where there is a topic."""
+    if f.raw("topic") is not None:
+        return f.number(name)
+    if f.raw(name) is not None:
+        raise f.place.at(name).wrong("a partition without a topic")
+    return None
+
+
+def _configs(f: Fields, name: str) -> dict[str, str]:
+    return read_form(f.place.at(name), f.raw(name), {}, dict.fromkeys(CONFIGS, Fields.text))
+
+
+def _assignments(f: Fields, name: str) -> list[list[int]]:
+    return [Fields(place, {name: item}, (name,)).numbers(name) for place, item in f.items(name)]
+
+
+OPERATIONS: dict[str, Form] = {
+    "registerBroker": {
+        "broker": Fields.number,
+        "incarnation": Fields.text,
+        "newIncarnation": Fields.flag,
+        "previousBrokerEpoch": _LONG,
+        "previousEpochMatches": Fields.flag,
+        "kind": Fields.text,
+    },
+    "brokerHeartbeat": {
+        "broker": Fields.number,
+        "brokerEpoch": _BROKER_EPOCH,
+        "currentMetadataOffset": _LONG,
+        "wantFence": Fields.flag,
+        "wantShutDown": Fields.flag,
+        "kind": Fields.text,
+    },
+    "fenceStaleBroker": {"broker": Fields.number, "sessionExpired": Fields.flag},
+    "alterPartition": {
+        "topic": Fields.text,
+        "partition": Fields.number,
+        "requestVersion": whole(0, 3),
+        "broker": Fields.number,
+        "brokerEpoch": _BROKER_EPOCH,
+        "leaderEpoch": _EPOCH,
+        "partitionEpoch": _EPOCH,
+        "newIsr": each({"id": Fields.number, "epoch": _LONG}),
+        "leaderRecoveryState": choice(*RECOVERY_STATES),
+        "kind": Fields.text,
+    },
+    "electLeaders": {
+        "type": choice("PREFERRED", "UNCLEAN"),
+        "topic": Fields.text_or_null,
+        "partition": _if_topic,
+    },
+    "alterPartitionReassignments": {
+        "topic": Fields.text,
+        "partition": Fields.number,
+        "replicas": Fields.numbers_or_null,
+        "kind": Fields.text,
+    },
+    "incrementalAlterConfigs": {
+        "resourceType": choice(*RESOURCES),
+        "resource": Fields.text,
+        "key": choice(*CONFIGS),
+        "value": Fields.text_or_null,
+    },
+    "maybeElectUncleanLeaders": {},
+    "maybeBalancePartitionLeaders": {},
+    "createTopic": {"topic": Fields.text, "assignments": _assignments, "configs": _configs},
+    "unregisterBroker": {"broker": Fields.number},
+    "assignReplicasToDirs": {
+        "broker": Fields.number,
+        "brokerEpoch": _LONG,
+        "dir": Fields.text,
+        "dirOnline": Fields.flag,
+        "topic": Fields.text,
+        "partition": Fields.number,
+    },
+    "updateFeatures": {
+        "feature": Fields.text,
+        "level": Fields.number,
+        "upgradeType": choice("UPGRADE", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE"),
+        "validateOnly": Fields.flag,
+    },
+}
+"""The arguments of an operation, by its name."""
+
+_NEWER: dict[str, Form] = {
     "registerBroker": {
         "requestVersion": Fields.number,
         "sessionValid": Fields.flag,
-        "renewed": Fields.numbers,
         "elrFeatureSupported": Fields.flag,
     },
-    "brokerHeartbeat": {"offlineLogDirs": texts, "renewed": Fields.numbers},
-    "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number, "renewed": Fields.numbers},
-    "alterPartition": {"renewed": Fields.numbers},
-    "electLeaders": {"renewed": Fields.numbers},
-    "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag, "renewed": Fields.numbers},
-    "incrementalAlterConfigs": {"renewed": Fields.numbers},
-    "maybeElectUncleanLeaders": {"renewed": Fields.numbers},
-    "maybeBalancePartitionLeaders": {"renewed": Fields.numbers},
-    "createTopic": {"renewed": Fields.numbers},
-    "unregisterBroker": {"renewed": Fields.numbers},
-    "assignReplicasToDirs": {"renewed": Fields.numbers},
-    "updateFeatures": {"renewed": Fields.numbers},
+    "brokerHeartbeat": {"offlineLogDirs": texts},
+    "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number},
+    "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag},
 }
-"""Arguments that newer recordings have in addition, and what reads each."""
+"""Arguments that newer recordings have in addition, beside the brokers whose sessions were renewed."""
+
+
+def read_arguments(place: Place, value: Any, name: str) -> dict[str, Any]:
+    """The arguments of an operation that is known. Raises TraceError."""
+    newer = {"renewed": Fields.numbers, **_NEWER.get(name, {})}
+    found = read_form(place, value, {"name": Fields.text, **OPERATIONS[name]}, newer)
+    del found["name"]
+    return found

@@ -5,26 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from highwater.traces.operations import read_operations
 from highwater.traces.operations.format import (
     FORMAT,
     MAX_BROKERS,
     RESOURCES,
     ControllerTrace,
-    Meta,
     Operation,
+    RecordingMeta,
     metadata_version,
 )
-from highwater.traces.operations.read_operations import (
-    NEWER,
-    OPERATIONS,
-    read_brokers,
-    read_partitions,
-    read_record,
-    read_response,
-    read_stale_entries,
-)
 from highwater.traces.operations.state import can_be
-from highwater.traces.reading.fields import INT64, Fields, Place
+from highwater.traces.reading.fields import INT64, Fields, Form, Place, choice, read_form, whole
 from highwater.traces.reading.lines import read_lines
 
 
@@ -37,50 +29,61 @@ def read_controller_trace(path: Path) -> ControllerTrace:
     return ControllerTrace(path, meta, (_operation(Place(path, n), value) for n, value in lines))
 
 
-def _meta(line: Fields) -> Meta:
-    known = (
-        "format", "mode", "seed", "elrEnabled", "metadataVersion", "cleanAwareRegistration", "extras", "brokers",
-        "topics", "partitionsPerTopic", "replicationFactor", "minIsr", "randomOps", "sessionTimeoutMs", "kafkaCommit",
-    )  # fmt: skip
-    newer = ("kafkaVersion", "minIsrAt", "staticMinIsr", "controllerId", "bootstrapRecords")
-    meta = Fields(line.place.at("meta"), line.raw("meta"), ("format",), (*known, *newer))
-    meta.choice("format", (FORMAT,))
-    meta = Fields(line.place.at("meta"), line.raw("meta"), known, newer)
-    for name in ("seed", "topics", "partitionsPerTopic", "replicationFactor", "minIsr", "randomOps"):
-        meta.number(name, -INT64, INT64)
-    for name in ("mode", "kafkaCommit"):
-        meta.text(name)
-    meta.flag("extras")
-    version = meta.text("metadataVersion")
+def _version(f: Fields, name: str) -> tuple[int, int, int]:
     try:
-        found = metadata_version(version)
+        return metadata_version(f.text(name))
     except ValueError as wrong:
-        raise meta.place.at("metadataVersion").wrong(str(wrong)) from None
-    if "minIsrAt" in meta:
-        meta.choice("minIsrAt", ("topic", "cluster"))
-    return Meta(
-        meta.flag("elrEnabled"),
-        found,
-        meta.flag("cleanAwareRegistration"),
-        meta.number("brokers", 1, MAX_BROKERS),
-        meta.number("sessionTimeoutMs", 0, INT64),
-        meta.text("kafkaVersion") if "kafkaVersion" in meta else None,
-        meta.number("controllerId") if "controllerId" in meta else None,
-        _broker_configs(meta),
-        meta.number("staticMinIsr", 1) if "staticMinIsr" in meta else 1,
+        raise f.place.at(name).wrong(str(wrong)) from None
+
+
+_META: Form = {
+    "elrEnabled": Fields.flag,
+    "metadataVersion": _version,
+    "cleanAwareRegistration": Fields.flag,
+    "brokers": whole(1, MAX_BROKERS),
+    "sessionTimeoutMs": whole(0, INT64),
+    "extras": Fields.flag,
+    **dict.fromkeys(("format", "mode", "kafkaCommit"), Fields.text),
+    **dict.fromkeys(
+        ("seed", "topics", "partitionsPerTopic", "replicationFactor", "minIsr", "randomOps"),
+        whole(-INT64, INT64),
+    ),
+}
+
+
+def _meta(line: Fields) -> RecordingMeta:
+    place, raw = line.place.at("meta"), line.raw("meta")
+    newer: Form = {
+        "kafkaVersion": Fields.text,
+        "minIsrAt": choice("topic", "cluster"),
+        "staticMinIsr": whole(1),
+        "controllerId": Fields.number,
+        "bootstrapRecords": _broker_configs,
+    }
+    Fields(place, raw, ("format",), (*_META, *newer)).choice("format", (FORMAT,))
+    meta = read_form(place, raw, _META, newer)
+    return RecordingMeta(
+        meta["elrEnabled"],
+        meta["metadataVersion"],
+        meta["cleanAwareRegistration"],
+        meta["brokers"],
+        meta["sessionTimeoutMs"],
+        meta.get("kafkaVersion"),
+        meta.get("controllerId"),
+        meta.get("bootstrapRecords", {}),
+        meta.get("staticMinIsr", 1),
     )
 
 
-def _broker_configs(meta: Fields) -> dict[str, str]:
+def _broker_configs(meta: Fields, name: str) -> dict[str, str]:
     """What the controller wrote for all brokers when it became active."""
     found = {}
-    if "bootstrapRecords" in meta:
-        for place, item in meta.items("bootstrapRecords"):
-            kind, _, data = read_record(place, item)
-            if kind == "CONFIG_RECORD" and data["resourceType"] == RESOURCES["BROKER"]:
-                if data["value"] is None or not can_be(data["name"], data["value"]):
-                    raise place.wrong("a configuration with a value that it cannot have")
-                found[data["name"]] = data["value"]
+    for place, item in meta.items(name):
+        kind, _, data = read_operations.read_record(place, item)
+        if kind == "CONFIG_RECORD" and data["resourceType"] == RESOURCES["BROKER"]:
+            if data["value"] is None or not can_be(data["name"], data["value"]):
+                raise place.wrong("a configuration with a value that it cannot have")
+            found[data["name"]] = data["value"]
     return found
 
 
@@ -90,14 +93,10 @@ def _operation(place: Place, value: dict[str, Any]) -> Operation:
     at_op = place.at("op")
     raw = line.raw("op")
     name = Fields(at_op, raw, ("name",), tuple(raw) if isinstance(raw, dict) else ()).text("name")
-    is_known = name in OPERATIONS
+    is_known = name in read_operations.OPERATIONS
     arguments: dict[str, Any] = {}
     if is_known:
-        names, read = OPERATIONS[name]
-        fields = Fields(at_op, raw, ("name", *names), tuple(NEWER[name]))
-        arguments = read(fields) | {
-            more: NEWER[name][more](fields, more) for more in NEWER[name] if more in fields
-        }
+        arguments = read_operations.read_arguments(at_op, raw, name)
     return Operation(
         place.line,
         place,
@@ -107,13 +106,13 @@ def _operation(place: Place, value: dict[str, Any]) -> Operation:
         name,
         arguments,
         line.text("error"),
-        read_response(place.at("response"), line.raw("response"))
+        read_operations.read_response(place.at("response"), line.raw("response"))
         if is_known and "response" in line
         else None,
-        [read_record(at, item) for at, item in line.items("records")],
-        read_partitions(line),
-        read_brokers(line),
+        [read_operations.read_record(at, item) for at, item in line.items("records")],
+        read_operations.read_partitions(line),
+        read_operations.read_brokers(line),
         is_known,
         line.number("elrVersion") if "elrVersion" in line else None,
-        read_stale_entries(line) if "elrIndexExtra" in line else [],
+        read_operations.read_stale_entries(line) if "elrIndexExtra" in line else [],
     )

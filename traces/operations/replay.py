@@ -11,8 +11,8 @@ from typing import Any
 from highwater.model.language.errors import LanguageError
 from highwater.traces.operations.comparison import adopt, differences, recorded_form
 from highwater.traces.operations.decide import decide
-from highwater.traces.operations.findings import Watch
-from highwater.traces.operations.format import ControllerTrace, Decided, Meta, NotKnown, Operation
+from highwater.traces.operations.findings import PartitionWatch
+from highwater.traces.operations.format import ControllerTrace, Decided, NotKnown, Operation, RecordingMeta
 from highwater.traces.operations.read_recording import read_controller_trace
 from highwater.traces.operations.state import ControllerState, suppositions
 from highwater.traces.reading.errors import TraceError, printable
@@ -104,7 +104,7 @@ def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Rep
     Raises TraceError where the recording cannot be read.
     """
     started = time.perf_counter()
-    replay, watch = ControllerReplay(trace, rules), Watch()
+    replay, watch = ControllerReplay(trace, rules), PartitionWatch()
     newer = trace.meta.newer
     if newer is not None:
         report.doubts.append(Doubt("newer version", newer, {"line": 1}))
@@ -138,7 +138,7 @@ PROGRESS_EVERY = 100
 
 
 def rules_in_force(
-    meta: Meta, profile: str | None = None, rules: Mapping[str, bool] | None = None
+    meta: RecordingMeta, profile: str | None = None, rules: Mapping[str, bool] | None = None
 ) -> RuleSet:
     """The rules to replay with: what the recording says, unless told otherwise.
 

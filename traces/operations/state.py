@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Meta, Operation
+from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Operation, RecordingMeta
 from highwater.traces.rules.decisions import Decisions, decisions, effective_min_isr, zero
 from highwater.traces.rules.log_directories import UNASSIGNED, default_directory, is_online
 
@@ -74,7 +74,7 @@ class ControllerState:
     eligible.leader.replicas.version. What is in a mapping or a list is never changed, only replaced.
     """
 
-    meta: Meta
+    meta: RecordingMeta
     rules: Decisions
     elr_version: int
     last_known_is_elr: bool
@@ -96,7 +96,7 @@ class ControllerState:
     now_ms: int = 0
 
     @classmethod
-    def at_start(cls, meta: Meta, rules: frozenset[str]) -> ControllerState:
+    def at_start(cls, meta: RecordingMeta, rules: frozenset[str]) -> ControllerState:
         """The state before the first operation of a recording, for these rules."""
         slots = meta.brokers + 1
         model = decisions(slots, rules)

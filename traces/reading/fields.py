@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,7 @@ class Fields:
 
     def text(self, name: str) -> str:
         """A string of at most MAX_TEXT characters."""
-        value = self._value[name]
-        if not isinstance(value, str):
-            raise self.place.at(name).wrong(f"expected a string, not {_shown(value)}")
-        if len(value) > MAX_TEXT:
-            raise self.place.at(name).wrong(f"longer than {MAX_TEXT} characters")
-        return value
+        return text(self.place.at(name), self._value[name])
 
     def text_or_null(self, name: str) -> str | None:
         """A string or null."""
@@ -103,12 +98,64 @@ class Fields:
         return ((place.item(i), item) for i, item in enumerate(value))
 
 
+Reader = Callable[[Fields, str], Any]
+"""What reads the field of a name."""
+Form = Mapping[str, Reader]
+"""The fields of an object, each with what reads it: a method of ``Fields``, or one of these."""
+
+
+def whole(low: int, high: int = INT32) -> Reader:
+    """A whole number within other bounds."""
+    return lambda f, name: f.number(name, low, high)
+
+
+def numbers(low: int) -> Reader:
+    """A list of whole numbers from ``low`` on."""
+    return lambda f, name: f.numbers(name, low)
+
+
+def choice(*allowed: str) -> Reader:
+    """One of some strings."""
+    return lambda f, name: f.choice(name, allowed)
+
+
+def in_order(read: Reader) -> Reader:
+    """A list whose order says nothing: sorted."""
+    return lambda f, name: sorted(read(f, name))
+
+
+def texts(f: Fields, name: str) -> list[str]:
+    """A list of strings. Raises TraceError."""
+    return [text(place, item) for place, item in f.items(name)]
+
+
+def each(form: Form) -> Reader:
+    """A list of objects."""
+    return lambda f, name: [read_form(place, item, form) for place, item in f.items(name)]
+
+
+def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:
+    """An object with all fields of the form, and perhaps the optional ones. Raises TraceError."""
+    readers = {**form, **(optional or {})}
+    fields = Fields(place, value, tuple(form), tuple(optional or ()))
+    return {name: read(fields, name) for name, read in readers.items() if name in fields}
+
+
 def number(place: Place, value: Any, low: int, high: int) -> int:
     """A whole number within bounds, at a place."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.wrong(f"expected a whole number, not {_shown(value)}")
     if not low <= value <= high:
         raise place.wrong(f"{printable(value, 40)} is outside {low}..{high}")
+    return value
+
+
+def text(place: Place, value: object) -> str:
+    """A string of at most MAX_TEXT characters, at a place."""
+    if not isinstance(value, str):
+        raise place.wrong(f"expected a string, not {_shown(value)}")
+    if len(value) > MAX_TEXT:
+        raise place.wrong(f"longer than {MAX_TEXT} characters")
     return value
 
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from highwater.traces.kafka.broker_events import (
-    BecameFollower,
-    BecameLeader,
-    BrokerEvent,
-    HwmLowered,
-    HwmMoved,
-    IsrShrinking,
-    LeoRecorded,
-    LogLoaded,
-    StillLeader,
-    Truncating,
-)
+from highwater.traces.kafka import broker_events as events
 
 MAX_POINTS = 240
 """So many points are kept of one line: where there are more, every other one is left out."""
@@ -68,7 +57,7 @@ class Courses:
         self._lines: dict[str, dict[tuple[int, int, str], Course]] = {}
         self._count = 0
 
-    def take(self, event: BrokerEvent) -> None:
+    def take(self, event: events.BrokerEvent) -> None:
         """The next event of its broker."""
         for broker, kind, offset in _said(event):
             if offset < 0:
@@ -100,31 +89,31 @@ class Courses:
         return list(merged.values())
 
 
-def _said(event: BrokerEvent) -> Iterator[tuple[int, str, int]]:
+def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
     """What an event says of HWM and LEO: the broker, which of the two, and the offset.
 
     Of a leader's own LEO its log says little; it is at least its HWM.
     """
     match event:
-        case HwmMoved():
+        case events.HwmMoved():
             yield event.broker, HWM, event.after
             yield event.broker, LEO, event.after
-        case HwmLowered():
+        case events.HwmLowered():
             yield event.broker, HWM, event.after
-        case LeoRecorded():
+        case events.LeoRecorded():
             yield event.replica, LEO, event.leo
-        case IsrShrinking():
+        case events.IsrShrinking():
             yield event.broker, LEO, event.leo
-        case BecameLeader():
+        case events.BecameLeader():
             yield event.broker, LEO, event.start_offset
             yield event.broker, HWM, event.hwm
-        case StillLeader():
+        case events.StillLeader():
             yield event.broker, HWM, event.hwm
-        case BecameFollower() | LogLoaded():
+        case events.BecameFollower() | events.LogLoaded():
             yield event.broker, LEO, event.leo
-            if isinstance(event, BecameFollower):
+            if isinstance(event, events.BecameFollower):
                 yield event.broker, HWM, event.hwm
-        case Truncating():  # never to beyond its end
+        case events.Truncating():  # never to beyond its end
             yield event.broker, LEO, event.offset
         case _:
             pass

@@ -10,7 +10,7 @@ CONTROLLER, CLIENT = "controller", "client"
 FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 
-class Asked(NamedTuple):
+class ShownRequest(NamedTuple):
     """What is asked, by the kind of message; None and empty where the kind has it not, or the message does not say.
 
     A fetch: ``offset`` and the ``epoch`` that it is sent in. A proposal: the ``isr``, with leader and partition epoch.
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
     partition_epoch: int | None = None
 
 
-class Told(NamedTuple):
+class ShownAnswer(NamedTuple):
     """What is answered: ``error`` is its name. ``size`` is in bytes, ``offset`` where a batch begins."""
 
     error: str = ""
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ShownMessage:
     """A request about a partition, with its answer; None where no answer names the partition.
 
     Times are in ms since the epoch, by the clock of who answered, its zone taken out. ``number`` counts the messages
@@ -47,8 +47,8 @@ class Message:
     sender: int | str
     receiver: int | str
     kind: str
-    asked: Asked
-    told: Told | None
+    asked: ShownRequest
+    told: ShownAnswer | None
     file: str
     line: int
     number: int

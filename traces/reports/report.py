@@ -9,7 +9,7 @@ from typing import Any
 
 from highwater.model.versions import versions
 from highwater.traces.reports.courses import Course
-from highwater.traces.reports.exchanges import Message
+from highwater.traces.reports.exchanges import ShownMessage
 from highwater.traces.reports.findings import LIMIT, Damage, Doubt, Finding, Unexplained
 from highwater.traces.reports.incidents import Incident, incidents
 from highwater.traces.reports.observed import PartitionChange
@@ -31,7 +31,7 @@ class Timeline:
     """Changes of settings while it is there, at most ``LIMIT_CHANGES``."""
     courses: list[Course] = field(default_factory=list)
     """HWM and LEO of each broker, where brokers' logs are there."""
-    messages: list[Message] = field(default_factory=list)
+    messages: list[ShownMessage] = field(default_factory=list)
     """What was sent about it, around what happened, where request logs are there."""
 
     def to_json(self) -> dict[str, Any]:

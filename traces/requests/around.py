@@ -17,9 +17,9 @@ from highwater.traces.reports.exchanges import (
     FETCH,
     PROPOSAL,
     WRITE,
-    Asked,
-    Message,
-    Told,
+    ShownAnswer,
+    ShownMessage,
+    ShownRequest,
 )
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.report import Report, Timeline
@@ -49,13 +49,13 @@ class _Around:
     """One partition in the log of one node."""
 
     places: list[float]
-    kept: list[Message] = field(default_factory=list)
-    waiting: deque[Message] = field(default_factory=lambda: deque(maxlen=SIDE))
+    kept: list[ShownMessage] = field(default_factory=list)
+    waiting: deque[ShownMessage] = field(default_factory=lambda: deque(maxlen=SIDE))
     behind: int = 0
     at: int = 0
     number: int = 0
 
-    def take(self, message: Message) -> None:
+    def take(self, message: ShownMessage) -> None:
         """The next message of the log."""
         passed = bisect_left(self.places, message.arrived)
         if passed > self.at:
@@ -68,7 +68,7 @@ class _Around:
         else:
             self.waiting.append(message)
 
-    def all(self) -> list[Message]:
+    def all(self) -> list[ShownMessage]:
         """What is kept, at the end of the log."""
         ahead = self.waiting if self.at < len(self.places) else ()
         return [*self.kept, *ahead]
@@ -88,13 +88,13 @@ class Around:
         for line in self._requests.again(_READ):
             for name, message in self._messages(line):
                 self._take(name, message)
-        found: dict[str, list[Message]] = defaultdict(list)
+        found: dict[str, list[ShownMessage]] = defaultdict(list)
         for (name, _), around in self._of.items():
             found[name] += around.all()
         for name, kept in found.items():
             self._report.timelines[name].messages = sorted(kept, key=lambda m: m.arrived)
 
-    def _take(self, name: str, message: Message) -> None:
+    def _take(self, name: str, message: ShownMessage) -> None:
         places = self._places.get(name)
         if places is None:
             return
@@ -107,34 +107,34 @@ class Around:
         self._numbers[(name, str(node))] += 1
         return self._numbers[(name, str(node))]
 
-    def _messages(self, line: RequestLine) -> Iterator[tuple[str, Message]]:
+    def _messages(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
         if line.api == lines.FETCH:
             yield from self._fetched(line)
         elif line.api == lines.PRODUCE:
             for written in messages.read_produce(line):
                 offset = written.offset if written.offset >= 0 else None
-                told = Told(_error(written.error), offset=offset) if written.answered else None
-                yield from self._message(line, written.key, CLIENT, WRITE, Asked(), told)
+                told = ShownAnswer(_error(written.error), offset=offset) if written.answered else None
+                yield from self._message(line, written.key, CLIENT, WRITE, ShownRequest(), told)
         else:
             for proposal in messages.read_alter(line):
                 isr = tuple(member for member, _ in proposal.members)
-                asked = Asked(None, proposal.leader_epoch, isr, proposal.partition_epoch)
-                done = Told(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
-                told = Told(_error(proposal.error)) if proposal.error else done
+                asked = ShownRequest(None, proposal.leader_epoch, isr, proposal.partition_epoch)
+                done = ShownAnswer(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
+                told = ShownAnswer(_error(proposal.error)) if proposal.error else done
                 yield from self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
 
-    def _fetched(self, line: RequestLine) -> Iterator[tuple[str, Message]]:
+    def _fetched(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
         fetch = messages.read_fetch(line)
         if fetch.replica == messages.CONSUMER:
             return
         for key in {**fetch.asked, **fetch.answers}:
             sent, answer = fetch.asked.get(key), fetch.answers.get(key)
-            asked = Asked() if sent is None else Asked(sent.offset, sent.leader_epoch)
+            asked = ShownRequest() if sent is None else ShownRequest(sent.offset, sent.leader_epoch)
             told = None
             if answer is not None:
                 diverging = answer.diverging
                 parted = None if diverging is None else (diverging.epoch, diverging.end_offset)
-                told = Told(_error(answer.error), answer.hwm, answer.size, parted)
+                told = ShownAnswer(_error(answer.error), answer.hwm, answer.size, parted)
             yield from self._message(line, key, fetch.replica, FETCH, asked, told)
 
     def _message(
@@ -143,14 +143,14 @@ class Around:
         key: messages.Key,
         sender: int | str,
         kind: str,
-        asked: Asked,
-        told: Told | None,
-    ) -> Iterator[tuple[str, Message]]:
+        asked: ShownRequest,
+        told: ShownAnswer | None,
+    ) -> Iterator[tuple[str, ShownMessage]]:
         name = self._requests.name_of(key)
         receiver = CONTROLLER if kind == PROPOSAL else self._requests.broker_of(line)
         if name is not None and receiver is not None and name in self._places:
             number = self._numbered(name, receiver)
-            yield name, Message(
+            yield name, ShownMessage(
                 line.arrived, line.answered, sender, receiver, kind, asked, told, str(line.path), line.line, number
             )  # fmt: skip
 

@@ -25,7 +25,7 @@ Profiles = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Version:
+class VersionRules:
     """Feature levels, and the rules that were in force with them.
 
     ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version, None among them
@@ -51,21 +51,21 @@ _OFF: Profiles = (("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr
 
 VERSIONS = (
     # The code of 4.2.1 before its features are raised, or after they are lowered: the levels decide about ELR alone.
-    Version(range(12, 29), (None, 0), _4_2_OFF, code=_4_2_CODE, by_code=True),
-    Version(range(23, 29), (1,), _4_2, code=_4_2_CODE, by_code=True),
+    VersionRules(range(12, 29), (None, 0), _4_2_OFF, code=_4_2_CODE, by_code=True),
+    VersionRules(range(23, 29), (1,), _4_2, code=_4_2_CODE, by_code=True),
     # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first that knows an ELR.
-    Version(range(12), (None, 0, 1), (("before_kip_841", ()),)),
-    Version(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
+    VersionRules(range(12), (None, 0, 1), (("before_kip_841", ()),)),
+    VersionRules(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
     # Before there was a feature for it, ELR was turned on by a setting that is not in the log.
-    Version(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
+    VersionRules(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
     # 4.2: the feature alone decides.
-    Version(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
-    Version(range(29, 30), (1,), _4_2, code=_4_2_CODE),
+    VersionRules(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
+    VersionRules(range(29, 30), (1,), _4_2, code=_4_2_CODE),
     # 4.0: a clean restart is known by what the broker sends. No profile is of it, nor of 4.1.
-    Version(range(23, 26), (None, 0), _OFF, stands_in=True),
-    Version(range(23, 26), (1,), _ON, stands_in=True),
-    Version(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
-    Version(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
+    VersionRules(range(23, 26), (None, 0), _OFF, stands_in=True),
+    VersionRules(range(23, 26), (1,), _ON, stands_in=True),
+    VersionRules(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
+    VersionRules(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
 )
 """The first that has both levels counts; of a level of the ELR's feature above 1, that of 1 stands in."""
 _KNOWN = [version for version in VERSIONS if not version.stands_in]
@@ -137,11 +137,11 @@ def _named(level: int) -> str:
     return f"{level} ({RELEASES[level]})" if level in RELEASES else str(level)
 
 
-def _version(features: Mapping[str, int], controllers: Controllers) -> Version:
+def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRules:
     level, elr = features.get(METADATA_VERSION, SUPPOSED_VERSION), features.get(ELR_VERSION)
     level, elr = min(max(level, 0), ANY - 1), None if elr is None else min(max(elr, 0), 1)
 
-    def is_of(version: Version) -> bool:
+    def is_of(version: VersionRules) -> bool:
         if level not in version.metadata or elr not in version.elr:
             return False
         codes = [

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from highwater.traces.reading.errors import printable
-from highwater.traces.reading.fields import INT64, Fields, Place, number
+from highwater.traces.reading.fields import (
+    INT64,
+    Fields,
+    Form,
+    Place,
+    Reader,
+    choice,
+    read_form,
+    texts,
+    whole,
+)
 from highwater.traces.reading.lines import read_lines
 
 FORMAT = "highwater-trace-1"
@@ -23,22 +33,9 @@ MAX_OBSERVED = 10_000
 """The most paths that a trace may name as observed."""
 STARTS = ("initial", "given")
 
-_META = ("format", "protocol")
-_META_OPTIONAL = (
-    "scenario",
-    "profile",
-    "rules",
-    "parameters",
-    "start",
-    "observed",
-    "hidden_steps",
-    "about",
-)
-_LINE_OPTIONAL = ("time_ms", "action", "parameters", "state", "changes", "about")
-
 
 @dataclass(frozen=True)
-class Meta:
+class TraceMeta:
     """The first line of a trace.
 
     ``rules`` are switched over the profile (None: every rule on). ``observed`` are the paths of the state that
@@ -59,7 +56,7 @@ class Meta:
 
 
 @dataclass(frozen=True)
-class Line:
+class StepLine:
     """An observed step, as it stands in the file; ``time_ms`` is not looked at. Step 0 is the state at the start."""
 
     place: Place
@@ -77,8 +74,8 @@ class RunTrace:
     """A trace that is open: its first line, and the others, which can be read once."""
 
     path: Path
-    meta: Meta
-    lines: Iterator[Line]
+    meta: TraceMeta
+    lines: Iterator[StepLine]
 
 
 def is_run_trace(first: Any) -> bool:
@@ -97,32 +94,14 @@ def read_run(path: Path) -> RunTrace:
     return RunTrace(path, _meta(Place(path, first_number), first), _lines(path, source))
 
 
-def _meta(place: Place, first: dict[str, Any]) -> Meta:
-    outer = Fields(place, first, ("meta",))
-    place = place.at("meta")
-    fields = Fields(place, outer.raw("meta"), _META, _META_OPTIONAL)
-    fields.choice("format", (FORMAT,))
-    observed = None
-    if "observed" in fields:
-        observed = tuple(_text(item_place, item) for item_place, item in fields.items("observed"))
-        if len(observed) > MAX_OBSERVED:
-            raise place.at("observed").wrong(f"more than {MAX_OBSERVED} paths")
-    return Meta(
-        place=place,
-        protocol=fields.text("protocol"),
-        scenario=fields.text_or_null("scenario") if "scenario" in fields else None,
-        profile=fields.text_or_null("profile") if "profile" in fields else None,
-        rules={name: _flag(inner, value) for name, inner, value in _named(fields, "rules")},
-        parameters={
-            name: number(inner, value, -INT64, INT64) for name, inner, value in _named(fields, "parameters")
-        },
-        start=fields.choice("start", STARTS) if "start" in fields else "initial",
-        observed=observed,
-        hidden_steps=fields.number("hidden_steps", 0, MAX_HIDDEN) if "hidden_steps" in fields else 0,
-    )
+def _meta(place: Place, first: dict[str, Any]) -> TraceMeta:
+    meta = Fields(place, first, ("meta",)).raw("meta")
+    found = read_form(place.at("meta"), meta, _META, _META_OPTIONAL)
+    said = {name: value for name, value in found.items() if name not in ("format", "about")}
+    return TraceMeta(place.at("meta"), **said)
 
 
-def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[Line]:
+def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[StepLine]:
     last: int | None = None
     place = Place(path, 1)
     for line_number, raw in source:
@@ -139,7 +118,7 @@ def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator
         raise place.wrong("no line follows: the trace has no steps")
 
 
-def _line(place: Place, step: int, fields: Fields) -> Line:
+def _line(place: Place, step: int, fields: Fields) -> StepLine:
     action = fields.text("action") if "action" in fields else None
     parameters = _object(fields, "parameters")
     if parameters and action is None:
@@ -149,7 +128,7 @@ def _line(place: Place, step: int, fields: Fields) -> Line:
         raise place.at("action").wrong("step 0 is the state at the start: no action led to it")
     if step == 0 and changes is not None:
         raise place.at("changes").wrong("step 0 is the state at the start: nothing was before it")
-    return Line(
+    return StepLine(
         place,
         step,
         fields.number("time_ms", -INT64, INT64) if "time_ms" in fields else None,
@@ -171,20 +150,36 @@ def _object(fields: Fields, name: str) -> dict[str, Any]:
     return value
 
 
-def _named(fields: Fields, name: str) -> Iterator[tuple[str, Place, Any]]:
-    """The names of an object, which can be any text, each with its place and value."""
-    place = fields.place.at(name)
-    for key, value in _object(fields, name).items():
-        yield key, place.at(printable(key, 60)), value
+def _named(read: Reader) -> Reader:
+    """An object from names, which can be any text, to values that are read so."""
+
+    def by_name(fields: Fields, name: str) -> dict[str, Any]:
+        place, given = fields.place.at(name), _object(fields, name)
+        return {
+            key: read(Fields(place, {shown: value}, (shown,)), shown)
+            for key, value in given.items()
+            for shown in (printable(key, 60),)
+        }
+
+    return by_name
 
 
-def _flag(place: Place, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise place.wrong("expected true or false")
-    return value
+def _observed(fields: Fields, name: str) -> tuple[str, ...]:
+    found = tuple(texts(fields, name))
+    if len(found) > MAX_OBSERVED:
+        raise fields.place.at(name).wrong(f"more than {MAX_OBSERVED} paths")
+    return found
 
 
-def _text(place: Place, value: Any) -> str:
-    if not isinstance(value, str):
-        raise place.wrong("expected a string")
-    return value
+_META: Form = {"format": choice(FORMAT), "protocol": Fields.text}
+_META_OPTIONAL: Form = {
+    "scenario": Fields.text_or_null,
+    "profile": Fields.text_or_null,
+    "rules": _named(Fields.flag),
+    "parameters": _named(whole(-INT64, INT64)),
+    "start": choice(*STARTS),
+    "observed": _observed,
+    "hidden_steps": whole(0, MAX_HIDDEN),
+    "about": Fields.raw,
+}
+_LINE_OPTIONAL = ("time_ms", "action", "parameters", "state", "changes", "about")

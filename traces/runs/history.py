@@ -37,7 +37,7 @@ class Told:
     unexplained: str = ""
 
 
-class History:
+class RunHistory:
     """What a replay goes through, line by line; ``told`` makes one run of it once it has ended."""
 
     def __init__(self) -> None:

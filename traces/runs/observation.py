@@ -11,22 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from highwater.model.language import types
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.model import Scalars
-from highwater.model.language.types import (
-    Array,
-    BoolType,
-    Enum,
-    Index,
-    IntType,
-    Leaf,
-    Option,
-    Seq,
-    Set,
-    Struct,
-    Type,
-)
 from highwater.traces.reading.errors import printable
 from highwater.traces.reading.fields import MAX_TEXT, Place
 
@@ -60,10 +48,10 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Part:
+class StatePart:
     """A part of the state that a path names: its type, its first scalar, and what the path itself supposes."""
 
-    type: Type
+    type: types.Type
     start: int
     supposed: tuple[tuple[int, tuple[int, int]], ...] = ()
 
@@ -73,14 +61,14 @@ class Part:
         return range(self.start, self.start + self.type.leaf_count)
 
 
-def parts(state: Struct, path: str, place: Place, *, many: bool = False) -> list[Part]:
+def parts(state: types.Struct, path: str, place: Place, *, many: bool = False) -> list[StatePart]:
     """The parts that a path names: one, or with ``[*]``, where ``many`` allows it, one for each index.
 
     Raises TraceError at the place for a path that the state has not.
     """
     if len(path) > MAX_TEXT or not _PATH.fullmatch(path):
         raise place.wrong(f"{printable(path, 60)!r} is no path; write name, name.name or name[0].name")
-    found = [Part(state, 0)]
+    found = [StatePart(state, 0)]
     for token in _TOKEN.findall(path):
         if token == "*" and not many:
             raise place.wrong(f"{printable(path, 60)!r} names many parts; name one")
@@ -88,20 +76,24 @@ def parts(state: Struct, path: str, place: Place, *, many: bool = False) -> list
     return found
 
 
-def _inside(part: Part, token: str, path: str, place: Place) -> Iterator[Part]:
+def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[StatePart]:
     """One step of a path. An option is stepped through: there is a value where something is inside of it."""
     type_, start, supposed = part.type, part.start, part.supposed
     shown = printable(path, 60)
-    while isinstance(type_, Option) and not _is_number(type_.content_type):
+    while isinstance(type_, types.Option) and not _is_number(type_.content_type):
         supposed, start, type_ = (*supposed, (start, (1, 1))), start + 1, type_.content_type
-    if isinstance(type_, Struct):
+    if isinstance(type_, types.Struct):
         if token not in type_.fields:
             raise place.wrong(f"unknown path {shown!r}: {_fields_of(type_)}")
         scalars, inner = type_.field(token)
-        yield Part(inner, start + scalars.start, supposed)
-    elif isinstance(type_, (Array, Seq)):
-        size = type_.index.size if isinstance(type_, Array) else type_.maximum
-        if isinstance(type_, Array) and isinstance(type_.index, Enum) and token in type_.index.members:
+        yield StatePart(inner, start + scalars.start, supposed)
+    elif isinstance(type_, (types.Array, types.Seq)):
+        size = type_.index.size if isinstance(type_, types.Array) else type_.maximum
+        if (
+            isinstance(type_, types.Array)
+            and isinstance(type_.index, types.Enum)
+            and token in type_.index.members
+        ):
             token = str(type_.index.members.index(token))
         if token != "*" and not token.isdigit():
             raise place.wrong(f"unknown path {shown!r}: {type_} has no field {token!r}")
@@ -109,30 +101,30 @@ def _inside(part: Part, token: str, path: str, place: Place) -> Iterator[Part]:
             raise place.wrong(f"unknown path {shown!r}: {token} is outside 0..{size - 1}")
         width = type_.element.leaf_count
         for i in range(size) if token == "*" else [int(token)]:
-            if isinstance(type_, Array):
-                yield Part(type_.element, start + i * width, supposed)
+            if isinstance(type_, types.Array):
+                yield StatePart(type_.element, start + i * width, supposed)
             else:
                 longer = (*supposed, (start, (i + 1, size)))
-                yield Part(type_.element, start + 1 + i * width, longer)
+                yield StatePart(type_.element, start + 1 + i * width, longer)
     else:
         raise place.wrong(f"unknown path {shown!r}: {type_} has nothing inside")
 
 
-def read_value(type_: Type, start: int, value: Any, place: Place, seen: Seen) -> bool:
+def read_value(type_: types.Type, start: int, value: Any, place: Place, seen: Seen) -> bool:
     """Add what a value tells; whether it tells all. A struct may lack fields.
 
     An array is a list, or an object from some of its indices to their elements. Raises TraceError for a value
     that the type cannot hold.
     """
-    if isinstance(type_, Struct):
+    if isinstance(type_, types.Struct):
         return _read_struct(type_, start, value, place, seen)
     if isinstance(type_, MessageKind):
         return _read_messages(type_, start, value, place, seen)
-    if isinstance(type_, Array):
+    if isinstance(type_, types.Array):
         return _read_array(type_, start, value, place, seen)
-    if isinstance(type_, Seq):
+    if isinstance(type_, types.Seq):
         return _read_sequence(type_, start, value, place, seen)
-    if isinstance(type_, Option) and not _is_number(type_.content_type):
+    if isinstance(type_, types.Option) and not _is_number(type_.content_type):
         seen.between[start] = (0, 0) if value is None else (1, 1)
         if value is not None:
             return read_value(type_.content_type, start + 1, value, place, seen)
@@ -143,7 +135,7 @@ def read_value(type_: Type, start: int, value: Any, place: Place, seen: Seen) ->
     return True
 
 
-def _read_struct(type_: Struct, start: int, value: Any, place: Place, seen: Seen) -> bool:
+def _read_struct(type_: types.Struct, start: int, value: Any, place: Place, seen: Seen) -> bool:
     if not isinstance(value, dict):
         raise place.wrong(f"expected an object ({type_.name}), not {_shown(value)}")
     whole = len(value) == len(type_.fields)
@@ -155,11 +147,11 @@ def _read_struct(type_: Struct, start: int, value: Any, place: Place, seen: Seen
     return whole
 
 
-def _read_array(type_: Array, start: int, value: Any, place: Place, seen: Seen) -> bool:
+def _read_array(type_: types.Array, start: int, value: Any, place: Place, seen: Seen) -> bool:
     size, width = type_.index.size, type_.element.leaf_count
     pairs: Iterable[tuple[int, Any]]
     if isinstance(value, dict):
-        if isinstance(type_.index, Enum):
+        if isinstance(type_.index, types.Enum):
             value = {
                 str(type_.index.members.index(k)) if k in type_.index.members else k: v
                 for k, v in value.items()
@@ -195,7 +187,7 @@ def _read_messages(type_: MessageKind, start: int, value: Any, place: Place, see
     return True
 
 
-def _read_sequence(type_: Seq, start: int, value: Any, place: Place, seen: Seen) -> bool:
+def _read_sequence(type_: types.Seq, start: int, value: Any, place: Place, seen: Seen) -> bool:
     if not isinstance(value, list):
         raise place.wrong(f"expected a list, not {_shown(value)}")
     if len(value) > type_.maximum:
@@ -211,20 +203,20 @@ def _read_sequence(type_: Seq, start: int, value: Any, place: Place, seen: Seen)
     return whole
 
 
-def _scalar(type_: Type, value: Any, place: Place) -> int:
+def _scalar(type_: types.Type, value: Any, place: Place) -> int:
     """The scalar of a value whose type has one."""
-    if isinstance(type_, Option):
+    if isinstance(type_, types.Option):
         (leaf,) = type_.content_type.leaves("")
         return leaf.low - 1 if value is None else _scalar(type_.content_type, value, place)
-    if isinstance(type_, BoolType):
+    if isinstance(type_, types.BoolType):
         if not isinstance(value, bool):
             raise place.wrong(f"expected true or false, not {_shown(value)}")
         return int(value)
-    if isinstance(type_, Enum):
+    if isinstance(type_, types.Enum):
         if not isinstance(value, str) or value not in type_.members:
             raise place.wrong(f"expected one of {', '.join(type_.members)}, not {_shown(value)}")
         return type_.members.index(value)
-    if isinstance(type_, Set):
+    if isinstance(type_, types.Set):
         if not isinstance(value, list):
             raise place.wrong(f"expected a list of {type_.index.name}s, not {_shown(value)}")
         bits = 0
@@ -232,20 +224,20 @@ def _scalar(type_: Type, value: Any, place: Place) -> int:
         for i, item in enumerate(value):
             bit = 1 << (
                 _scalar(type_.index, item, place.item(i))
-                if isinstance(type_.index, Enum)
+                if isinstance(type_.index, types.Enum)
                 else _number(element, item, place.item(i))
             )
             if bits & bit:
                 raise place.item(i).wrong(f"{item} stands twice in a set")
             bits |= bit
         return bits
-    if isinstance(type_, (IntType, Index)):
+    if isinstance(type_, (types.IntType, types.Index)):
         (leaf,) = type_.leaves("")
         return _number(leaf, value, place)
     raise place.wrong(f"a value of {type_} cannot be read")
 
 
-def _number(leaf: Leaf, value: Any, place: Place) -> int:
+def _number(leaf: types.Leaf, value: Any, place: Place) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.wrong(f"expected a whole number, not {_shown(value)}")
     if not leaf.low <= value <= leaf.high:
@@ -254,16 +246,16 @@ def _number(leaf: Leaf, value: Any, place: Place) -> int:
     return value
 
 
-def _is_number(type_: Type) -> bool:
+def _is_number(type_: types.Type) -> bool:
     """Whether an option of this type is one scalar: none is the number below the interval."""
-    return isinstance(type_, (IntType, Index, Enum))
+    return isinstance(type_, (types.IntType, types.Index, types.Enum))
 
 
-def _zero(type_: Type) -> list[int]:
+def _zero(type_: types.Type) -> list[int]:
     return [node.value for node in type_.zero().nodes]
 
 
-def _fields_of(type_: Struct) -> str:
+def _fields_of(type_: types.Struct) -> str:
     return f"{type_.name} has {', '.join(type_.fields)}"
 
 

@@ -16,14 +16,14 @@ from highwater.model.language.types import Type
 from highwater.traces.reading.errors import printable
 from highwater.traces.reading.fields import Place
 from highwater.traces.runs.compiled import Compiled
-from highwater.traces.runs.format import Meta
+from highwater.traces.runs.format import TraceMeta
 
 MAX_CHOICES = 4000
 """The most actions, each choice of its parameters counted, of a model that a trace may ask for."""
 
 
 def model_for(
-    meta: Meta, rules: Mapping[str, bool] | None = None, profile: str | None = None
+    meta: TraceMeta, rules: Mapping[str, bool] | None = None, profile: str | None = None
 ) -> tuple[str | None, Compiled]:
     """The profile and the model that a trace asks for, with other rules or another profile where they are given.
 

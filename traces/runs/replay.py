@@ -14,8 +14,8 @@ from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
 from highwater.traces.runs.compiled import Compiled
-from highwater.traces.runs.format import Line, RunTrace, read_run
-from highwater.traces.runs.history import History, Taken
+from highwater.traces.runs.format import RunTrace, StepLine, read_run
+from highwater.traces.runs.history import RunHistory, Taken
 from highwater.traces.runs.nearest import Nearest
 from highwater.traces.runs.protocols import model_for
 from highwater.traces.runs.steps import Expected, Reader
@@ -42,7 +42,7 @@ def replay_run(
     progress: ProgressCallback | None = None,
     *,
     limit: int = LIMIT_STATES,
-    history: History | None = None,
+    history: RunHistory | None = None,
 ) -> Report:
     """Hold a trace in the format ``highwater-trace-1`` against the protocol that its first line names.
 
@@ -68,7 +68,7 @@ def hold(
     progress: ProgressCallback | None = None,
     *,
     limit: int = LIMIT_STATES,
-    history: History | None = None,
+    history: RunHistory | None = None,
 ) -> None:
     """Hold an open trace against any model, and add to a report what is found. Raises TraceError as above.
 
@@ -92,9 +92,9 @@ class _Run:
     """The states that fit so far, and what was found about them. None are carried once the replay has ended."""
 
     def __init__(
-        self, trace: RunTrace, compiled: Compiled, report: Report, limit: int, history: History | None
+        self, trace: RunTrace, compiled: Compiled, report: Report, limit: int, history: RunHistory | None
     ) -> None:
-        self.history = history or History()
+        self.history = history or RunHistory()
         self.history.compiled, self.history.hidden_steps = compiled, trace.meta.hidden_steps
         self.keeps = history is not None
         self.meta, self.model, self.report = trace.meta, compiled.model, report
@@ -107,7 +107,7 @@ class _Run:
         self.violated: dict[str, bool] = {}
         """The properties violated at the line before, and whether in all states that fit."""
 
-    def take(self, line: Line) -> None:
+    def take(self, line: StepLine) -> None:
         """One line of the trace."""
         expected = self.reader.read(line)
         if self.ended:
@@ -179,7 +179,7 @@ class _Run:
         else:
             self.states = [known]
 
-    def _look(self, states: Iterable[Scalars], line: Line, step: int) -> None:
+    def _look(self, states: Iterable[Scalars], line: StepLine, step: int) -> None:
         """Report the properties that begin to be violated here, or begin to be for certain."""
         counts: dict[str, int] = {}
         total = 0
@@ -193,7 +193,7 @@ class _Run:
                 self.report.find(self._finding(name, count, total, line, step))
         self.violated = {name: count == total for name, count in counts.items()}
 
-    def _look_at_step(self, advance: Advance, line: Line) -> None:
+    def _look_at_step(self, advance: Advance, line: StepLine) -> None:
         """Report the properties that the line's own step violates. Steps that were not observed are not asked."""
         counts: dict[str, int] = {}
         for before, after in advance.steps:
@@ -203,7 +203,14 @@ class _Run:
             self.report.find(self._finding(name, count, len(advance.steps), line, line.step, "by", "step"))
 
     def _finding(
-        self, name: str, count: int, total: int, line: Line, step: int, word: str = "in", kind: str = "state"
+        self,
+        name: str,
+        count: int,
+        total: int,
+        line: StepLine,
+        step: int,
+        word: str = "in",
+        kind: str = "state",
     ) -> Finding:
         stated = self.model.stated(name)
         fitting = f"the {kind} that fits" if total == 1 else f"{count} of the {total} {kind}s that fit"

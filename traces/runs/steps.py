@@ -13,8 +13,8 @@ from highwater.model.language.types import Set, Type
 from highwater.model.language.values import Value
 from highwater.traces.reading.errors import printable
 from highwater.traces.reading.fields import Place
-from highwater.traces.runs.format import Line, Meta
-from highwater.traces.runs.observation import Part, Seen, parts, read_value
+from highwater.traces.runs.format import StepLine, TraceMeta
+from highwater.traces.runs.observation import Seen, StatePart, parts, read_value
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Expected:
     of it; ``all_changes`` whether it tells all that changed of the whole state.
     """
 
-    line: Line
+    line: StepLine
     seen: Seen
     kept: tuple[int, ...]
     numbers: tuple[int, ...]
@@ -54,7 +54,7 @@ class Expected:
 class Reader:
     """Reads the lines of one trace with a model. Raises TraceError for every name and value that it has not."""
 
-    def __init__(self, model: Model, meta: Meta) -> None:
+    def __init__(self, model: Model, meta: TraceMeta) -> None:
         self.model = model
         self._all = tuple(range(len(model.instances)))
         self._actions = {action.name: action for action in model.protocol.actions()}
@@ -66,7 +66,7 @@ class Reader:
         self._domains: dict[tuple[str, str], tuple[frozenset[str], bool]] = {}
         self._meant = lru_cache(maxsize=1024)(self._instances)
 
-    def read(self, line: Line) -> Expected:
+    def read(self, line: StepLine) -> Expected:
         """A line with the model's names and values."""
         numbers, absent = self._all, None
         if line.action is not None:
@@ -98,7 +98,7 @@ class Reader:
 
     # --- actions --------------------------------------------------------------------------------------
 
-    def _numbers(self, line: Line, name: str) -> tuple[int, ...]:
+    def _numbers(self, line: StepLine, name: str) -> tuple[int, ...]:
         action = self._actions.get(name)
         if action is None:
             known = ", ".join(sorted(self._actions))
@@ -146,7 +146,7 @@ class Reader:
 
     # --- state ----------------------------------------------------------------------------------------
 
-    def _observed_leaves(self, meta: Meta) -> frozenset[int] | None:
+    def _observed_leaves(self, meta: TraceMeta) -> frozenset[int] | None:
         if meta.observed is None:
             return None
         place = meta.place.at("observed")
@@ -176,7 +176,7 @@ class Reader:
         if not self._whole_value(part, value, place, seen):
             raise place.wrong("the whole value is needed; name a field by its own path")
 
-    def _whole_value(self, part: Part, value: Any, place: Place, seen: Seen) -> bool:
+    def _whole_value(self, part: StatePart, value: Any, place: Place, seen: Seen) -> bool:
         inner = Seen()
         whole = read_value(part.type, part.start, value, place, inner)
         for leaf, (low, high) in (*part.supposed, *inner.between.items()):

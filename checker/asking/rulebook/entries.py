@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from highwater.checker.asking.rulebook import code, sources
-from highwater.model.language.rulebook import NumberedRule, Proposal, RuleFamily
+from highwater.model.language.rulebook import NumberedRule, RuleFamily, RuleSource
 from highwater.model.rulebook import RULEBOOK
 
 Entry = dict[str, Any]
@@ -109,7 +109,7 @@ def _family(family: RuleFamily) -> Entry:
     }
 
 
-def _proposal(proposal: Proposal) -> Entry:
+def _proposal(proposal: RuleSource) -> Entry:
     """A proposal that has no family of its own: the rules that cite it."""
     return {
         "kind": "family",
@@ -122,5 +122,5 @@ def _proposal(proposal: Proposal) -> Entry:
     }
 
 
-def _cited(proposal: Proposal) -> Entry:
+def _cited(proposal: RuleSource) -> Entry:
     return {"name": proposal.name, "title": proposal.title, "link": proposal.link}

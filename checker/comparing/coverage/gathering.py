@@ -15,7 +15,7 @@ from highwater.checker.comparing.coverage.counting import count
 from highwater.checker.comparing.coverage.rules import RuleUse, uses
 from highwater.checker.comparing.coverage.sites import Site, questions
 from highwater.checker.engines.layout import Layout, Words
-from highwater.checker.running.progress import Reporter
+from highwater.checker.running.progress import ProgressReporter
 from highwater.model.language import graph
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.rulebook import Rulebook
@@ -103,7 +103,7 @@ def add_scenario(
     from highwater.checker.engines.native.state_graph import explore
 
     model = request.model()
-    with Reporter(request.scenario.name, quiet=quiet) as progress:
+    with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
         explored = explore(model, options, progress)
     if not explored.complete:
         coverage.notes.append(

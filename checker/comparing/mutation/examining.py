@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
 
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import DEADLOCK, EngineError, SearchOptions
@@ -43,8 +46,12 @@ many more. Most are killed nearby, in one scenario or another; those that are no
 Room = tuple[float, int]
 
 
-@dataclass(frozen=True)
-class MutantResult:
+Count = Annotated[int, Meta(ge=0)]
+Kind = Annotated[str, Meta(pattern=f"^({'|'.join((EQUAL, KILLED, SURVIVED, UNFINISHED))})\\Z")]
+How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, NEVER, ELSEWHERE, NEARBY))})\\Z")]
+
+
+class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What one scenario says of a mutant.
 
     ``how`` it was killed: a property is violated, one that is promised to be violated holds, an action leaves its
@@ -53,17 +60,13 @@ class MutantResult:
     states, so from the start no more than these; ``lost`` how many of the protocol's it does not reach.
     """
 
-    kind: str
-    how: str | None = None
+    kind: Kind
+    how: How | None = None
     property: str | None = None
-    depth: int | None = None
-    differs: int | None = None
-    new: int | None = None
-    lost: int | None = None
-
-    def as_json(self) -> dict[str, object]:
-        """What is known, by name."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+    depth: Count | None = None
+    differs: Count | None = None
+    new: Count | None = None
+    lost: Count | None = None
 
 
 Say = Callable[[int, MutantResult], None]
@@ -113,7 +116,7 @@ class Examination:
         def ask(program: MutantProgram, base: MutantRun) -> None:
             options = replace(self.options, limit_states=_most(base.distinct, room))
             for number, depth in self._differing(program, base, numbers, say):
-                say(number, replace(self._searched(program, base, number, options), differs=depth))
+                say(number, structs.replace(self._searched(program, base, number, options), differs=depth))
 
         return self._beside_the_protocol(ask, limit_states, len(numbers))
 
@@ -125,26 +128,26 @@ class Examination:
         def ask(program: MutantProgram, base: MutantRun) -> None:
             options = replace(self.options, limit_states=_most(base.distinct, room))
             for number, depth in self._differing(program, base, numbers, say):
-                say(number, replace(self._lived(program, number, options), differs=depth))
+                say(number, structs.replace(self._lived(program, number, options), differs=depth))
 
         return self._beside_the_protocol(ask, limit_states, len(numbers))
 
     def lesser(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
         """Ask mutants that reach no other state what they leave out, each by its graph and the protocol's."""
-        from highwater.checker.comparing.mutation.lesser import Comparison
+        from highwater.checker.comparing.mutation.lesser import GraphComparison
 
         def ask(program: MutantProgram, base: MutantRun) -> None:
             options = replace(self.options, limit_states=_most(base.distinct, FIRST))
-            comparison = Comparison(self.request, graph(program, 0, options))
+            comparison = GraphComparison(self.request, graph(program, 0, options))
             for number, depth in self._differing(program, base, numbers, say):
                 result = MutantResult(SURVIVED, new=0, differs=depth)
                 explored = graph(program, number, options)
                 assert explored.complete, "it reaches no more states than the protocol"
                 found = comparison.of(explored)
                 if found.never is not None:
-                    result = replace(result, kind=KILLED, how=NEVER, property=found.never)
+                    result = structs.replace(result, kind=KILLED, how=NEVER, property=found.never)
                 how = ELSEWHERE if found.redundant else result.how
-                say(number, replace(result, how=how, lost=found.lost))
+                say(number, structs.replace(result, how=how, lost=found.lost))
 
         return self._beside_the_protocol(ask, limit_states, len(numbers))
 
@@ -162,7 +165,7 @@ class Examination:
                 if number in differs:
                     searched = self._from_the_start(program, number, options)
                     found = searched if searched.kind == KILLED and searched.how != HOLDS else found
-                    found = replace(found, differs=base.depth_of(differs[number]))
+                    found = structs.replace(found, differs=base.depth_of(differs[number]))
                 say(number, found)
         finally:
             base.close()
@@ -218,7 +221,7 @@ class Examination:
                 run.close()
             if not (bad or run.stop or self.promised):
                 return MutantResult(SURVIVED, new=new)
-        return replace(self._from_the_start(program, number, options), new=new)
+        return structs.replace(self._from_the_start(program, number, options), new=new)
 
     def _from_the_start(self, program: MutantProgram, number: int, options: SearchOptions) -> MutantResult:
         found = explore(program, number, options, self.promised)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
 
 from highwater.checker.base import untrusted
 from highwater.checker.base.output import write_text
@@ -15,14 +19,11 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.mutation.examining import (
     ELSEWHERE,
     EQUAL,
-    HOLDS,
     KILLED,
-    LEAVES,
     NEARBY,
-    NEVER,
     SURVIVED,
     UNFINISHED,
-    VIOLATED,
+    Count,
     MutantResult,
 )
 from highwater.model.language.mutation import Mutant
@@ -30,27 +31,23 @@ from highwater.model.language.mutation import Mutant
 WITHIN, REDUNDANT, LISTED = "within", "redundant", "listed"
 """Verdicts on mutants that survived: it reaches no state that the protocol does not; besides, from every state it
 reaches the same ones; somebody has given a reason."""
-_FORMAT = "highwater mutants 1"
+_FORMAT: Final = "highwater mutants 1"
 _DIGEST = "sha256"
-_KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
-_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEVER, NEARBY, ELSEWHERE}
 
 
-@dataclass
-class ScenarioResults:
+class ScenarioResults(Struct):
     """What one scenario said, of its invariants or of its liveness: results by the numbers that its model gives."""
 
     digest: str
     results: dict[int, MutantResult] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Struct, frozen=True, forbid_unknown_fields=True):
     """How many states a scenario has as it is; None: more than ``limit``. ``digest`` is that of its kernels."""
 
     digest: str
-    states: int | None
-    limit: int | None
+    states: Count | None
+    limit: Count | None
 
     def is_known(self, digest: str, limit: int | None) -> bool:
         """Whether this answers the question for kernels and a limit."""
@@ -65,8 +62,16 @@ class Size:
 class KeptFile:
     """What a file keeps: sizes by scenario, parts by scenario and name."""
 
-    sizes: dict[str, Size] = field(default_factory=dict)
-    parts: dict[tuple[str, str], ScenarioResults] = field(default_factory=dict)
+    sizes: dict[str, Size] = dataclasses.field(default_factory=dict)
+    parts: dict[tuple[str, str], ScenarioResults] = dataclasses.field(default_factory=dict)
+
+
+class _Content(Struct, forbid_unknown_fields=True):
+    """The same as JSON."""
+
+    format: Literal["highwater mutants 1"]
+    scenarios: dict[str, dict[str, ScenarioResults]]
+    sizes: dict[str, Size] = {}
 
 
 @dataclass
@@ -75,8 +80,8 @@ class Record:
 
     mutant: Mutant
     protocol: str
-    actions: set[str] = field(default_factory=set)
-    results: dict[tuple[int, str], MutantResult] = field(default_factory=dict)
+    actions: set[str] = dataclasses.field(default_factory=set)
+    results: dict[tuple[int, str], MutantResult] = dataclasses.field(default_factory=dict)
     reason: str | None = None
 
     @property
@@ -135,34 +140,23 @@ def read(path: Path) -> KeptFile:
         said = str(wrong).removeprefix(f"{path}: ")
         raise InputError(f"{path}: not what highwater mutate keeps: {said}") from None
     try:
-        if content["format"] != _FORMAT:
-            raise ValueError("of another format")
-        if not content.keys() <= {"format", "sizes", "scenarios", _DIGEST}:
-            raise ValueError("it says more")
         digest = content.pop(_DIGEST, None)  # one that was written before has none
         if digest is not None and digest != _digest(content):
             raise ValueError("it is damaged")
-        sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
-        parts = {
-            (_text(scenario), _text(name)): ScenarioResults(
-                _text(part["digest"]), {int(n): result(r) for n, r in part["results"].items()}
-            )
-            for scenario, parts in content["scenarios"].items()
-            for name, part in parts.items()
-        }
-        return KeptFile(sizes, parts)
-    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        found = msgspec.convert(content, _Content, str_keys=True)
+    except (AttributeError, TypeError, ValueError) as wrong:
         raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
+    parts = ((scenario, name, part) for scenario, of in found.scenarios.items() for name, part in of.items())
+    return KeptFile(found.sizes, {(scenario, name): part for scenario, name, part in parts})
 
 
 def write(path: Path, kept: KeptFile) -> None:
     """Keep this in a file: written beside it, and renamed. InputError where it cannot be written."""
-    scenarios: dict[str, dict[str, Any]] = {}
+    found = _Content(_FORMAT, {}, dict(sorted(kept.sizes.items())))
     for (scenario, name), part in sorted(kept.parts.items()):
-        results = {str(n): r.as_json() for n, r in sorted(part.results.items())}
-        scenarios.setdefault(scenario, {})[name] = {"digest": part.digest, "results": results}
-    sizes = {name: asdict(size) for name, size in sorted(kept.sizes.items())}
-    content = {"format": _FORMAT, "sizes": sizes, "scenarios": scenarios}
+        ordered = ScenarioResults(part.digest, dict(sorted(part.results.items())))
+        found.scenarios.setdefault(scenario, {})[name] = ordered
+    content = msgspec.to_builtins(found, str_keys=True)
     text = json.dumps({**content, _DIGEST: _digest(content)}, indent=1)
     write_text("--keep", path, text + "\n")
 
@@ -170,30 +164,3 @@ def write(path: Path, kept: KeptFile) -> None:
 def _digest(content: Mapping[str, Any]) -> str:
     """Of what a file says, however it is set."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
-    return value
-
-
-def _size(value: Mapping[str, Any]) -> Size:
-    size = Size(**value)
-    _text(size.digest)
-    if not all(n is None or (isinstance(n, int) and n >= 0) for n in (size.states, size.limit)):
-        raise ValueError(f"{size} is no size")
-    return size
-
-
-def result(value: Mapping[str, Any]) -> MutantResult:
-    """A result from JSON; TypeError or ValueError where it is none."""
-    found = MutantResult(**value)
-    numbers = (found.depth, found.differs, found.new, found.lost)
-    if found.kind not in _KINDS or found.how not in _HOWS:
-        raise ValueError(f"{found.kind!r}, {found.how!r} is no result")
-    if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):
-        raise ValueError(f"{numbers} are no numbers")
-    if found.property is not None:
-        _text(found.property)
-    return found

@@ -41,7 +41,7 @@ class Lesser:
     lost: int = 0
 
 
-class Comparison:
+class GraphComparison:
     """The graph of a protocol, with which those of mutants are compared; of each all states must be there."""
 
     def __init__(self, request: Request, protocol: Explored) -> None:

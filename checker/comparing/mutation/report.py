@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from highwater.checker.base.terminal import fold
 from highwater.checker.comparing.mutation.examining import (
     EQUAL,
@@ -193,7 +195,7 @@ def _record(record: Record) -> dict[str, Any]:
         "verdict": record.verdict,
         **({} if record.reason is None else {"reason": record.reason}),
         "results": [
-            {"scenario": scenario, **result.as_json()}
+            {"scenario": scenario, **to_builtins(result)}
             for (_, scenario), result in sorted(record.results.items())
         ],
     }

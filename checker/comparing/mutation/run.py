@@ -9,21 +9,9 @@ from pathlib import Path
 
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.comparing.mutation import findings
+from highwater.checker.comparing.mutation import findings, work
 from highwater.checker.comparing.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.comparing.mutation.findings import Record, ScenarioResults
-from highwater.checker.comparing.mutation.work import (
-    INVARIANTS,
-    LESSER,
-    LIVENESS,
-    NEAREST,
-    ONCE_MORE,
-    SIZE,
-    Task,
-    TaskResult,
-    share_out,
-    wanted,
-)
 from highwater.model.language.mutation import Mutant
 
 _KEEP_EVERY = 5.0
@@ -83,7 +71,7 @@ class MutationRun:
             self._order_of = {part: position for position, part in enumerate(parts)}
             tasks = [lambda p=part: self._task(*p) for part in parts]
             done = 0
-            for number, told in share_out(tasks, self._processes):
+            for number, told in work.share_out(tasks, self._processes):
                 self._take(parts[number], told)
                 done += told.done
                 killed = sum(r.killed is not None for r in found.records.values())
@@ -102,18 +90,18 @@ class MutationRun:
         """What is asked, in this order."""
         names, sizes = self.found.scenarios, self.found.sizes
         whole = [name for name in names if sizes[name] is not None]
-        invariants = [name for name in whole if self._has(name, INVARIANTS)]
-        parts = [(name, INVARIANTS) for name in invariants]
-        parts += [(name, NEAREST) for name in names if sizes[name] is None]
-        parts += [(name, ONCE_MORE) for name in invariants]
-        parts += [(name, LESSER) for name in invariants]
+        invariants = [name for name in whole if self._has(name, work.INVARIANTS)]
+        parts = [(name, work.INVARIANTS) for name in invariants]
+        parts += [(name, work.NEAREST) for name in names if sizes[name] is None]
+        parts += [(name, work.ONCE_MORE) for name in invariants]
+        parts += [(name, work.LESSER) for name in invariants]
         if self._liveness:
-            parts += [(name, LIVENESS) for name in whole if self._has(name, LIVENESS)]
+            parts += [(name, work.LIVENESS) for name in whole if self._has(name, work.LIVENESS)]
         return parts
 
     def _has(self, name: str, part: str) -> bool:
         request = self._requests[name]
-        if part == LIVENESS:
+        if part == work.LIVENESS:
             return bool(request.liveness)
         return bool(request.invariants or request.step_properties) or request.deadlock
 
@@ -121,12 +109,12 @@ class MutationRun:
         """The scenarios by how many states they have; those beyond the limit last, or left out."""
         self._requests = {s.name: Request.of(s, Overrides()) for s in self._chosen}
         tasks = [
-            lambda s=s: Task(
-                s.name, SIZE, self._limit, memory_bytes=self._memory, size=self.kept.sizes.get(s.name)
+            lambda s=s: work.Task(
+                s.name, work.SIZE, self._limit, memory_bytes=self._memory, size=self.kept.sizes.get(s.name)
             )
             for s in self._chosen
         ]
-        for number, told in share_out(tasks, self._processes):
+        for number, told in work.share_out(tasks, self._processes):
             name = self._chosen[number].name
             self.found.processor_seconds += told.seconds
             if told.note:
@@ -141,22 +129,22 @@ class MutationRun:
                 self._leave_out(f"{name}: {what}: it has more than {self._limit:,} states")
         sizes = self.found.sizes
         known = sorted((size, name) for name, size in sizes.items() if size is not None)
-        large = [name for name, size in sizes.items() if size is None and self._has(name, INVARIANTS)]
+        large = [name for name, size in sizes.items() if size is None and self._has(name, work.INVARIANTS)]
         self.found.scenarios = [name for _, name in known] + (sorted(large) if self._nearest else [])
 
     def _leave_out(self, note: str) -> None:
         self.found.notes.append(note)
         self.found.left_out = True
 
-    def _task(self, name: str, part: str) -> Task | None:
+    def _task(self, name: str, part: str) -> work.Task | None:
         undecided = None
-        if part in (ONCE_MORE, LESSER):
-            undecided = self._undecided(name) if part == ONCE_MORE else self._within(name)
+        if part in (work.ONCE_MORE, work.LESSER):
+            undecided = self._undecided(name) if part == work.ONCE_MORE else self._within(name)
         if undecided is not None and not undecided:
             return None
         kept = self.parts.get((name, part))
         settled = frozenset(m for m, r in self.found.records.items() if r.killed is not None)
-        return Task(
+        return work.Task(
             name,
             part,
             self._limit,
@@ -172,7 +160,7 @@ class MutationRun:
 
     def _undecided(self, name: str) -> frozenset[Mutant]:
         """The mutants that a scenario has not decided, and no other one kills."""
-        key = self._order_of[name, INVARIANTS], name
+        key = self._order_of[name, work.INVARIANTS], name
         return frozenset(
             m
             for m, r in self.found.records.items()
@@ -181,11 +169,11 @@ class MutationRun:
 
     def _within(self, name: str) -> frozenset[Mutant]:
         """The mutants that reach nowhere another state, and have another step in a scenario, of which all is known."""
-        key = self._order_of[name, INVARIANTS], name
+        key = self._order_of[name, work.INVARIANTS], name
         own = [(m, r.results[key]) for m, r in self.found.records.items() if r.is_within and key in r.results]
         return frozenset(m for m, result in own if result.kind == SURVIVED and result.new == 0)
 
-    def _take(self, part: tuple[str, str], told: TaskResult) -> None:
+    def _take(self, part: tuple[str, str], told: work.TaskResult) -> None:
         """Take in what a task says."""
         found = self.found
         found.processor_seconds += told.seconds
@@ -195,7 +183,7 @@ class MutationRun:
             self._numbers[part] = told.mutants
             protocol = self._requests[part[0]].scenario.definition.name
             for number, mutant in told.mutants.items():
-                if wanted(mutant, told.actions[number], self._only):
+                if work.wanted(mutant, told.actions[number], self._only):
                     record = found.records.setdefault(mutant, Record(mutant, protocol))
                     record.actions |= told.actions[number]
             kept = self.parts.get(part)
@@ -204,7 +192,7 @@ class MutationRun:
         for number, result in (told.results or {}).items():
             self.parts[part].results[number] = result
             # What is asked once more takes the place of what was not decided.
-            first = (part[0], INVARIANTS) if part[1] in (ONCE_MORE, LESSER) else part
+            first = (part[0], work.INVARIANTS) if part[1] in (work.ONCE_MORE, work.LESSER) else part
             found.records[self._numbers[part][number]].results[self._order_of[first], part[0]] = result
         if told.note:
             self._leave_out(f"{part[0]}: {told.note}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, convert
 
 import highwater
 from highwater.checker.base import untrusted
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.mutation.findings import Record, result
+from highwater.checker.comparing.mutation.examining import Count, MutantResult
+from highwater.checker.comparing.mutation.findings import Record
 from highwater.checker.comparing.mutation.run import Findings
 from highwater.model.language.mutation import Mutant
 
@@ -26,52 +28,59 @@ def read(path: Path) -> Findings:
         said = str(wrong).removeprefix(f"{path}: ")
         raise InputError(f"{path}: not what highwater mutate writes: {said}") from None
     try:
-        return _findings(content)
+        return _findings(convert(content, _Content))
     except (AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise InputError(f"{path}: not what highwater mutate writes: {wrong}") from None
 
 
-def _findings(content: dict[str, Any]) -> Findings:
-    sizes = {_of(str, s["name"]): _size(s["states"]) for s in content["scenarios"]}
+class _Scenario(Struct):
+    name: str
+    states: Count | None
+
+
+class _Mutant(Struct):
+    place: str
+    last_line: int
+    columns: tuple[int, int]
+    within: str
+    protocol: str
+    actions: set[str]
+    kind: str
+    name: str
+    change: str
+    results: list[dict[str, Any]]
+
+
+class _Content(Struct):
+    scenarios: list[_Scenario]
+    mutants: list[_Mutant]
+    notes: list[str]
+    seconds: float
+    processor_seconds: float
+    interrupted: bool
+
+
+def _findings(told: _Content) -> Findings:
+    sizes = {s.name: s.states for s in told.scenarios}
     found = Findings(
         scenarios=list(sizes),
         sizes=sizes,
-        notes=[_of(str, note) for note in content["notes"]],
-        seconds=float(content["seconds"]),
-        processor_seconds=float(content["processor_seconds"]),
-        interrupted=_of(bool, content["interrupted"]),
+        notes=told.notes,
+        seconds=told.seconds,
+        processor_seconds=told.processor_seconds,
+        interrupted=told.interrupted,
     )
-    for told in content["mutants"]:
-        record = _record(told, sizes)
-        found.records[record.mutant] = record
+    for one in told.mutants:
+        path = str(_ROOT / one.place.rpartition(":")[0])
+        mutant = Mutant(
+            one.place, one.last_line, one.columns, one.within, one.kind, one.change, one.name, path
+        )
+        found.records[mutant] = record = Record(mutant, one.protocol, one.actions)
+        for position, result in enumerate(
+            one.results
+        ):  # a scenario is there twice where liveness was asked too
+            scenario = result.pop("scenario")
+            if scenario not in sizes:
+                raise ValueError(f"{scenario!r} is none of the scenarios")
+            record.results[position, scenario] = convert(result, MutantResult)
     return found
-
-
-def _record(told: dict[str, Any], known: Collection[str]) -> Record:
-    texts = (_of(str, told[key]) for key in ("place", "within", "kind", "change", "name"))
-    place, within, kind, change, name = texts
-    first, end = (_of(int, column) for column in told["columns"])
-    file = place.rpartition(":")[0]
-    mutant = Mutant(
-        place, _of(int, told["last_line"]), (first, end), within, kind, change, name, str(_ROOT / file)
-    )
-    record = Record(mutant, _of(str, told["protocol"]), {_of(str, action) for action in told["actions"]})
-    for position, one in enumerate(
-        told["results"]
-    ):  # a scenario stands there twice where liveness was asked too
-        scenario = _of(str, one["scenario"])
-        if scenario not in known:
-            raise ValueError(f"{scenario!r} is none of the scenarios")
-        rest = {key: value for key, value in one.items() if key != "scenario"}
-        record.results[position, scenario] = result(rest)
-    return record
-
-
-def _of(kind: type[Any], value: Any) -> Any:
-    if type(value) is not kind:
-        raise ValueError(f"{value!r} is no {kind.__name__}")
-    return value
-
-
-def _size(value: Any) -> int | None:
-    return None if value is None else _of(int, value)

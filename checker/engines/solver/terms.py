@@ -7,6 +7,7 @@ in a proof for all epochs), and what is computed from such, is a mathematical in
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -196,15 +197,6 @@ class Translator:
 
     # --- operations ---------------------------------------------------------------------------------
 
-    def _not(self, node: Node, a: Node) -> Term:
-        return z3.Not(self(a))
-
-    def _and(self, node: Node, a: Node, b: Node) -> Term:
-        return z3.And(self(a), self(b))
-
-    def _or(self, node: Node, a: Node, b: Node) -> Term:
-        return z3.Or(self(a), self(b))
-
     def _eq(self, node: Node, a: Node, b: Node) -> Term:
         if a.sort == BOOL:
             return self(a) == self(b)
@@ -218,24 +210,6 @@ class Translator:
 
     def _lt(self, node: Node, a: Node, b: Node) -> Term:
         return _less(*self._numbers(a, b))
-
-    def _add(self, node: Node, a: Node, b: Node) -> Term:
-        x, y = self._into(node, (a, b))
-        return x + y
-
-    def _sub(self, node: Node, a: Node, b: Node) -> Term:
-        x, y = self._into(node, (a, b))
-        return x - y
-
-    def _mul(self, node: Node, a: Node, b: Node) -> Term:
-        x, y = self._into(node, (a, b))
-        return x * y
-
-    def _floordiv(self, node: Node, a: Node, b: Node) -> Term:
-        return self._divided(node, a, b)[0]
-
-    def _mod(self, node: Node, a: Node, b: Node) -> Term:
-        return self._divided(node, a, b)[1]
 
     def _divided(self, node: Node, a: Node, b: Node) -> tuple[Term, Term]:
         """The quotient rounded down, and what it leaves; both 0 where the divisor is 0."""
@@ -257,22 +231,9 @@ class Translator:
         by_zero = self.is_value(b, 0)
         return z3.If(by_zero, zero, quotient), z3.If(by_zero, zero, rest)
 
-    def _min(self, node: Node, a: Node, b: Node) -> Term:
-        return z3.If(self._lt(node, a, b), *self._into(node, (a, b)))
-
-    def _max(self, node: Node, a: Node, b: Node) -> Term:
-        return z3.If(self._lt(node, a, b), *self._into(node, (b, a)))
-
-    def _select(self, node: Node, condition: Node, yes: Node, no: Node) -> Term:
-        return z3.If(self(condition), *self._into(node, (yes, no)))
-
     def _sets(self, *nodes: Node) -> list[Term]:
         width = max(bits_of(0, n.high) for n in nodes)
         return [_resize(self(n), width, False) for n in nodes]
-
-    def _union(self, node: Node, a: Node, b: Node) -> Term:
-        x, y = self._into(node, (a, b))
-        return x | y
 
     def _intersection(self, node: Node, a: Node, b: Node) -> Term:
         x, y = self._sets(a, b)
@@ -306,12 +267,24 @@ class Translator:
 
 
 _OPERATIONS: dict[str, Callable[..., Term]] = {
-    name: getattr(Translator, f"_{name}")
-    for name in (
-        "not", "and", "or", "eq", "lt", "add", "sub", "mul", "floordiv", "mod", "min", "max", "select", "union",
-        "intersection", "difference", "singleton", "member", "count",
-    )
-}  # fmt: skip
+    "not": lambda to, node, a: z3.Not(to(a)),
+    "and": lambda to, node, a, b: z3.And(to(a), to(b)),
+    "or": lambda to, node, a, b: z3.Or(to(a), to(b)),
+    "add": lambda to, node, *args: operator.add(*to._into(node, args)),
+    "sub": lambda to, node, *args: operator.sub(*to._into(node, args)),
+    "mul": lambda to, node, *args: operator.mul(*to._into(node, args)),
+    "union": lambda to, node, *args: operator.or_(*to._into(node, args)),
+    "floordiv": lambda to, node, a, b: to._divided(node, a, b)[0],
+    "mod": lambda to, node, a, b: to._divided(node, a, b)[1],
+    "min": lambda to, node, a, b: z3.If(to._lt(node, a, b), *to._into(node, (a, b))),
+    "max": lambda to, node, a, b: z3.If(to._lt(node, a, b), *to._into(node, (b, a))),
+    "select": lambda to, node, condition, *either: z3.If(to(condition), *to._into(node, either)),
+    **{
+        name: getattr(Translator, f"_{name}")
+        for name in ("eq", "lt", "intersection", "difference", "singleton", "member", "count")
+    },
+}
+"""By the operation of a node: what makes its term, of the translator, the node and its arguments."""
 
 
 def _bit(term: Term, number: int) -> Term:

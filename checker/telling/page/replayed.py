@@ -5,10 +5,10 @@ from __future__ import annotations
 from highwater.checker.telling.page.shown import LIMIT_STATES, Shown, ShownRun, said
 from highwater.model.language.interpreter import Interpreter
 from highwater.traces.reports.report import Report
-from highwater.traces.runs.history import History, Told
+from highwater.traces.runs.history import RunHistory, Told
 
 
-def replayed(report: Report, history: History) -> ShownRun | None:
+def replayed(report: Report, history: RunHistory) -> ShownRun | None:
     """The run; None where the replay had no line to go through."""
     told = history.told()
     if not told:
@@ -35,7 +35,7 @@ def replayed(report: Report, history: History) -> ShownRun | None:
     )
 
 
-def _shown(i: int, told: Told, history: History) -> Shown:
+def _shown(i: int, told: Told, history: RunHistory) -> Shown:
     base = i - 1 if i else None
     if told.instance is not None:
         note = "" if told.observed else f"Not observed: supposed before line {told.line}."

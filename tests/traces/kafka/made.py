@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
-from highwater.traces.kafka.schemas import Array, Field, Schema, Type
+from highwater.traces.kafka.schemas import ArrayOf, Field, Schema, Type
 from highwater.traces.kafka.values import (
     UnknownRecord,
     control_type,
@@ -73,7 +73,7 @@ SIMPLE: dict[str, st.SearchStrategy[Any]] = {
 def of_type(kind: Type, version: int) -> st.SearchStrategy[Any]:
     if isinstance(kind, tuple):
         return structure(kind, version)
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayOf):
         return st.lists(of_type(kind.of, version), max_size=3)
     return SIMPLE[kind]
 

@@ -16,9 +16,9 @@ from highwater.traces.reports.exchanges import (
     FETCH,
     PROPOSAL,
     WRITE,
-    Asked,
-    Message,
-    Told,
+    ShownAnswer,
+    ShownMessage,
+    ShownRequest,
 )
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, Timeline
@@ -29,7 +29,7 @@ NAME = "t1-0"
 
 
 @pytest.fixture(scope="module")
-def messages(tmp_path_factory: pytest.TempPathFactory) -> list[Message]:
+def messages(tmp_path_factory: pytest.TempPathFactory) -> list[ShownMessage]:
     """Fetches of one follower, each a second behind the one before; the ISR shrinks in the middle of them."""
     folder = tmp_path_factory.mktemp("logs")
     with RequestLogs(folder) as made:
@@ -52,20 +52,20 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> list[Message]:
     return report.timelines[NAME].messages
 
 
-def test_messages_say_what_was_sent_and_answered(messages: list[Message]) -> None:
+def test_messages_say_what_was_sent_and_answered(messages: list[ShownMessage]) -> None:
     said = {(m.kind, m.sender, m.receiver): m for m in messages}
     proposal = said[(PROPOSAL, 0, CONTROLLER)]
-    assert proposal.asked == Asked(None, 0, (0, 1), 0)
-    assert proposal.told == Told(isr=(0, 1), partition_epoch=1)
-    assert said[(WRITE, CLIENT, 0)].told == Told("NOT_LEADER_OR_FOLLOWER")
+    assert proposal.asked == ShownRequest(None, 0, (0, 1), 0)
+    assert proposal.told == ShownAnswer(isr=(0, 1), partition_epoch=1)
+    assert said[(WRITE, CLIENT, 0)].told == ShownAnswer("NOT_LEADER_OR_FOLLOWER")
     told = [m.told for m in messages if m.sender == 2]
-    assert told == [Told("FENCED_LEADER_EPOCH", -1), Told("", 0, diverging=(0, 3))]
+    assert told == [ShownAnswer("FENCED_LEADER_EPOCH", -1), ShownAnswer("", 0, diverging=(0, 3))]
     first = next(m for m in messages if m.sender == 1)
-    assert (first.asked, first.told, first.line) == (Asked(0, 0), Told("", 0, 70), 1)
+    assert (first.asked, first.told, first.line) == (ShownRequest(0, 0), ShownAnswer("", 0, 70), 1)
     assert first.answered == first.arrived + 2
 
 
-def test_few_are_kept_and_it_shows_where_some_are_left_out(messages: list[Message]) -> None:
+def test_few_are_kept_and_it_shows_where_some_are_left_out(messages: list[ShownMessage]) -> None:
     """Around the creation and the change; numbers have a gap between what is kept of a node."""
     offsets = [m.asked.offset for m in messages if (m.kind, m.sender) == (FETCH, 1)]
     # Three more came just before the change; and fetch 51 is a place itself, as an answer to it is not explained.
@@ -75,7 +75,7 @@ def test_few_are_kept_and_it_shows_where_some_are_left_out(messages: list[Messag
     assert [b - a for a, b in pairwise(numbers) if b - a != 1] == [51 + 3 - 2 * SIDE + 1]
 
 
-def test_the_page_has_them_as_data(messages: list[Message], tmp_path: Path) -> None:
+def test_the_page_has_them_as_data(messages: list[ShownMessage], tmp_path: Path) -> None:
     """Each row comes back; a path that would be a script is text."""
     evil = "</script><script>alert(1)</script>"
     report = Report("x", "metadata log", "kafka_4_2")

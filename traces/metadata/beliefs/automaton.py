@@ -21,7 +21,7 @@ from highwater.traces.metadata.beliefs.observations import (
     Change,
     Flags,
     Observation,
-    Settings,
+    TopicSettings,
 )
 from highwater.traces.metadata.beliefs.slots import (
     FIELDS,
@@ -77,7 +77,7 @@ class Automaton:
     def initial(
         self,
         state: PartitionState,
-        settings: Settings,
+        settings: TopicSettings,
         tags: Iterable[int] | None = None,
         offline: Iterable[int] = (),
     ) -> tuple[BeliefState, Binding]:
@@ -184,7 +184,7 @@ class Automaton:
     def _content(self, binding: Binding, observation: Observation) -> Any:
         """What an observation says, with slots for brokers; None where a broker has none."""
         slots = binding.slots
-        if isinstance(observation, Settings):
+        if isinstance(observation, TopicSettings):
             return observation
         if isinstance(observation, BrokerChange):
             slot = slots.get(observation.broker)

@@ -19,7 +19,7 @@ from highwater.traces.metadata.beliefs.observations import (
     Change,
     Flags,
     Observation,
-    Settings,
+    TopicSettings,
 )
 from highwater.traces.metadata.beliefs.slots import (
     TOO_MANY,
@@ -207,7 +207,7 @@ class Explanation:
                 brokers,
                 [Evidence(observation.kind, after, slot, flags, records=records, offline=offline)],
             )
-        if isinstance(observation, Settings):
+        if isinstance(observation, TopicSettings):
             first, of_min_isr = observation.first, observation.of_min_isr
             possible = [
                 Evidence("settings", after, min_isr=m, unclean=u, first=first, of_min_isr=of_min_isr)
@@ -241,7 +241,7 @@ class Explanation:
             sorted(self.beliefs.values(belief, name))
             for name in ("min_insync_replicas", "unclean_election", "first_partition_replicas")
         )
-        if isinstance(observation, Settings):
+        if isinstance(observation, TopicSettings):
             min_isr, unclean, first = list(observation.min_isr), list(observation.unclean), observation.first
         adopted = self.beliefs.initial(
             after.settled(),

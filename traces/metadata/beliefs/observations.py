@@ -75,7 +75,7 @@ class BrokerChange:
     offline: bool = False
 
 
-class Settings(NamedTuple):
+class TopicSettings(NamedTuple):
     """The topic's configuration from now on: what min.insync.replicas and unclean election can be.
 
     ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself;
@@ -88,7 +88,7 @@ class Settings(NamedTuple):
     of_min_isr: bool = False
 
 
-Observation = Change | BrokerChange | Settings
+Observation = Change | BrokerChange | TopicSettings
 
 
 _ORDER = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs.observations import BrokerChange, Brokers, Flags, Settings
-from highwater.traces.metadata.image.partitions import Broker, Partition, Topic
+from highwater.traces.metadata.beliefs.observations import BrokerChange, Brokers, Flags, TopicSettings
+from highwater.traces.metadata.image.partitions import Broker, Partition, TopicImage
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, SettingChange
 from highwater.traces.rules.decisions import effective_min_isr
 from highwater.traces.rules.log_directories import is_online
@@ -40,8 +40,8 @@ class Image:
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
-    topics: dict[str, Topic] = field(default_factory=dict)
-    names: dict[str, Topic] = field(default_factory=dict)
+    topics: dict[str, TopicImage] = field(default_factory=dict)
+    names: dict[str, TopicImage] = field(default_factory=dict)
     partitions: dict[bytes, Partition] = field(default_factory=dict)
     replicas: dict[int, dict[Partition, None]] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Image:
         found = self.brokers.get(broker)
         return Flags() if found is None else found.flags
 
-    def settings(self, topic: Topic, number: int, replicas: int) -> Settings:
+    def settings(self, topic: TopicImage, number: int, replicas: int) -> TopicSettings:
         """What a partition's settings can be: the topic's, else the cluster's; where neither is in the log, any.
 
         Between the two stands what is set for the node that is the active controller, which can be any node.
@@ -96,9 +96,9 @@ class Image:
             allowed = tuple(sorted({value.strip().lower() == "true" for value in values}))
         first = topic.partitions.get(0)
         known = 0 if number == 0 or first is None else len(first.belief.observed.replicas)
-        return Settings(possible, allowed, min(known, MAX_BROKERS))
+        return TopicSettings(possible, allowed, min(known, MAX_BROKERS))
 
-    def _values(self, topic: Topic, name: str, defined: re.Pattern[str]) -> list[str] | None:
+    def _values(self, topic: TopicImage, name: str, defined: re.Pattern[str]) -> list[str] | None:
         """The values that a setting of a topic can have, None for any."""
         own, cluster = (self.configs.get(of, {}).get(name) for of in ((TOPIC, topic.name), (BROKER, "")))
         found = [own if own is not None else cluster]
@@ -107,7 +107,7 @@ class Image:
             found += [values[name] for values in of_nodes if name in values]
         return [v for v in found if v is not None] if all(v and defined.fullmatch(v) for v in found) else None
 
-    def settings_of(self, partition: Partition) -> Settings:
+    def settings_of(self, partition: Partition) -> TopicSettings:
         """What the settings of a partition of a topic can be."""
         assert partition.topic is not None
         replicas = len(partition.belief.observed.replicas)
@@ -129,7 +129,7 @@ class Image:
                 found[partition.name] = min_isr
         return found
 
-    def in_force(self, topic: Topic, name: str) -> SettingChange | None:
+    def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
         """The change that a setting of a topic comes from; None where the log does not say."""
         own = self.changed.get((TOPIC, topic.name, name))
         if own is not None and own.value is not None:

@@ -27,7 +27,7 @@ class Partition:
     )  # fmt: skip
 
     def __init__(
-        self, topic: Topic | None, number: int, belief: BeliefState, binding: Binding, key: bytes = b""
+        self, topic: TopicImage | None, number: int, belief: BeliefState, binding: Binding, key: bytes = b""
     ) -> None:
         self.topic, self.number, self.key = topic, number, key
         self.belief, self.binding = belief, binding
@@ -85,7 +85,7 @@ class Partition:
 
 
 @dataclass(eq=False)
-class Topic:
+class TopicImage:
     """A topic with its partitions by number, and its configuration."""
 
     name: str

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language.interpreter import differences
-from highwater.traces.metadata.beliefs.observations import Flags, Settings
+from highwater.traces.metadata.beliefs.observations import Flags, TopicSettings
 from highwater.traces.metadata.image.partitions import Broker, Partition
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import accepted, directories
@@ -17,7 +17,7 @@ from highwater.traces.rules.decisions import decisions
 LOG_DIRS_VERSION = 2
 """From this version on a BrokerRegistrationChangeRecord can be about log directories alone; one without flags and
 without directories says nothing, and none is written: a broker that has none left has stopped."""
-_WHOLE = Settings((1,), (False,))
+_WHOLE = TopicSettings((1,), (False,))
 
 
 def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:

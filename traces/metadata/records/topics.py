@@ -10,7 +10,7 @@ from highwater.traces.kafka.partition_records import encode_change
 from highwater.traces.metadata.beliefs.observations import Change
 from highwater.traces.metadata.beliefs.slots import CannotFollow
 from highwater.traces.metadata.image.image import BROKER, TOPIC, undefined_setting
-from highwater.traces.metadata.image.partitions import Partition, Topic
+from highwater.traces.metadata.image.partitions import Partition, TopicImage
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import accepted, directories, settings
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
@@ -23,7 +23,7 @@ from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
 def create(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A topic is created."""
     pending.flush()
-    topic = Topic(record.data["name"])
+    topic = TopicImage(record.data["name"])
     if topic.name in tracker.image.names:
         tracker.reporter.wrong(
             record.offset, record.time, topic.name, "create a topic that exists", None, True

@@ -9,22 +9,11 @@ from typing import Any
 
 from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
-from highwater.traces.metadata.follow import Follower
+from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Sequence
 from highwater.traces.metadata.reporting.doubts import Doubts
 from highwater.traces.metadata.reporting.reporter import NOBODY, OnChange, Watch, every_partition
-from highwater.traces.metadata.shares.blocks import (
-    CHECK,
-    CUT_OFF,
-    EPOCH,
-    FILE,
-    GAP,
-    GROUP,
-    LOADING,
-    Changes,
-    Common,
-    read,
-)
+from highwater.traces.metadata.shares import blocks
 from highwater.traces.metadata.sharing import Reach, Share, Stretch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
@@ -60,7 +49,7 @@ class ShareResult:
     """The group in which a record could not be read, and the error."""
 
 
-class ShareFollower(Follower):
+class ShareFollower(MetadataFollower):
     """Follows a share. Give it the blocks of all ranges in order, then ``finish``.
 
     ``on_line`` is called with everything that is not explained, and every finding, without a limit.
@@ -90,8 +79,8 @@ class ShareFollower(Follower):
             return
         self._own.group = number * GROUPS
         try:
-            for entry in read(data):
-                if isinstance(entry, Changes):
+            for entry in blocks.read(data):
+                if isinstance(entry, blocks.Changes):
                     self.changes(entry.offsets, entry.times, entry.values)
                     self._publish_if_any()
                 else:
@@ -106,25 +95,25 @@ class ShareFollower(Follower):
         if self.reporter.has_lines:
             self.publish()
 
-    def _common(self, entry: Common) -> None:
+    def _common(self, entry: blocks.Common) -> None:
         """What all shares go through. Raises TraceError."""
         records = entry.records
         offset, time, value = records[0]
         match entry.kind:
-            case k if k == GROUP:
+            case k if k == blocks.GROUP:
                 self.group(records)
-            case k if k == CUT_OFF:
+            case k if k == blocks.CUT_OFF:
                 self.cut_off(records)
-            case k if k == EPOCH:
+            case k if k == blocks.EPOCH:
                 self.written_by(time)
-            case k if k == GAP:
+            case k if k == blocks.GAP:
                 self.gap(self.path, time, offset)
-            case k if k == CHECK:
+            case k if k == blocks.CHECK:
                 self._check(offset)
-            case k if k == FILE:
+            case k if k == blocks.FILE:
                 assert isinstance(value, bytes)
                 self.path = Path(value.decode())
-            case k if k == LOADING:
+            case k if k == blocks.LOADING:
                 self.is_loading = bool(value)
 
     def _check(self, number: int) -> None:

@@ -100,9 +100,9 @@ class FunctionText:
         return self.op(f"phi {type_} " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
 
     @contextmanager
-    def loop(self, *values: str) -> Iterator[Loop]:
+    def loop(self, *values: str) -> Iterator[LoopText]:
         """A loop with values that change from turn to turn: what they are before the first one, as ``i64 %start``."""
-        loop = Loop(self, values)
+        loop = LoopText(self, values)
         yield loop
         loop.close()
 
@@ -134,7 +134,7 @@ class FunctionText:
         self._lines[hole] = f"  {text}"
 
 
-class Loop:
+class LoopText:
     """A loop under construction: ``values`` are what they are in this turn, and stay at hand behind the loop.
 
     Its text ends where the next turn begins (``again``), on each way through it that does not leave it.

@@ -11,7 +11,7 @@ from highwater.checker.engines.spark.program import BucketTable, RowProgram
 _MOST_BYTES = 1 << 34
 
 
-class Sent:
+class SentFingerprints:
     """The fingerprints that a process has sent of a level, and the files that they are in.
 
     A task that leaves a candidate out relies on a file of a task before it, which may be one whose result does not

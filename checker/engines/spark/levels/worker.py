@@ -33,7 +33,7 @@ from highwater.checker.engines.spark.levels.checkpoint import (
     SparkCheckpoint,
 )
 from highwater.checker.engines.spark.levels.driver import Known
-from highwater.checker.engines.spark.levels.sent import Sent
+from highwater.checker.engines.spark.levels.sent import SentFingerprints
 from highwater.checker.engines.spark.levels.visited import VisitedTables
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
 from highwater.checker.engines.spark.request import ModelRequest
@@ -48,7 +48,7 @@ _SLOT_BYTES = 16
 
 _programs: OrderedDict[str, RowProgram] = OrderedDict()
 _visited = VisitedTables()
-_sent = Sent()
+_sent = SentFingerprints()
 
 
 @dataclass(frozen=True)

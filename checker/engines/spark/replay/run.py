@@ -157,9 +157,9 @@ class SparkReplay:
             for file in Path(out).glob("*/.part-*") if out is not None else ():
                 file.unlink(missing_ok=True)
         if out is not None:
-            from highwater.checker.engines.spark.replay.tables import Tables
+            from highwater.checker.engines.spark.replay.tables import ReplayTables
 
-            tables = Tables(out, None)
+            tables = ReplayTables(out, None)
             for line in own:
                 tables.told(line)
             tables.close()

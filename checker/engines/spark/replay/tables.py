@@ -70,7 +70,7 @@ GROUP = 20_000
 """So many rows are kept before they are written."""
 
 
-class Tables:
+class ReplayTables:
     """The tables' parts of one share, or of the driver (``share`` None). A part has its name once it is whole."""
 
     def __init__(self, directory: str, share: int | None) -> None:

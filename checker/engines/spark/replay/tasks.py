@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from highwater.checker.engines.spark.replay.tables import Tables
+from highwater.checker.engines.spark.replay.tables import ReplayTables
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import Input
 from highwater.traces.kafka.metadata_log import MetadataLog
@@ -130,7 +130,7 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, str, by
 def _follow(task: ShareTask, share: int, rows: Iterator[tuple[int, int, str, bytes]]) -> pa.RecordBatch:
     started, wall = time.process_time(), time.perf_counter()
     across = Share(share, task.shares, dict(task.ends))
-    tables = None if task.out is None else Tables(task.out, share)
+    tables = None if task.out is None else ReplayTables(task.out, share)
     asked, size = task.asked, 0
     heads: list[dict[str, Any]] = []
     follower = ShareFollower(
