@@ -324,10 +324,8 @@ class Controller(Protocol):
         """The leader proposes an ISR. It may know a member by the broker epoch that it had before it restarted."""
         t, partition = self.t, s.partition
         joins_stale = stale.is_some & isr.has(stale) & ~partition.isr.has(stale)
-        require(
-            "a stale broker epoch is that of a follower that joins and has restarted",
-            stale.is_none | (joins_stale & (s.registrations[stale.value].epoch >= 1)),
-        )
+        fits = stale.is_none | (joins_stale & (s.registrations[stale.value].epoch >= 1))
+        require("a stale broker epoch is that of a follower that joins and has restarted", fits)
         members = ascending(isr, t.replicas)
         proposed = t.proposed_isr.zero()
         for position in range(t.replicas.maximum):
