@@ -77,7 +77,10 @@ def test_with_the_rule_on_it_is_kept() -> None:
 
 
 def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
-    """Those of the gallery are of the proposal without a rule, and so are those that show a property violated."""
+    """Those of the gallery are of the proposal without a rule, and so are those that show a property violated.
+
+    Those in which steps are watched are small pieces of the others, in which it is asked.
+    """
     asked = {}
     for name, (_, standard) in scenarios.titles().items():
         scenario = scenarios.find(name) if standard and name.startswith("replication/") else None
@@ -85,6 +88,7 @@ def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
             scenario
             and scenario.profile == "kip_966"
             and not name.startswith((defects.PLACE, "replication/violated-", "replication/possible"))
+            and "watched-" not in name
         )
         if scenario and of_the_proposal and scenario.protocol is Replication:
             asked[name] = "keeps_the_promise" in Request.of(scenario, Overrides()).properties

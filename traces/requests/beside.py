@@ -15,7 +15,7 @@ from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.around import Around
 from highwater.traces.requests.context import Context
-from highwater.traces.requests.parts import Part
+from highwater.traces.requests.parts import NodesPart
 from highwater.traces.requests.replay import Requests
 from highwater.traces.requests.spine import Spine
 from highwater.traces.requests.verdicts import Json, Verdicts
@@ -56,7 +56,7 @@ class RequestsBeside:
 
         Returned is JSON: what came of them, with the report of the metadata log and what the controllers' requests say.
         """
-        requests, part = self._begin(log, report), Part()
+        requests, part = self._begin(log, report), NodesPart()
         with rarely_collected():
             requests.controllers()
             requests.read(numbers, part)
@@ -89,7 +89,7 @@ def joined(paths: Sequence[Path], found: Sequence[Json]) -> Report:
     requests = Requests(Context(Spine(), report.profile, frozenset(report.rules)), paths)
     requests.context.verdicts = Verdicts.from_json(found[0]["verdicts"])
     requests.notes += found[0]["notes"]
-    requests.join(Part.from_json(one["part"]) for one in found)
+    requests.join(NodesPart.from_json(one["part"]) for one in found)
     tell(requests, report)
     return report
 

@@ -35,7 +35,7 @@ class NodeEnds:
 
 
 @dataclass
-class Part:
+class NodesPart:
     """What came of some files, by their numbers: ``ends`` says how many lines were told when each was read."""
 
     verdicts: Verdicts = field(default_factory=Verdicts)
@@ -61,7 +61,7 @@ class Part:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, data: Json) -> Part:
+    def from_json(cls, data: Json) -> NodesPart:
         """From JSON."""
         found = cls(Verdicts.from_json(data["verdicts"]))
         found.ends = {number: (unexplained, findings) for number, unexplained, findings in data["ends"]}
@@ -107,7 +107,7 @@ class Joined:
     counted: Counted = field(default_factory=Counted)
 
 
-def join(verdicts: Verdicts, parts: Iterable[Part], paths: list[Path]) -> Joined:
+def join(verdicts: Verdicts, parts: Iterable[NodesPart], paths: list[Path]) -> Joined:
     """Add parts to what the controllers' requests came to, in the order of the files. Raises SharedNode."""
     listed, found = list(parts), Joined()
     of_files = sorted((number, part) for part in range(len(listed)) for number in listed[part].ends)

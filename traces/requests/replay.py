@@ -38,7 +38,7 @@ from highwater.traces.requests.messages import (
     read_registered,
 )
 from highwater.traces.requests.nodes import Node
-from highwater.traces.requests.parts import NodeEnds, Part, in_order, join
+from highwater.traces.requests.parts import NodeEnds, NodesPart, in_order, join
 from highwater.traces.requests.stages import CLOCKS_MS
 from highwater.traces.requests.verdicts import REGISTERED, Verdicts
 
@@ -72,14 +72,14 @@ class Requests:
 
     def replay(self) -> None:
         """Read all logs. Raises TraceError where one cannot be read."""
-        part = Part()
+        part = NodesPart()
         try:
             self.controllers()
             self.read(range(len(self.paths)), part)
         finally:
             self.join([part])
 
-    def read(self, numbers: Iterable[int], part: Part) -> None:
+    def read(self, numbers: Iterable[int], part: NodesPart) -> None:
         """Read the brokers' requests in some of the files, in the order of their numbers. Raises TraceError."""
         context, first = self.context, dict[int, tuple[int, int]]()
         context.verdicts, before = part.verdicts, context.verdicts
@@ -102,7 +102,7 @@ class Requests:
         finally:
             context.verdicts = before
 
-    def join(self, parts: Iterable[Part]) -> None:
+    def join(self, parts: Iterable[NodesPart]) -> None:
         """Put together what came of all files. Raises SharedNode."""
         verdicts = self.context.verdicts
         joined = join(verdicts, parts, self.paths)

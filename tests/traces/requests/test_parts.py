@@ -16,7 +16,7 @@ from highwater.traces.replay import replay, replay_part
 from highwater.traces.reports.report import Report
 from highwater.traces.requests import verdicts
 from highwater.traces.requests.beside import joined
-from highwater.traces.requests.parts import NodeEnds, Part, SharedNode, divided, in_order, join
+from highwater.traces.requests.parts import NodeEnds, NodesPart, SharedNode, divided, in_order, join
 from tests.generation.laps import laps, write_runs
 from tests.generation.requests import write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
@@ -110,13 +110,15 @@ def ends(broker: int, place: tuple[int, int], guessed: int) -> NodeEnds:
 
 def test_what_was_open_at_the_ends_is_joined_in_the_order_in_which_nodes_came() -> None:
     """And the first cut is that of the file that begins first, whichever part has it."""
-    first, second = Part(), Part()
+    first, second = NodesPart(), NodesPart()
     first.nodes, second.nodes = [ends(2, (1, 1), 1)], [ends(1, (2, 2), 2), ends(3, (0, 0), 4)]
     for part, name, line in ((first, "b", 7), (second, "a", 9)):
         part.counted.lines = 10
         part.counted.cut_off(Path(name), line)
     whole = verdicts.Verdicts(guessed=Counter({"before": 1}))
-    found = join(whole, [Part.from_json(part.to_json()) for part in (first, second)], [Path("a"), Path("b")])
+    found = join(
+        whole, [NodesPart.from_json(part.to_json()) for part in (first, second)], [Path("a"), Path("b")]
+    )
     assert [node.broker for node in found.nodes] == [3, 2, 1]
     assert (whole.guessed, whole.unexplained_count) == ({"before": 1, "at the end": 7}, 7)
     assert (found.counted.first_cut, found.counted.cut, found.counted.lines) == ((Path("a"), 9), 2, 20)
