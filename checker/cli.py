@@ -69,12 +69,12 @@ class Commands(click.Group):
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         """As click does it, which shows the help here."""
-        with _telling_who_reads():
+        with _hidden_from_click():
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with _telling_who_reads():
+        with _hidden_from_click():
             return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
@@ -116,12 +116,19 @@ class _ReaderLeftError(Exception):
 
 
 @contextmanager
-def _telling_who_reads() -> Iterator[None]:
-    """Hides from click that a pipe was closed: it would end with status 1, which says that something is violated."""
+def _hidden_from_click() -> Iterator[None]:
+    """It would end with status 1 where a pipe was closed, which says that something is violated.
+
+    And it would say "interrupted" where Python finds a module cut short.
+    """
     try:
         yield
     except BrokenPipeError:
         raise _ReaderLeftError from None
+    except EOFError as wrong:
+        from highwater.checker.base.libraries import module_cut_short
+
+        raise InputError(module_cut_short(wrong)) from wrong
 
 
 def _say_no_more() -> None:

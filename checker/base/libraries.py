@@ -1,4 +1,4 @@
-"""Libraries that are not there or cannot be loaded: named, instead of being told as errors of ours."""
+"""Libraries and modules that are not there or cannot be loaded: named, instead of being told as errors of ours."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def missing_library(wrong: BaseException) -> str | None:
         if name in PACKAGES and (importing or isinstance(wrong, ImportError) or (loading and last)):
             return f"the library {PACKAGES[name]} cannot be loaded: {str(wrong)[:_LONGEST] or type(wrong).__name__}"
     return None
+
+
+def module_cut_short(wrong: EOFError) -> str:
+    """Which compiled module has no end, in one line: Python leaves such a file on a full disk, and believes it."""
+    places = [frame.f_locals.get("bytecode_path") for frame in _frames(wrong.__traceback__)]
+    named = [str(place) for place in places if place]
+    if named:
+        return f"{named[-1]}: a compiled module of Python's that is cut short, as a full disk leaves it: remove it"
+    return f"something that is read ends too early: {str(wrong)[:_LONGEST]}"
 
 
 def _frames(trace: TracebackType | None) -> list[FrameType]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from highwater.checker.engines.native import search as native_search
 from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.running import side_by_side
 from highwater.model.language.model import Model
+from tests.checker.conftest import ROOT
 from tests.native.on_disk import on_disk
 
 SCENARIO = "truncation/kip-101"
@@ -177,3 +180,23 @@ def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) 
     assert done.stderr.count("\n") == 1
     assert f"the library {library}" in done.stderr
     assert "cannot open shared object file" in done.stderr
+
+
+def test_a_module_that_python_left_cut_short_is_named(tmp_path: Path) -> None:
+    """A full disk leaves such a file, and Python believes it: no command of ours was interrupted."""
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+
+    def listed() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "highwater", "list"]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    assert listed().returncode == 0
+    (compiled,) = tmp_path.rglob("checker/commands/list.*.pyc")
+    compiled.write_bytes(compiled.read_bytes()[:200])
+    done = listed()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"highwater: {compiled}: a compiled module of Python's that is cut short")
+    assert done.stderr.count("\n") == 1
+    compiled.unlink()
+    assert listed().returncode == 0

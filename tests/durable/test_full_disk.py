@@ -149,7 +149,8 @@ def holds(
     done = subprocess.run(
         [sys.executable, "-m", "highwater", *command.line],
         cwd=place,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        # Python would cut short its own compiled modules, in the checkout, and believe them from then on.
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **environment},
         preexec_fn=limit,
         capture_output=True,
         text=True,

@@ -50,7 +50,9 @@ def build(root: Path, out: Path, date: int) -> list[Path]:
         packed.write_bytes(normalised(sdist.read_bytes(), date))
         # The wheel is made of what the source distribution holds, as it would be by whoever gets that.
         with tarfile.open(packed) as archive:
-            archive.extractall(folder, filter="data")
+            if hasattr(tarfile, "data_filter"):  # not with Debian's Python 3.11.2
+                archive.extraction_filter = tarfile.data_filter
+            archive.extractall(folder)
         wheel = _built("wheel", Path(folder) / sdist.name.removesuffix(".tar.gz"), Path(folder), date)
         return [packed, Path(shutil.copy(wheel, out))]
 
