@@ -63,11 +63,18 @@ def warn(outcomes: Iterable[ScenarioOutcome]) -> None:
 
 
 def warnings(outcome: ScenarioOutcome) -> Iterator[str]:
-    """A line for each thing that does nothing and nobody said of."""
+    """What does nothing and nobody said of: a line for all of which the same is to be said."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for warning in outcome.warnings:
-        key = "constant" if warning.kind == CONSTANT else "impossible"
-        meant = f'if it is meant, the scenario says so: [expect] {key} = ["{warning.name}"]'
-        yield f"highwater: warning: {outcome.request.scenario.name}: {warning.text} ({meant})"
+        alike.setdefault((warning.kind, warning.text.removeprefix(warning.name)), []).append(warning.name)
+    for (kind, how), names in alike.items():
+        key = "constant" if kind == CONSTANT else "impossible"
+        things = "properties" if kind == CONSTANT else "actions"
+        said = f"{names[0]}{how}" if len(names) == 1 else f"{len(names)} {things}, of which each{how}"
+        meant = f"if {'it is' if len(names) == 1 else 'they are'} meant, the scenario says so"
+        expected = ", ".join(f'"{name}"' for name in names)
+        scenario = outcome.request.scenario.name
+        yield f"highwater: warning: {scenario}: {said} ({meant}: [expect] {key} = [{expected}])"
 
 
 def told(

@@ -154,6 +154,20 @@ def test_a_property_that_is_constant_is_said(
     assert (quiet.status, quiet.err) == (0, "")
 
 
+def test_of_several_alike_one_line_is_said(highwater: Callable[..., Run], box: Any) -> None:
+    path = box(invariants="[the_number_is_small, a_late_number_is_even]", limit=5)
+    (line,) = highwater("check", path, "--quiet").err.splitlines()
+    assert line.startswith(
+        f"highwater: warning: {path}: 2 properties, of which each is true whatever the state with these parameters"
+    )
+    assert line.endswith('[expect] constant = ["the_number_is_small", "a_late_number_is_even"])')
+    names = 'constant = ["the_number_is_small", "a_late_number_is_even"]'
+    quiet = highwater(
+        "check", box("", names, invariants="[the_number_is_small, a_late_number_is_even]", limit=5)
+    )
+    assert (quiet.status, quiet.err) == (0, "")
+
+
 def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box: Any) -> None:
     """No fault is granted, so nothing falls, and nothing that fell is mended; nor can it be emptied."""
     ran = highwater("check", box())
