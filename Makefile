@@ -33,6 +33,10 @@ help: ## print this list
 setup: $(ALL) ## create .venv and install the project, all pinned dependencies and the tools for tests
 	@:
 
+# Python compiles a module when it is first imported: most of what the packages have never is. Where it may not write
+# what it compiled, pip does it once.
+COMPILED := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
+
 # The environment with the project and what the extras of the first argument need.
 define install
 	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
@@ -41,7 +45,7 @@ define install
 		$(PYTHON) -m venv --clear $(VENV); \
 	fi
 	@echo "setup: installing the pinned dependencies$(if $(1), and the tools for tests)"
-	@$(BIN)/python -m pip install --quiet -c .constraints.txt -e '.$(1)'
+	@$(BIN)/python -m pip install --quiet $(COMPILED) -c .constraints.txt -e '.$(1)'
 endef
 
 $(RUN): pyproject.toml .constraints.txt
