@@ -172,14 +172,18 @@ def who_leaves_the_isr_stays_eligible(m: Controller, before: State, after: State
 def a_lost_directory_is_remembered(m: Controller, before: State, after: State) -> Truth:
     """Whose directory is lost is neither leader nor in the ISR, until its broker registers or it is a replica no more.
 
-    Or, where brokers do so, until it says that it is in another directory.
+    Or, where brokers do so, until it says that it is in another directory. Kafka 4.2 puts one into the ISR itself where
+    unclean election is enabled and a reassignment is cancelled: of an ISR of adding replicas alone nobody is left, and
+    the first of the others takes their place, whatever its directory (`PartitionReassignmentRevert`, called by
+    `ReplicationControlManager.cancelPartitionReassignment`). It does not lead, as who may lead is asked afterwards.
     """
     p, then = before.partition, after.partition
     registered = m.t.brokers.of(lambda b: _registers(before, after, b))
     kept = [then.offline <= m.assigned(then), (then.offline & registered).is_empty]
     kept.append(then.leader.is_none | ~then.offline.has(then.leader))
     if m.p.directories < 2:
-        forced = before.unclean_election & (p.replicas != then.replicas)
+        cancelled = (p.replicas != then.replicas) & (p.isr <= p.adding) & (size(then.isr) == 1)
+        forced = before.unclean_election & cancelled
         kept.append(forced | ((then.isr & then.offline) <= (p.isr & p.offline)))
         kept.append(p.offline - registered - (m.assigned(p) - m.assigned(then)) <= then.offline)
     lost = then.offline - p.offline
