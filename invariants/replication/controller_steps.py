@@ -201,7 +201,11 @@ def a_leader_leaves_the_isr_for_a_reason(m: Controller, before: State, after: St
 
 @step_property("B8, 966.5, 841.5")
 def who_is_needed_by_nobody_changes_nothing(m: Controller, before: State, after: State) -> Truth:
-    """A broker outside the ISR goes without a change of the partition; one comes back so where there is a leader."""
+    """A broker outside the ISR goes without a change of the partition; one comes back so where there is a leader.
+
+    Where the controller keeps an index of ELR members, one that is not in it either registers without a change, but
+    that its directory is not lost any more.
+    """
     kept = []
     p, then = before.partition, after.partition
     for b in m.t.broker:
@@ -210,6 +214,10 @@ def who_is_needed_by_nobody_changes_nothing(m: Controller, before: State, after:
         goes = (~old.fenced & new.fenced) | (~old.in_controlled_shutdown & new.in_controlled_shutdown)
         comes = old.fenced & ~new.fenced & p.leader.is_some
         kept.append(implies(same & ((goes & ~p.isr.has(b)) | comes), p == then))
+        if m.has_index:
+            found = p.replace(offline=then.offline) if m.on("offline_directory_check") else p
+            unknown = ~p.isr.has(b) & (before.elr_entries[b] == 0)
+            kept.append(implies(_registers(before, after, b) & unknown, found == then))
     return all_of(kept)
 
 
