@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -49,9 +49,10 @@ def entries(kind: str) -> list[Entry]:
     return [entry for definition in definitions() for entry in _parts(definition, kind)]
 
 
-def definitions() -> Iterator[Definition]:
+@cache
+def definitions() -> tuple[Definition, ...]:
     """The protocols that come with the checker."""
-    return (catalogue.load(name) for name in registry.NAMES)
+    return tuple(catalogue.load(name) for name in registry.NAMES)
 
 
 def find(name: str) -> list[Entry]:
