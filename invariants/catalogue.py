@@ -87,6 +87,17 @@ def catalogue() -> dict[str, CatalogueEntry]:
     return found
 
 
+@cache
+def observed() -> dict[str, CatalogueEntry]:
+    """What a replay asks of what was observed, by name, with the numbers of each kind of logs."""
+    found: dict[str, CatalogueEntry] = {}
+    for name, entry in catalogue().items():
+        logs = {of: source for of, source in entry.checked_by.items() if of not in registry.NAMES}
+        if logs:
+            found[name] = CatalogueEntry(name, entry.meaning, logs)
+    return found
+
+
 def _all() -> Iterator[tuple[str, Any]]:
     from highwater.invariants.replication import observed
 

@@ -91,6 +91,23 @@ def no_former_controller_resigns(m: ZooKeeperMode, before: State, after: State) 
     return ~(ends & idle & (old == new))
 
 
+@step_property("380.3, ZK4")
+def no_former_controller_takes_a_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """Who has lost the controller node learns it with the next ControlledShutdown that comes to it."""
+    office = after.zookeeper.controller
+    takes = any_of(
+        before.shutdown_requests[b].is_some
+        & after.shutdown_requests[b].is_none
+        & (before.shutdown_requests[b].value.recipient == c)
+        & (office != c)
+        & before.controllers[c].active
+        & after.controllers[c].active
+        for b in m.broker
+        for c in m.controller
+    )
+    return ~takes
+
+
 DENIALS = (
     requests_of_a_former_controller_come_first,
     requests_of_a_later_controller_come_first,
@@ -98,4 +115,5 @@ DENIALS = (
     late_copies_are_not_overtaken,
     no_replica_is_taken_away,
     no_former_controller_resigns,
+    no_former_controller_takes_a_shutdown,
 )

@@ -22,15 +22,20 @@ def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
 def a_decision_ends_the_leader_epoch(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """Another leader, or an ISR without somebody, has a later leader epoch; without a decision the epoch stays.
 
-    A broker that has bounced is handled as failed and as new, and may lead again in its later epoch.
+    A broker that has bounced is handled as failed and as new, and may lead again in its later epoch. So may one that
+    the controller has missed: it is another process by now, and the former one may have led in the epoch before.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     decided = (old.leader != new.leader) | ~(old.isr <= new.isr) | (m.replicas(old) != m.replicas(new))
     me, then = in_office(before, after)
     looked = me.registrations != then.registrations
     later = new.leader_epoch > old.leader_epoch
+    is_back = any_of(
+        me.active & me.registrations[b].is_none & then.registrations[b].is_some & new.leader.is_(b)
+        for b in m.broker
+    )
     return (
-        implies(decided, later)
+        implies(decided | is_back, later)
         & (later | (new.leader_epoch == old.leader_epoch))
         & (~later | decided | looked)
     )
@@ -121,7 +126,10 @@ def a_leader_that_lives_leads_on(m: ZooKeeperMode, before: State, after: State) 
 
 @step_property("ZK3")
 def who_joins_the_isr_follows_its_leader(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """Who comes into the ISR fetches from the leader, in its leader epoch: else it may lack what is committed."""
+    """Who comes into the ISR fetches from the leader, in its leader epoch: else it may lack what is committed.
+
+    That leader has a session, as ZooKeeper takes a write of nobody else.
+    """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     joining = new.isr - old.isr
     follows = [
@@ -131,7 +139,10 @@ def who_joins_the_isr_follows_its_leader(m: ZooKeeperMode, before: State, after:
             & before.brokers[b].stopped_for.is_none
             & (before.brokers[b].leader == new.leader)
             & before.brokers[b].leader_epoch.is_(new.leader_epoch)
-            & any_of(new.leader.is_(x) & m.leads(x, before.brokers[x]) for x in m.broker)
+            & any_of(
+                new.leader.is_(x) & m.leads(x, before.brokers[x]) & before.zookeeper.registrations[x].is_some
+                for x in m.broker
+            )
         )
         for b in m.broker
     ]

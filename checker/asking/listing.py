@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from highwater.checker.asking import catalogue, rulebook, scenarios
 from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING
+from highwater.invariants.catalogue import observed
 from highwater.model import registry
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol
+from highwater.model.language.rulebook import numbers
 from highwater.model.language.step_properties import StepProperty
 
 KINDS = (
-    "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness", "actions",
+    "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
+    "helpers", "watched", "denials", "observed", "actions",
 )  # fmt: skip
 """A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
+
+PROPERTIES = ("invariants", "step_properties", "liveness", "helpers", "watched", "denials")
+"""Of these kinds are properties that a scenario can ask."""
+
+_ROLES = {"helpers": "helper", "watched": "watched", "denials": "denial"}
+"""What a property is that is asked only where a scenario names it."""
 
 Entry = dict[str, Any]
 Property = Invariant | StepProperty | Liveness
@@ -33,12 +44,15 @@ def entries(kind: str) -> list[Entry]:
         return [{"name": d.name, "meaning": meaning(d.protocol)} for d in definitions()]
     if kind == "numbers":
         return rulebook.listed()
+    if kind == "observed":
+        return [_observed(name) for name in observed()]
     return [entry for definition in definitions() for entry in _parts(definition, kind)]
 
 
-def definitions() -> Iterator[Definition]:
+@cache
+def definitions() -> tuple[Definition, ...]:
     """The protocols that come with the checker."""
-    return (catalogue.load(name) for name in registry.NAMES)
+    return tuple(catalogue.load(name) for name in registry.NAMES)
 
 
 def find(name: str) -> list[Entry]:
@@ -54,16 +68,18 @@ def find(name: str) -> list[Entry]:
     found = []
     for definition in definitions():
         if of in ("", definition.name):
-            for kind in ("parameters", "rules", "invariants", "step_properties", "liveness", "actions"):
+            for kind in ("parameters", "rules", *PROPERTIES, "actions"):
                 for entry in _parts(definition, kind):
                     if entry["name"] == part:
                         found.append(_in_full(definition, entry))
-    return found
+    if name in observed():
+        found.append(_observed(name))
+    return [*found, _deadlock()] if name == DEADLOCK else found
 
 
 def names() -> list[str]:
     """All names that ``find`` knows."""
-    return list(dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)))
+    return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), DEADLOCK]
 
 
 def scenario(name: str) -> Entry:
@@ -115,6 +131,9 @@ def protocol(definition: Definition) -> Entry:
         "invariants": _parts(definition, "invariants"),
         "step_properties": _parts(definition, "step_properties"),
         "liveness": _parts(definition, "liveness"),
+        "helpers": _parts(definition, "helpers"),
+        "watched": _parts(definition, "watched"),
+        "denials": _parts(definition, "denials"),
         "actions": _parts(definition, "actions"),
         "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
     }
@@ -143,7 +162,7 @@ def _parts(definition: Definition, kind: str) -> list[Entry]:
             for a in definition.protocol.actions()
         ]
     properties: Sequence[Property] = getattr(definition, kind)
-    return [_property(definition, stated) for stated in properties]
+    return [{**_property(definition, stated), "role": _ROLES.get(kind)} for stated in properties]
 
 
 def _range(parameter: Parameter) -> Entry:
@@ -176,7 +195,7 @@ def _in_full(definition: Definition, entry: Entry) -> Entry:
         return {**entry, "guards": _guards(kind, entry["name"])}
     if entry["kind"] == "parameter":
         return {**entry, "scenarios": _set_in(definition, entry["name"])}
-    return entry
+    return {**entry, **_asked(entry["name"], definition.name)}
 
 
 def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
@@ -188,6 +207,38 @@ def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
         if n.rpartition("/")[0] == place
     )
     return {name: value for name, value in asked if value is not None}
+
+
+def _deadlock() -> Entry:
+    """The property of every protocol that a scenario may ask by its name, or by its key."""
+    said = {"kind": "deadlock", "name": DEADLOCK, "protocol": None, "source": "", "rule": None}
+    return {**said, "meaning": DEADLOCK_MEANING, **_asked(DEADLOCK, None)}
+
+
+def _observed(name: str) -> Entry:
+    """What a replay asks of what was observed: of which kinds of logs, with the numbers there."""
+    stated = observed()[name]
+    source = ", ".join(dict.fromkeys(n for named in stated.checked_by.values() for n in numbers(named)))
+    said = {"kind": "observed", "name": name, "protocol": None, "source": source}
+    return {**said, "checked_by": stated.checked_by, "meaning": stated.meaning}
+
+
+def _asked(name: str, protocol: str | None) -> Entry:
+    """The scenarios of a protocol (None: of all) that ask a property, and those that promise that it is violated."""
+    asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
+    violated = [s.name for s in asked if name in s.promise.violated]
+    return {"asked_in": [s.name for s in asked], "violated_in": violated}
+
+
+@cache
+def _asking() -> dict[str, list[scenarios.Scenario]]:
+    """The scenarios that come with the checker, by the properties that they ask."""
+    found: dict[str, list[scenarios.Scenario]] = {}
+    for name in catalogue.scenario_files():
+        request = Request.of(scenarios.find(name), Overrides())
+        for asked in request.properties:
+            found.setdefault(asked, []).append(request.scenario)
+    return found
 
 
 def _guards(kind: type[Protocol], action: str) -> list[Entry]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DEADLOCK = "deadlock"
 """Name of the property that a state without any step violates; asked for by SearchOptions.deadlock."""
+DEADLOCK_MEANING = "In every state some step can be taken."
 
 
 @dataclass(frozen=True)

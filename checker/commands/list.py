@@ -45,7 +45,7 @@ def list_(patterns: tuple[str, ...], kind: str, standard: bool, json_file: str |
 
 
 def _wanted(entry: Entry, patterns: Sequence[str]) -> bool:
-    names = (entry["name"], str(entry.get("protocol", "")))
+    names = (entry["name"], str(entry.get("protocol") or ""))
     return not patterns or any(_is_called(name, pattern) for name in names for pattern in patterns)
 
 
@@ -71,7 +71,7 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _group(entry: Entry) -> str:
     if "protocol" in entry:
-        return str(entry["protocol"])
+        return str(entry["protocol"] or "")
     return entry["name"].rpartition("/")[0] if "standard" in entry else ""
 
 

@@ -8,6 +8,7 @@ import click
 
 from highwater.checker.asking import listing, rulebook
 from highwater.checker.asking.listing import Entry
+from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.checker.base import terminal
 from highwater.checker.base.output import JsonOutput
 from highwater.checker.base.problems import InputError, unknown
@@ -22,6 +23,9 @@ from highwater.checker.commands.show_number import family_lines, number_lines
 @json_option
 def show(name: str, json_file: str | None) -> Status:
     """Show what NAME is: a scenario, a protocol, a rule, a property of states, steps or runs, or an action.
+
+    Of a property it says which scenarios ask it, and whether it is one that is only watched, a helper of proofs, a
+    denial of what is to be possible, or a replay's.
 
     Where two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as
     966.4 or B4, or a proposal, such as KIP-966: what it states, why, and what in the model goes with it.
@@ -61,7 +65,7 @@ def _scenario(entry: Entry) -> Iterator[str]:
     )
     properties = [(i["name"], _sourced(i, "meaning")) for i in entry["properties"]]
     if entry["deadlock"]:
-        properties.append(("deadlock", "In every state some step can be taken."))
+        properties.append((DEADLOCK, DEADLOCK_MEANING))
     yield from _section("properties", properties)
 
 
@@ -82,8 +86,14 @@ def _protocol(entry: Entry) -> Iterator[str]:
         "properties of steps", ((p["name"], _sourced(p, "meaning")) for p in entry["step_properties"])
     )
     yield from _section("liveness", ((p["name"], _sourced(p, "meaning")) for p in entry["liveness"]))
+    for title, kind in _ONLY_NAMED.items():
+        yield from _section(title, ((p["name"], _sourced(p, "meaning")) for p in entry[kind]))
     yield from _section("actions", ((_call(a), _sourced(a, "meaning")) for a in entry["actions"]))
     yield from _section("scenarios", ((name,) for name in entry["scenarios"]))
+
+
+_ONLY_NAMED = {"helper properties": "helpers", "watched properties": "watched", "denials": "denials"}
+"""What is stated of a protocol beside its promises."""
 
 
 def _rule(entry: Entry) -> Iterator[str]:
@@ -106,6 +116,38 @@ def _parameter(entry: Entry) -> Iterator[str]:
 
 def _invariant(entry: Entry) -> Iterator[str]:
     yield from _head(entry, entry["name"], "meaning")
+    yield from _askers(entry)
+
+
+def _askers(entry: Entry) -> Iterator[str]:
+    """What a property is beside a promise, and the scenarios that ask it."""
+    if entry.get("role"):
+        yield f"  {_ROLES[entry['role']]}"
+    violated = entry["violated_in"]
+    holds = [name for name in entry["asked_in"] if name not in violated]
+    told = {"violated, as promised": violated, "holds": holds}
+    yield from _section("asked in", ((how, ", ".join(names)) for how, names in told.items() if names))
+
+
+_ROLES = {
+    "helper": "a helper: proved together with the others, and asked where a scenario names it",
+    "watched": "watched: asked where a scenario names it, and proved by no induction",
+    "denial": "a denial: it denies what the protocol allows, and where a scenario names it a run shows that",
+}
+
+
+def _observed(entry: Entry) -> Iterator[str]:
+    yield click.style(entry["name"], bold=True)
+    logs = [f"{of} (source {source})" for of, source in entry["checked_by"].items()]
+    yield f"  asked by replay of the {', '.join(logs)}"
+    yield f"  {entry['meaning']}"
+
+
+def _deadlock(entry: Entry) -> Iterator[str]:
+    yield click.style(entry["name"], bold=True)
+    yield "  a property of every protocol, asked where a scenario names it"
+    yield f"  {entry['meaning']}"
+    yield from _askers(entry)
 
 
 def _liveness(entry: Entry) -> Iterator[str]:
@@ -113,6 +155,7 @@ def _liveness(entry: Entry) -> Iterator[str]:
     each = "".join(f", for each {p} of {domain}" for p, domain in entry["parameters"].items())
     yield f"  says: {entry['says']}{each}"
     yield from _section("fair", ((fairness,) for fairness in entry["fair"]))
+    yield from _askers(entry)
 
 
 def _action(entry: Entry) -> Iterator[str]:
@@ -137,6 +180,8 @@ _LINES = {
     "invariant": _invariant,
     "step property": _invariant,
     "liveness": _liveness,
+    "observed": _observed,
+    "deadlock": _deadlock,
     "action": _action,
     "number": number_lines,
     "family": family_lines,

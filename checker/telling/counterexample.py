@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from highwater.checker.asking.search import DEADLOCK, ViolatingRun
+from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING, ViolatingRun
 from highwater.checker.base import words
 from highwater.checker.base.problems import InternalError
 from highwater.checker.base.terminal import fold
@@ -23,8 +23,6 @@ from highwater.model.language.refinement import Refinement
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.substitution import inputs_of
 from highwater.model.language.types import Option, Struct
-
-DEADLOCK_MEANING = "In every state some step can be taken."
 
 
 class BrokenRunError(InternalError):

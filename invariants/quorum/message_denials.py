@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, all_of
+from highwater.model.language import State, all_of, any_of
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Truth
+from highwater.model.language.values import Number, Truth
 from highwater.model.quorum import Quorum
 
 
@@ -43,18 +43,30 @@ def nobody_gives_up_a_pre_vote(m: Quorum, before: State, after: State) -> Truth:
     return all_of(kept)
 
 
+def _hears(before: State, after: State, c: Number) -> Truth:
+    """Whether a member comes to a later epoch by no vote, and without a leader."""
+    old, new = before.members[c], after.members[c]
+    moves = (old.epoch < new.epoch) & new.leader.is_none & (new.ballot == "none")
+    quiet = before.vote_requests == after.vote_requests
+    return moves & quiet & (before.vote_responses == after.vote_responses)
+
+
 @step_property("595.7", rule="votes_travel")
 def nobody_hears_of_an_epoch(m: Quorum, before: State, after: State) -> Truth:
     """A member comes to a later epoch as a candidate, with a message of a vote, or as it learns who leads there."""
-    kept = []
-    for c in m.member:
-        old, new = before.members[c], after.members[c]
-        moves = (old.epoch < new.epoch) & new.leader.is_none & (new.ballot == "none")
-        quiet = (before.vote_requests == after.vote_requests) & (
-            before.vote_responses == after.vote_responses
+    return all_of(~_hears(before, after, c) for c in m.member)
+
+
+@step_property("595.7", rule="votes_travel")
+def nobody_hears_of_it_before_all_voters(m: Quorum, before: State, after: State) -> Truth:
+    """What a member hears of is an epoch that all other voters have come to."""
+    return all_of(
+        ~(
+            _hears(before, after, c)
+            & any_of(after.members[o].epoch < after.members[c].epoch for o in m.voter if int(o) != int(c))
         )
-        kept.append(~(moves & quiet))
-    return all_of(kept)
+        for c in m.member
+    )
 
 
 @step_property("595.1")
@@ -102,6 +114,7 @@ DENIALS = (
     nobody_wins_a_pre_vote,
     nobody_gives_up_a_pre_vote,
     nobody_hears_of_an_epoch,
+    nobody_hears_of_it_before_all_voters,
     no_fetch_is_refused,
     nobody_gives_up_a_fetch,
     nobody_learns_the_version,

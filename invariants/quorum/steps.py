@@ -237,6 +237,21 @@ def what_is_lost_is_lost_as_a_whole(m: Quorum, before: State, after: State) -> T
     return all_of(kept)
 
 
+@step_property("1166.4", rule="timer_answers_as_parked")
+def the_timer_brings_what_was_known_at_parking(m: Quorum, before: State, after: State) -> Truth:
+    """A fetch parks with the HWM that its leader has then; its timer answers with that one, and without a record."""
+    kept = []
+    for f in m.member:
+        old, new, sent = before.parked[f], after.parked[f], after.responses[f]
+        parks = new.is_some & (old != new)
+        known = any_of((new.value.leader == v) & (new.value.answer == after.members[v].hwm) for v in m.voter)
+        kept.append(implies(parks, known))
+        ended = old.is_some & new.is_none & sent.is_some & (before.responses[f] != sent)
+        as_parked = (sent.value.hwm == old.value.answer) & sent.value.record.is_none
+        kept.append(implies(ended & sent.value.timed_out, as_parked))
+    return all_of(kept)
+
+
 WATCHED = (
     elections_have_epochs_of_their_own,
     elections_are_by_majorities_that_go_on,
@@ -246,4 +261,5 @@ WATCHED = (
     fetches_end_in_one_way,
     fetches_are_used_in_their_epoch,
     what_is_lost_is_lost_as_a_whole,
+    the_timer_brings_what_was_known_at_parking,
 )

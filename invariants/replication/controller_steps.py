@@ -172,14 +172,18 @@ def who_leaves_the_isr_stays_eligible(m: Controller, before: State, after: State
 def a_lost_directory_is_remembered(m: Controller, before: State, after: State) -> Truth:
     """Whose directory is lost is neither leader nor in the ISR, until its broker registers or it is a replica no more.
 
-    Or, where brokers do so, until it says that it is in another directory.
+    Or, where brokers do so, until it says that it is in another directory. Kafka 4.2 puts one into the ISR itself where
+    unclean election is enabled and a reassignment is cancelled: of an ISR of adding replicas alone nobody is left, and
+    the first of the others takes their place, whatever its directory (`PartitionReassignmentRevert`, called by
+    `ReplicationControlManager.cancelPartitionReassignment`). It does not lead, as who may lead is asked afterwards.
     """
     p, then = before.partition, after.partition
     registered = m.t.brokers.of(lambda b: _registers(before, after, b))
     kept = [then.offline <= m.assigned(then), (then.offline & registered).is_empty]
     kept.append(then.leader.is_none | ~then.offline.has(then.leader))
     if m.p.directories < 2:
-        forced = before.unclean_election & (p.replicas != then.replicas)
+        cancelled = (p.replicas != then.replicas) & (p.isr <= p.adding) & (size(then.isr) == 1)
+        forced = before.unclean_election & cancelled
         kept.append(forced | ((then.isr & then.offline) <= (p.isr & p.offline)))
         kept.append(p.offline - registered - (m.assigned(p) - m.assigned(then)) <= then.offline)
     lost = then.offline - p.offline
@@ -197,7 +201,11 @@ def a_leader_leaves_the_isr_for_a_reason(m: Controller, before: State, after: St
 
 @step_property("B8, 966.5, 841.5")
 def who_is_needed_by_nobody_changes_nothing(m: Controller, before: State, after: State) -> Truth:
-    """A broker outside the ISR goes without a change of the partition; one comes back so where there is a leader."""
+    """A broker outside the ISR goes without a change of the partition; one comes back so where there is a leader.
+
+    Where the controller keeps an index of ELR members, one that is not in it either registers without a change, but
+    that its directory is not lost any more.
+    """
     kept = []
     p, then = before.partition, after.partition
     for b in m.t.broker:
@@ -206,6 +214,10 @@ def who_is_needed_by_nobody_changes_nothing(m: Controller, before: State, after:
         goes = (~old.fenced & new.fenced) | (~old.in_controlled_shutdown & new.in_controlled_shutdown)
         comes = old.fenced & ~new.fenced & p.leader.is_some
         kept.append(implies(same & ((goes & ~p.isr.has(b)) | comes), p == then))
+        if m.has_index:
+            found = p.replace(offline=then.offline) if m.on("offline_directory_check") else p
+            unknown = ~p.isr.has(b) & (before.elr_entries[b] == 0)
+            kept.append(implies(_registers(before, after, b) & unknown, found == then))
     return all_of(kept)
 
 

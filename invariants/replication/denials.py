@@ -104,6 +104,17 @@ def nobody_wins_over_who_is_fenced(m: Replication, before: State, after: State) 
     return ~(elected & by_log & any_of(over))
 
 
+@step_property("966.13", rule="clean_election_picks_any")
+def nobody_is_elected_over_an_earlier_one(m: Replication, before: State, after: State) -> Truth:
+    """Who is elected comes, by the order of the brokers, before every other member of the ISR that is active."""
+    p, then = before.partition, after.partition
+    able = then.isr & m.t.active(after.registrations)
+    earlier = [
+        then.leader.is_(b) & any_of(able.has(x) for x in m.broker if int(x) < int(b)) for b in m.broker
+    ]
+    return ~(then.leader.is_some & (p.leader != then.leader) & any_of(earlier))
+
+
 DENIALS = (
     nobody_is_proposed_at_the_hwm,
     nobody_lags_who_has_fetched,
@@ -112,4 +123,5 @@ DENIALS = (
     nobody_leaves_beside_another,
     nobody_joins_beside_another,
     nobody_wins_over_who_is_fenced,
+    nobody_is_elected_over_an_earlier_one,
 )

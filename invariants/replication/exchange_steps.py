@@ -198,7 +198,8 @@ def proposals_are_their_leaders(m: Replication, before: State, after: State) -> 
 def answers_say_what_was_decided(m: Replication, before: State, after: State) -> Truth:
     """An answer to an AlterPartition is to one that was under way, and tells the partition as it is then.
 
-    Taken over means that it is changed so; a refused member is told, no more. What all checks let pass is taken over.
+    Taken over means that it is changed so; a refused member is told, no more. What all checks let pass is taken over,
+    and who leads on hears so, though a reassignment that it completes ends the leader epoch.
     A controller that was replaced tells of the partition that it knew, and changes nothing.
     """
     kept, p, then = [], before.partition, after.partition
@@ -240,6 +241,7 @@ def answers_say_what_was_decided(m: Replication, before: State, after: State) ->
             then.leader_epoch != p.leader_epoch
         )  # a reassignment completes: the leader hears of it by metadata
         kept.append(implies(comes & current & able & (sent.isr != p.isr) & ~moves, accepted))
+        kept.append(implies(comes & current & able & moves & then.leader.is_(b), accepted))
         kept.append(implies(comes & current & ~able, says.outcome == "REVERT"))
         kept.append(implies(comes & ~current, says.outcome != "COMMITTED"))
         gone = p.isr != then.isr

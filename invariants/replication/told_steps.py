@@ -40,7 +40,8 @@ def producers_waits(m: Replication, before: State, after: State) -> list[Truth]:
 def former_controllers_change_nothing(m: Replication, before: State, after: State) -> list[Truth]:
     """B8. A former controller knows what there was when it was replaced, and answers once, without changing anything.
 
-    It refuses, or says that what is asked for is there.
+    It refuses, or says that what is asked for is there. To who knows a later partition than it does it says neither: of
+    its members it knows less than the one who asks.
     """
     former, p = before.former.value, before.partition
     replaced = before.former.is_none & after.former.is_some
@@ -59,6 +60,8 @@ def former_controllers_change_nothing(m: Replication, before: State, after: Stat
         tells = (new.value.isr == known.isr) & (new.value.partition_epoch == known.partition_epoch)
         there = (new.value.outcome != "COMMITTED") | (request.value.isr == known.isr)
         kept.append(implies(comes, tells & there))
+        behind = known.partition_epoch < request.value.partition_epoch
+        kept.append(implies(comes & behind, new.value.outcome == "KEEP"))
     return [*kept, implies(answers, any_of(taken))]
 
 

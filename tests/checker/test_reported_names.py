@@ -1,0 +1,91 @@
+"""Every name that a report can print is known to `highwater show`: whatever a scenario asks, and a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from highwater.checker.asking import catalogue as files
+from highwater.checker.asking import listing, scenarios
+from highwater.checker.asking.listing import Entry
+from highwater.checker.asking.request import Overrides, Request
+from highwater.invariants.catalogue import catalogue
+from tests.checker.conftest import Run
+
+
+@cache
+def reported() -> dict[str, dict[str, list[str]]]:
+    """What a check of any scenario can name as violated: protocol, name, and the scenarios."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in files.scenario_files():
+        request = Request.of(scenarios.find(name), Overrides())
+        for asked in request.properties:
+            found.setdefault(request.scenario.definition.name, {}).setdefault(asked, []).append(name)
+    return found
+
+
+def properties(entries: list[Entry]) -> list[Entry]:
+    """Those of them that a scenario can ask."""
+    return [e for e in entries if "asked_in" in e]
+
+
+def test_every_property_that_a_scenario_asks_is_known() -> None:
+    violated = {name: scenarios.find(name).promise.violated for name in files.scenario_files()}
+    names = {name for asked in reported().values() for name in asked}
+    assert len(names) > 200  # else nothing was asked
+    assert names <= set(listing.names())
+    for protocol, asked in reported().items():
+        for name, where in asked.items():
+            (entry,) = [e for e in properties(listing.find(name)) if e["protocol"] in (protocol, None)]
+            assert entry["meaning"], name
+            assert set(where) <= set(entry["asked_in"]), name
+            assert {s for s in where if name in violated[s]} == set(entry["violated_in"]) & set(where), name
+
+
+def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
+    for name, stated in catalogue().items():
+        entries = [e for e in listing.find(name) if "asked_in" in e or "checked_by" in e]
+        told = {e["protocol"]: e["source"] for e in entries}
+        told |= {of: source for e in entries for of, source in e.get("checked_by", {}).items()}
+        assert stated.checked_by.items() <= told.items(), name
+        assert {e["meaning"] for e in entries} == {stated.meaning}, name
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nobody_wins_a_pre_vote", ["step property of quorum, source 996.1", "a denial: "]),
+        ("votes_that_count_were_given", ["invariant of quorum, source 595.7, 595.8", "watched: "]),
+        ("registrations_are_the_brokers", ["invariant of replication, source B8, 966.12", "a helper: "]),
+        ("has_min_isr", ["asked by replay of the metadata log (source 966.19)"]),
+        ("deadlock", ["a property of every protocol", "In every state some step can be taken."]),
+    ],
+)
+def test_what_is_no_promise_says_what_it_is(
+    highwater: Callable[..., Run], name: str, says: list[str]
+) -> None:
+    lines = highwater("show", name).out.splitlines()
+    assert lines[0] == name
+    for text in says:
+        assert any(line.strip().startswith(text) for line in lines), text
+
+
+def test_the_scenarios_that_ask_are_told(highwater: Callable[..., Run]) -> None:
+    out = highwater("show", "nobody_wins_a_pre_vote").out
+    section = out[out.index("asked in") :]
+    assert "violated, as promised  quorum/possible-votes" in section
+    out = highwater("show", "quorum:hwm_is_committed").out
+    assert "quorum/small-elections" in out[out.index("asked in") :]
+
+
+def test_a_protocol_tells_what_else_is_stated_of_it(highwater: Callable[..., Run]) -> None:
+    for protocol, title, name in (
+        ("replication", "helper properties", "registrations_are_the_brokers"),
+        ("quorum", "watched properties", "who_asks_votes_for_itself"),
+        ("quorum", "denials", "nobody_wins_a_pre_vote"),
+    ):
+        out = highwater("show", protocol).out
+        section = out[out.index(f"\n{title}\n") :]
+        assert name in section.split("\n\n")[0]
