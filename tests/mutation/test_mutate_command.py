@@ -231,6 +231,26 @@ def test_liveness_is_asked_beyond_what_is_promised_to_be_violated(tmp_path: Path
     assert found["write", "s.next.on", "dropped"] == "killed"
 
 
+def test_what_violates_no_more_what_is_promised_has_room_for_all_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The protocol's search ends at once; without the violation it goes on, through all the states that there are."""
+    monkeypatch.setattr(work, "FIRST", (0, 0))
+    monkeypatch.setattr(work, "AGAIN", (0, 0))
+    text = LAMP_WITH_INVARIANT.replace("seen=Bool", "seen=Int(0, 9)").replace(
+        "import Bool", "import Bool, Int"
+    )
+    text = text.replace("return ~s.seen | s.on", "return ~s.on").replace(
+        '        require("it is on", s.on)\n', ""
+    )
+    text = text.replace("s.next.seen = True", "s.next.seen = (s.seen + 1) % 9")
+    (tmp_path / "lamp.py").write_text(text, encoding="utf-8")
+    scenario = tmp_path / "lamp.toml"
+    promise = '[expect]\nviolated = ["it_is_seen_by_its_light"]\n'
+    scenario.write_text(f'protocol = "lamp.py"\nproperties = ["invariants"]\n{promise}', encoding="utf-8")
+    assert verdicts(asked(scenario))["write", "s.next.on", "dropped"] == "killed"
+
+
 def test_holes_that_are_listed(register: Path, tmp_path: Path) -> None:
     """They are no holes; an entry that names none is said."""
     found, path = asked(register), tmp_path / "listed.toml"

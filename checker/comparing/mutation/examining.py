@@ -109,12 +109,22 @@ class Examination:
         return self.model.mutants
 
     def invariants(
-        self, numbers: Collection[int], say: Say, limit_states: int | None, room: Room = FIRST
+        self,
+        numbers: Collection[int],
+        say: Say,
+        limit_states: int | None,
+        room: Room = FIRST,
+        of_all: bool = False,
     ) -> str | None:
-        """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said."""
+        """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said.
+
+        Where the search ends with what is promised to be violated, a mutant that does not violate it goes on: with
+        ``of_all`` it has room for all states that the protocol has.
+        """
 
         def ask(program: MutantProgram, base: MutantRun) -> None:
-            options = replace(self.options, limit_states=_most(base.distinct, room))
+            states = max(base.distinct, self.states or 0) if of_all else base.distinct
+            options = replace(self.options, limit_states=_most(states, room))
             for number, depth in self._differing(program, base, numbers, say):
                 say(number, structs.replace(self._searched(program, base, number, options), differs=depth))
 
