@@ -1,12 +1,21 @@
 """What must hold of the replication of partitions."""
 
-from highwater.invariants.replication import commits, exchange_steps, features, life_steps, steps, told_steps
+from highwater.invariants.replication import (
+    commits,
+    denials,
+    exchange_denials,
+    exchange_steps,
+    features,
+    life_steps,
+    steps,
+    told_steps,
+)
 from highwater.invariants.replication.cluster import INVARIANTS
-from highwater.invariants.replication.denials import DENIALS
 from highwater.invariants.replication.liveness import LIVENESS
 from highwater.invariants.replication.promise import keeps_the_promise
 
 STEP_PROPERTIES = (keeps_the_promise, *steps.OF_EPOCHS, *commits.STEPS, *features.STEPS)
+DENIALS = (*denials.DENIALS, *exchange_denials.DENIALS)
 WATCHED = (*exchange_steps.WATCHED, *life_steps.WATCHED, *told_steps.WATCHED)
 
 __all__ = ["DENIALS", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]

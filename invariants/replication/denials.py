@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.model.language import State, all_of, any_of, total
+from highwater.model.language import State, all_of, any_of, as_bool, total
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import Replication
@@ -115,6 +115,35 @@ def nobody_is_elected_over_an_earlier_one(m: Replication, before: State, after: 
     return ~(then.leader.is_some & (p.leader != then.leader) & any_of(earlier))
 
 
+@step_property("966.14", rule="unclean_recovery")
+def nobody_wins_over_a_longer_log(m: Replication, before: State, after: State) -> Truth:
+    """No recovery elects somebody while another replica that is live has told of a longer log."""
+    if not m.p.recovery:
+        return as_bool(True)
+    new = after.partition
+    comes = before.partition.leader.is_none & new.leader.is_some
+    by_log = all_of(after.log_infos[b].is_none for b in m.broker)
+    over = []
+    for winner in m.broker:
+        mine = before.log_infos[winner]
+        wins = new.leader.is_(winner) & mine.is_some
+        for b in m.broker:
+            told, registration = before.log_infos[b], before.registrations[b]
+            counts = told.is_some & (told.value.broker_epoch == registration.epoch) & ~registration.fenced
+            over.append(wins & counts & (told.value.end > mine.value.end))
+    return ~(comes & by_log & any_of(over))
+
+
+@step_property("841.5")
+def no_shutdown_is_granted(m: Replication, before: State, after: State) -> Truth:
+    """Who asks for a controlled shutdown is not heard by the controller."""
+    kept = []
+    for b in m.broker:
+        old, new = before.registrations[b], after.registrations[b]
+        kept.append(~(~old.in_controlled_shutdown & new.in_controlled_shutdown))
+    return all_of(kept)
+
+
 DENIALS = (
     nobody_is_proposed_at_the_hwm,
     nobody_lags_who_has_fetched,
@@ -124,4 +153,6 @@ DENIALS = (
     nobody_joins_beside_another,
     nobody_wins_over_who_is_fenced,
     nobody_is_elected_over_an_earlier_one,
+    nobody_wins_over_a_longer_log,
+    no_shutdown_is_granted,
 )

@@ -111,6 +111,7 @@ def settings_change_as_asked(m: Replication, before: State, after: State) -> lis
 def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: State) -> Truth:
     """Nobody is elected from outside ISR and ELR but by a recovery, by the operator, or where that is allowed.
 
+    An election is a recovery, is asked for, or comes with a change of a broker's registration or of the ISR.
     Without recovery the last known leader comes to lead again, and nobody else does unless the topic allows it.
     A recovery elects a live replica that has told its log in its present life. Of those that have, none ends in a later
     epoch, or is longer in the same one; Balanced has heard all last known ELR members. Then all answers are forgotten.
@@ -131,6 +132,11 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     kept = [implies(by_itself & ~manages, allowed)]
     live = m.t.active(before.registrations)
     recovers = by_itself & manages
+    occasion = (before.registrations != after.registrations) | spent(
+        before, after, "elections", "reassignments"
+    )
+    taken = any_of(before.alter_requests[b].is_some & after.alter_requests[b].is_none for b in m.broker)
+    kept.append(implies(elected & ~recovers, occasion | taken))
     told = {b: _has_told(before, b) for b in m.broker}
     for b in m.broker:
         mine = before.log_infos[b].value

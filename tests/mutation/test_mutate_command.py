@@ -21,7 +21,7 @@ from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
 from tests.models import scenario_model
 from tests.mutation import library
-from tests.mutation.small import LAMP, run
+from tests.mutation.small import LAMP, LAMP_WITH_INVARIANT, run
 
 SCHEMA = json.loads(
     (Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text(encoding="utf-8")
@@ -213,6 +213,42 @@ def test_liveness_notices(tmp_path: Path) -> None:
     assert found["write", "s.next.seen", "dropped"] == "survived"
     assert found["operation", "~s.on", "~: dropped"] == "killed"
     assert verdicts(asked(scenario, liveness=False)) == {}
+
+
+def test_liveness_is_asked_beyond_what_is_promised_to_be_violated(tmp_path: Path) -> None:
+    """A search ends where all promised violations are found, here at once; what must happen comes later."""
+    text = LAMP_WITH_INVARIANT.replace('weak("switch")', 'weak("switch", "look")')
+    text = text.replace("return s.on\n", "return s.seen\n", 1).replace(
+        "return ~s.seen | s.on", "return s.seen"
+    )
+    (tmp_path / "lamp.py").write_text(text, encoding="utf-8")
+    scenario = tmp_path / "lamp.toml"
+    promise = '[expect]\nviolated = ["it_is_seen_by_its_light"]\n'
+    asks = 'properties = ["invariants", "it_gets_light"]\n'
+    scenario.write_text(f'protocol = "lamp.py"\n{asks}{promise}', encoding="utf-8")
+    found = verdicts(asked(scenario))
+    assert found["write", "s.next.seen", "dropped"] == "killed"
+    assert found["write", "s.next.on", "dropped"] == "killed"
+
+
+def test_what_violates_no_more_what_is_promised_has_room_for_all_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The protocol's search ends at once; without the violation it goes on, through all the states that there are."""
+    monkeypatch.setattr(work, "FIRST", (0, 0))
+    monkeypatch.setattr(work, "AGAIN", (0, 0))
+    text = LAMP_WITH_INVARIANT.replace("seen=Bool", "seen=Int(0, 9)").replace(
+        "import Bool", "import Bool, Int"
+    )
+    text = text.replace("return ~s.seen | s.on", "return ~s.on").replace(
+        '        require("it is on", s.on)\n', ""
+    )
+    text = text.replace("s.next.seen = True", "s.next.seen = (s.seen + 1) % 9")
+    (tmp_path / "lamp.py").write_text(text, encoding="utf-8")
+    scenario = tmp_path / "lamp.toml"
+    promise = '[expect]\nviolated = ["it_is_seen_by_its_light"]\n'
+    scenario.write_text(f'protocol = "lamp.py"\nproperties = ["invariants"]\n{promise}', encoding="utf-8")
+    assert verdicts(asked(scenario))["write", "s.next.on", "dropped"] == "killed"
 
 
 def test_holes_that_are_listed(register: Path, tmp_path: Path) -> None:

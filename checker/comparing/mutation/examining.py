@@ -109,12 +109,22 @@ class Examination:
         return self.model.mutants
 
     def invariants(
-        self, numbers: Collection[int], say: Say, limit_states: int | None, room: Room = FIRST
+        self,
+        numbers: Collection[int],
+        say: Say,
+        limit_states: int | None,
+        room: Room = FIRST,
+        of_all: bool = False,
     ) -> str | None:
-        """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said."""
+        """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said.
+
+        Where the search ends with what is promised to be violated, a mutant that does not violate it goes on: with
+        ``of_all`` it has room for all states that the protocol has.
+        """
 
         def ask(program: MutantProgram, base: MutantRun) -> None:
-            options = replace(self.options, limit_states=_most(base.distinct, room))
+            states = max(base.distinct, self.states or 0) if of_all else base.distinct
+            options = replace(self.options, limit_states=_most(states, room))
             for number, depth in self._differing(program, base, numbers, say):
                 say(number, structs.replace(self._searched(program, base, number, options), differs=depth))
 
@@ -130,7 +140,8 @@ class Examination:
             for number, depth in self._differing(program, base, numbers, say):
                 say(number, structs.replace(self._lived(program, number, options), differs=depth))
 
-        return self._beside_the_protocol(ask, limit_states, len(numbers))
+        # A run that violates a liveness property can go on where all promised violations are found.
+        return self._beside_the_protocol(ask, limit_states, len(numbers), all_states=True)
 
     def lesser(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
         """Ask mutants that reach no other state what they leave out, each by its graph and the protocol's."""
@@ -176,14 +187,19 @@ class Examination:
         ask: Callable[[MutantProgram, MutantRun], None],
         limit_states: int | None,
         asked: int = 1,
+        *,
+        all_states: bool = False,
     ) -> str | None:
-        """Explore the protocol as it is, and then ask so many mutants; what is wrong with it, if anything is."""
+        """Explore the protocol as it is, and then ask so many mutants; what is wrong with it, if anything is.
+
+        It is explored until all that is promised to be violated was found; with ``all_states`` to its end.
+        """
         effort = MutantProgram.effort_for((self.states or 0) * asked, self.text)
         program = MutantProgram(self.model, effort)
         base = None
         try:
             program.choose(0)
-            options = replace(self.options, limit_states=limit_states)
+            options = replace(self.options, limit_states=limit_states, all_states=all_states)
             base = MutantRun(program, options, self.promised, keep=True)
             result = base.explore()
             if result.stopped_by not in (None, "violation"):

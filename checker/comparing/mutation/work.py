@@ -91,8 +91,9 @@ def perform(task: Task, tell: Callable[[TaskResult], None]) -> None:
             elif task.part == LESSER:
                 note = examination.lesser(left, say, task.limit_states)
             elif task.part != LIVENESS:
-                room = FIRST if task.part == INVARIANTS else AGAIN
-                note = examination.invariants(left, say, task.limit_states, room)
+                again = task.part == ONCE_MORE
+                room = AGAIN if again else FIRST
+                note = examination.invariants(left, say, task.limit_states, room, again)
             else:
                 note = examination.liveness(left, say, task.limit_states)
             say.flush()
