@@ -62,7 +62,7 @@ class Produced(Struct, gc=False, frozen=True):
     answered: bool = True
 
 
-class Proposal(Struct, gc=False, frozen=True):
+class Proposal(Struct, array_like=True, gc=False, frozen=True):
     """A partition of an AlterPartition and its answer. ``members`` are broker and epoch, −1 where none is given."""
 
     line: RequestLine
