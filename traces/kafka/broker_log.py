@@ -96,20 +96,20 @@ class _Line:
         return int(text)
 
 
-def _hwm_moved(m: _Line) -> events.BrokerEvent:
-    return events.HwmMoved(*m.base(), m.number("before"), m.number("after"))
+_PARTS: dict[str, Callable[[_Line, str], object]] = {
+    **dict.fromkeys(("before", "after", "leo", "offset", "start"), _Line.number),
+    **dict.fromkeys(("le", "pe"), _Line.epoch),
+    "hwm": lambda m, name: m.number(name) if m.has(name) else -1,
+    "isr": _Line.ids,
+    "leader": lambda m, name: m.number(name, -1, INT32),
+    "replica": lambda m, name: m.number(name, 0, INT32),
+    "under": _Line.has,
+}
 
 
-def _hwm_lowered(m: _Line) -> events.BrokerEvent:
-    return events.HwmLowered(*m.base(), m.number("before"), m.number("after"))
-
-
-def _leo_recorded(m: _Line) -> events.BrokerEvent:
-    return events.LeoRecorded(*m.base(), m.number("replica", 0, INT32), m.number("leo"), m.number("start"))
-
-
-def _isr_updated(m: _Line) -> events.BrokerEvent:
-    return events.IsrUpdated(*m.base(), m.ids("isr"), m.epoch("pe"), m.has("under"))
+def _parts(kind: Callable[..., events.BrokerEvent], *names: str) -> _Reader:
+    """An event that has parts of the line as its own fields, in this order."""
+    return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
 
 
 _OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), [^()]*\)")
@@ -140,24 +140,6 @@ def _isr_submitted(m: _Line) -> events.BrokerEvent:
     )  # fmt: skip
 
 
-def _became_leader(m: _Line) -> events.BrokerEvent:
-    return events.BecameLeader(
-        *m.base(),
-        m.epoch("le"),
-        m.number("start"),
-        m.epoch("pe"),
-        m.number("hwm"),
-        m.ids("isr"),
-        m.has("under"),
-    )
-
-
-def _still_leader(m: _Line) -> events.BrokerEvent:
-    return events.StillLeader(
-        *m.base(), m.epoch("le"), m.epoch("pe"), m.number("hwm") if m.has("hwm") else -1, m.ids("isr")
-    )
-
-
 def _became_follower(m: _Line) -> events.BrokerEvent:
     leader = m.number("leader", -1, INT32)
     return events.BecameFollower(
@@ -168,22 +150,6 @@ def _became_follower(m: _Line) -> events.BrokerEvent:
         m.number("hwm"),
         None if leader < 0 else leader,
     )
-
-
-def _still_follower(m: _Line) -> events.BrokerEvent:
-    return events.StillFollower(*m.base(), m.epoch("le"), m.epoch("pe"), m.ids("isr"))
-
-
-def _truncating(m: _Line) -> events.BrokerEvent:
-    return events.Truncating(*m.base(), m.number("leader", -1, INT32), m.number("offset"))
-
-
-def _initial_hwm(m: _Line) -> events.BrokerEvent:
-    return events.InitialHwm(*m.base(), m.number("hwm"))
-
-
-def _log_loaded(m: _Line) -> events.BrokerEvent:
-    return events.LogLoaded(*m.base(), m.number("leo"), m.number("start"))
 
 
 _MIN_ISR = re.compile(r"(?:\A|,)min\.insync\.replicas -> (-?\d+)(?:,|\Z)")
@@ -215,7 +181,8 @@ _PENDING = (
 _LOWERED = (
     ("] Non-monotonic update of high watermark ",
      rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
-     + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"), _hwm_lowered),
+     + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"),
+     _parts(events.HwmLowered, "before", "after")),
 )  # fmt: skip
 
 # The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
@@ -226,30 +193,32 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
         "kafka.cluster.Partition": (
             ("] Recorded replica ",
              _PARTITION + r"Recorded replica (?P<replica>-?\d+) log end offset \(LEO\) position (?P<leo>-?\d+) "
-             r"and log start offset (?P<start>-?\d+)\.", _leo_recorded),
+             r"and log start offset (?P<start>-?\d+)\.", _parts(events.LeoRecorded, "replica", "leo", "start")),
             ("] High watermark updated from ",
              _PARTITION + r"High watermark updated from " + _LOG_OFFSET.format("before") + " to "
-             + _LOG_OFFSET.format("after"), _hwm_moved),
+             + _LOG_OFFSET.format("after"), _parts(events.HwmMoved, "before", "after")),
             ("] ISR updated to ",
              _PARTITION + r"ISR updated to (?P<isr>[\d,]*)(?P<under> *\(under-min-isr\))? *"
-             r"and version updated to (?P<pe>-?\d+)", _isr_updated),
+             r"and version updated to (?P<pe>-?\d+)", _parts(events.IsrUpdated, "isr", "pe", "under")),
             ("] Shrinking ISR from ",
              _PARTITION + r"Shrinking ISR from (?P<isr>[\d,]*) to (?P<proposed>[\d,]*)\. Leader: \(highWatermark: "
              r"(?P<hwm>-?\d+), endOffset: (?P<leo>-?\d+)\)\. Out of sync replicas: (?P<out>.*)", _isr_shrinking),
             ("] Submitting ISR state change ", _PARTITION + _PENDING, _isr_submitted),
             ("] Log loaded for partition ",
-             _PARTITION + r"Log loaded for partition \S+ with initial high watermark (?P<hwm>-?\d+)", _initial_hwm),
+             _PARTITION + r"Log loaded for partition \S+ with initial high watermark (?P<hwm>-?\d+)",
+             _parts(events.InitialHwm, "hwm")),
         ),
         "state.change.logger": (
             ("] Leader ",
              _STATE + rf"Leader {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<start>-?\d+) "
              r"with partition epoch (?P<pe>-?\d+), high watermark (?P<hwm>-?\d+), ISR " + _BRACKETS.format("isr")
              + r", adding replicas \[[\d, ]*\] and removing replicas \[[\d, ]*\] *(?P<under>\(under-min-isr\))?",
-             _became_leader),
+             _parts(events.BecameLeader, "le", "start", "pe", "hwm", "isr", "under")),
             ("] Skipped the become-leader ",
              _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID}"
              + _SKIPPED + r"(?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
-             r"|the leader is already at a newer partition epoch)", _still_leader),
+             r"|the leader is already at a newer partition epoch)",
+             _parts(events.StillLeader, "le", "pe", "hwm", "isr")),
             ("] Follower ",
              _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
              r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
@@ -257,12 +226,13 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
             ("] Skipped the become-follower ",
              _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID}"
              + _SKIPPED + "(?:it is already a follower "
-             "|the follower is already at a newer partition epoch)", _still_follower),
+             "|the follower is already at a newer partition epoch)", _parts(events.StillFollower, "le", "pe", "isr")),
         ),
         "kafka.server.ReplicaFetcherThread": (
             ("] Truncating partition ",
              r"\[ReplicaFetcher replicaId=(?P<broker>\d+), leaderId=(?P<leader>-?\d+), fetcherId=-?\d+\] "
-             rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),", _truncating),
+             rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),",
+             _parts(events.Truncating, "leader", "offset")),
         ),
         "kafka.log.UnifiedLog": _LOWERED,
         # Its name in Kafka 4.2.
@@ -276,7 +246,7 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
             ("Completed load of Log(",
              r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
              r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=(?P<start>-?\d+), "
-             r"logEndOffset=(?P<leo>-?\d+)\)", _log_loaded),
+             r"logEndOffset=(?P<leo>-?\d+)\)", _parts(events.LogLoaded, "leo", "start")),
         ),
     }.items()
 }  # fmt: skip

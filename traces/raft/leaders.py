@@ -6,7 +6,7 @@ from typing import Any
 
 from highwater.traces.raft import events as e
 from highwater.traces.raft.belief import UNKNOWN, Log, Node, Parked, Response
-from highwater.traces.raft.explain import Turn
+from highwater.traces.raft.explain import Differences, Turn
 from highwater.traces.raft.fetches import Fetches
 from highwater.traces.raft.judge import Outcome
 from highwater.traces.raft.order import Exchange
@@ -233,14 +233,17 @@ class Leaders(Fetches):
                 "leader": (leader if answer.leader != UNKNOWN else UNKNOWN, answer.leader),
             })  # fmt: skip
             return
-        self.explain("answer", says, {
-            "error": (0, answer.error),
+        self.explain("answer", says, {"error": (0, answer.error), **self._fields(told, node.id, answer)})
+
+    @staticmethod
+    def _fields(told: dict[str, Any], leader: int, answer: e.FetchAnswer) -> Differences:
+        return {
             "epoch": (told["epoch"], answer.epoch),
-            "leader": (node.id, answer.leader),
+            "leader": (leader, answer.leader),
             "hwm": (told["hwm"], answer.hwm),
             "records": (told["records"], answer.size > 0),
             "diverging": (told["diverging"], answer.diverging),
-        })  # fmt: skip
+        }
 
     def _timed_out(
         self, event: e.Event, answer: e.FetchAnswer, exchange: Exchange | None, says: dict[str, Any]
@@ -254,18 +257,11 @@ class Leaders(Fetches):
             b.parked.pop(f)
             return
         told = self._told(window, outcome, window.slots[f], parked.offset)
-        differences = {
-            "epoch": (told["epoch"], answer.epoch),
-            "leader": (leader, answer.leader),
-            "hwm": (told["hwm"], answer.hwm),
-            "records": (told["records"], answer.size > 0),
-            "diverging": (told["diverging"], answer.diverging),
-        }
-        differences["its time is over"] = (True, self._is_over(event, exchange))
-        self.explain("park_timer", says, differences)
+        over = self._is_over(event, exchange)
+        found = self._fields(told, leader, answer)
+        self.explain("park_timer", says, {**found, "its time is over": (True, over)})
         b.parked.pop(f)
         if exchange is not None and isinstance(exchange.request, e.Fetch):
-            over = self._is_over(event, exchange)
             self._on_its_way(answer, exchange.request, b.node(leader), exchange, over)
 
     @staticmethod
@@ -313,7 +309,7 @@ class Leaders(Fetches):
             self.fail("hwm", says, differences={"hwm": (node.hwm, what.offset)})
             self._believe_hwm(node, what)
             return
-        differences: dict[str, tuple[Any, Any]] = {
+        differences: Differences = {
             "hwm": (turn.hwm, what.offset),
             "leads": (node.leads, what.leads),
         }

@@ -39,8 +39,6 @@ class Exchange:
     correlation: int | None = None
     sent_ms: int | None = None
     received_ms: int | None = None
-    answered_ms: int | None = None
-    got_ms: int | None = None
     answer: Message | None = None
     is_lost: bool = False
 
@@ -149,14 +147,12 @@ class Order:
             for place, (correlation, exchange) in enumerate(node.taken):
                 if correlation == what.correlation and exchange.request == what.request:
                     del node.taken[place]
-                    exchange.answer, exchange.answered_ms = what.message, event.time_ms
+                    exchange.answer = what.message
                     return exchange
         elif isinstance(what, GotAnswer):
             found = node.sent.pop(what.correlation, None)
             if found is not None and found.server == what.source:
-                found.got_ms = event.time_ms
-                if what.failed:
-                    self._give_up(found)
+                found.is_lost |= what.failed
                 return found
         return None
 
@@ -182,9 +178,6 @@ class Order:
         if len(taken) > MAX_OPEN:
             taken.popleft()
         return exchange
-
-    def _give_up(self, exchange: Exchange) -> None:
-        exchange.is_lost = True
 
     def _forget(self, number: int) -> None:
         """A process that starts knows of none of its requests, nor of those that it took."""

@@ -17,8 +17,25 @@ DOUBTS = (
 """The kinds of doubts. docs/replay.md says what each means."""
 
 
+def as_json(value: Any) -> Any:
+    """A value of a field as JSON: what says itself how, sequences item by item, else as it is."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [as_json(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+class Reported:
+    """A dataclass that JSON has with the same fields, in their order."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {name: as_json(value) for name, value in vars(self).items()}
+
+
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Reported):
     """A step of the model that should have explained a line, and did not.
 
     ``refused_by`` and ``passed`` are names of checks. ``differences`` are pairs, by the path of the field: the
@@ -41,10 +58,7 @@ class Candidate:
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         return {
-            "action": self.action,
-            "parameters": dict(self.parameters),
-            "refused_by": list(self.refused_by),
-            "passed": list(self.passed),
+            **super().to_json(),
             "differences": {
                 path: {"model": model, "recorded": recorded}
                 for path, (model, recorded) in self.differences.items()
@@ -53,7 +67,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Unexplained:
+class Unexplained(Reported):
     """A line that nothing explains: where it stands, what was before it, and what came near.
 
     ``reliable`` is false behind a doubt (``Report.doubts``): what is not known may explain it.
@@ -74,17 +88,6 @@ class Unexplained:
             data["position"], data["time"], data["partition"], data["before"], candidates, data["reliable"]
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "position": dict(self.position),
-            "time": self.time,
-            "partition": self.partition,
-            "before": dict(self.before),
-            "candidates": [c.to_json() for c in self.candidates],
-            "reliable": self.reliable,
-        }
-
     def lines(self) -> list[str]:
         """As text for people."""
         where = ", ".join(f"{name} {value}" for name, value in self.position.items())
@@ -101,7 +104,7 @@ class Unexplained:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Reported):
     """A promise of the proposals that what was observed does not keep, whatever the profile allows.
 
     ``rule`` is the number of the rule and ``property`` the name of what should hold; ``kip`` where it is
@@ -124,30 +127,9 @@ class Finding:
     reliable: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Finding:
-        """From JSON."""
-        return cls(**data)
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "rule": self.rule,
-            "property": self.property,
-            "partition": self.partition,
-            "position": dict(self.position),
-            "time": self.time,
-            "summary": self.summary,
-            "at_risk": self.at_risk,
-            "kip": self.kip,
-            "certain": self.certain,
-            "reliable": self.reliable,
-            "facts": dict(self.facts),
-        }
-
 
 @dataclass(frozen=True)
-class Doubt:
+class Doubt(Reported):
     """Something in the input that is not known: what is said of its partitions behind it is not reliable.
 
     ``kind`` is one of ``DOUBTS``, ``position`` that of the first place. ``partitions`` are those concerned by name,
@@ -168,16 +150,12 @@ class Doubt:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {
-            "kind": self.kind,
-            "summary": self.summary,
-            "position": dict(self.position),
-            "partitions": None if self.partitions is None else list(self.partitions[:LIMIT]),
-        }
+        first = None if self.partitions is None else list(self.partitions[:LIMIT])
+        return {**super().to_json(), "partitions": first}
 
 
 @dataclass(frozen=True)
-class Damage:
+class Damage(Reported):
     """Where an input could not be read any further; what stands before it was replayed.
 
     ``position`` has the file, and the byte or the line where that is known. ``offset`` is the first that was not
@@ -189,18 +167,3 @@ class Damage:
     offset: int
     bytes_lost: int | None = None
     segments_lost: int = 0
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Damage:
-        """From JSON."""
-        return cls(**data)
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "message": self.message,
-            "position": dict(self.position),
-            "offset": self.offset,
-            "bytes_lost": self.bytes_lost,
-            "segments_lost": self.segments_lost,
-        }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.traces.reports import incident_words as words
-from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.findings import Finding, Reported
 from highwater.traces.reports.known import Defect, known_defects, to_do
 
 LOST, MAY_BE_LOST, CAN_BE_LOST = "lost", "may be lost", "can be lost"
@@ -57,7 +57,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Incident:
+class Incident(Reported):
     """What happened to one partition, in a sentence, and what to do about it.
 
     ``kind`` is one of ``KINDS``. ``position`` and ``time`` (ms since the epoch) are those of the change that did it.
@@ -79,25 +79,6 @@ class Incident:
     broken: tuple[str, ...]
     certain: bool
     reliable: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "partition": self.partition,
-            "kind": self.kind,
-            "position": self.position,
-            "time": self.time,
-            "sentence": self.sentence,
-            "to_do": self.to_do,
-            "defects": [d.to_json() for d in self.defects],
-            "lost": self.lost,
-            "first_lost": self.first_lost,
-            "at_most": self.at_most,
-            "leader_epoch": self.leader_epoch,
-            "broken": list(self.broken),
-            "certain": self.certain,
-            "reliable": self.reliable,
-        }
 
 
 def incidents(findings: Iterable[Finding], profile: str, has_logs: bool) -> list[Incident]:

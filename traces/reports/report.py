@@ -10,7 +10,7 @@ from typing import Any
 from highwater.model.versions import versions
 from highwater.traces.reports.courses import Course
 from highwater.traces.reports.exchanges import ShownMessage
-from highwater.traces.reports.findings import LIMIT, Damage, Doubt, Finding, Unexplained
+from highwater.traces.reports.findings import LIMIT, Damage, Doubt, Finding, Unexplained, as_json
 from highwater.traces.reports.incidents import Incident, incidents
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.settings import SettingInForce
@@ -18,6 +18,12 @@ from highwater.traces.reports.summary import summary
 
 LIMIT_CHANGES = 500
 """So many changes of a partition are kept for its timeline."""
+_WRITTEN = (
+    "input", "kind", "profile", "rules", "operations", "records", "partitions", "changes", "skipped", "unexplained",
+    "unexplained_count", "incidents", "findings", "findings_count", "unreliable_count", "doubts", "damage", "notes",
+    "figures", "interrupted",
+)  # fmt: skip
+"""What JSON has, in its order, before the seconds and the versions."""
 
 
 @dataclass
@@ -128,39 +134,15 @@ class Report:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
         """From JSON, which has no timelines and does not say how much of the input was read."""
-        found = cls(data["input"], data["kind"], data["profile"], tuple(data["rules"]))
-        for name in ("operations", "records", "partitions", "changes", "skipped", "unexplained_count",
-                     "findings_count", "unreliable_count", "notes", "figures", "interrupted", "seconds"):  # fmt: skip
-            setattr(found, name, data[name])
+        found = cls(**{name: data[name] for name in _WRITTEN if name != "incidents"}, seconds=data["seconds"])
+        found.rules = tuple(found.rules)
         found.unexplained = [Unexplained.from_json(u) for u in data["unexplained"]]
-        found.findings = [Finding.from_json(f) for f in data["findings"]]
+        found.findings = [Finding(**f) for f in data["findings"]]
         found.doubts = [Doubt.from_json(d) for d in data["doubts"]]
-        found.damage = [Damage.from_json(d) for d in data["damage"]]
+        found.damage = [Damage(**d) for d in data["damage"]]
         return found
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, in the form of the command line's contract."""
-        return {
-            "input": self.input,
-            "kind": self.kind,
-            "profile": self.profile,
-            "rules": list(self.rules),
-            "operations": self.operations,
-            "records": self.records,
-            "partitions": self.partitions,
-            "changes": self.changes,
-            "skipped": dict(self.skipped),
-            "unexplained": [u.to_json() for u in self.unexplained],
-            "unexplained_count": self.unexplained_count,
-            "incidents": [i.to_json() for i in self.incidents],
-            "findings": [f.to_json() for f in self.findings],
-            "findings_count": dict(self.findings_count),
-            "unreliable_count": self.unreliable_count,
-            "doubts": [d.to_json() for d in self.doubts],
-            "damage": [d.to_json() for d in self.damage],
-            "notes": list(self.notes),
-            "figures": dict(self.figures),
-            "interrupted": self.interrupted,
-            "seconds": round(self.seconds, 3),
-            "versions": versions("report"),
-        }
+        written = {name: as_json(getattr(self, name)) for name in _WRITTEN}
+        return {**written, "seconds": round(self.seconds, 3), "versions": versions("report")}

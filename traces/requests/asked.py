@@ -6,17 +6,17 @@ until ``settle`` is told how far each log's clock is ahead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from statistics import median
 
-from msgspec import Struct, msgpack
-from msgspec.structs import astuple
+from msgspec import msgpack
+from msgspec.structs import replace
 
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.requests.history import NEVER, Version
 from highwater.traces.requests.lines import RequestLine
-from highwater.traces.requests.messages import Heartbeat, Key, Proposal, Registered
+from highwater.traces.requests.messages import Heartbeat, Proposal, Registered
 from highwater.traces.requests.spine import Spine
 from highwater.traces.requests.tables import Tables
 
@@ -38,90 +38,56 @@ CREATE INDEX by_time ON replayed (broker, time);
 NEW_LEADER_ELECTED = 108
 
 
-class _Line(Struct, array_like=True, gc=False, frozen=True):
-    """A request of which only the times and the place are needed any more; ``log`` is the number of its file."""
-
-    log: int
-    line: int
-    api: int
-    arrived: float
-    taken: float
-    answered: float
-    ended: float
-    waited: bool
-    listener: str
-    connection: str
-
-
-class _Proposal(Struct, array_like=True, gc=False, frozen=True):
-    line: _Line
-    broker: int
-    broker_epoch: int
-    key: Key
-    leader_epoch: int
-    partition_epoch: int
-    members: tuple[tuple[int, int], ...]
-    recovering: bool
-    version: int
-    error: int
-    answer_leader: int
-    answer_leader_epoch: int
-    answer_isr: tuple[int, ...]
-    answer_partition_epoch: int
-
-
-class _Registered(Struct, array_like=True, gc=False, frozen=True):
-    line: _Line
-    broker: int
-    error: int
-    broker_epoch: int
-
-
-_encoded = msgpack.Encoder().encode
-_proposal, _registered = msgpack.Decoder(_Proposal).decode, msgpack.Decoder(_Registered).decode
-
-
 class AskedOfControllers:
     """The requests to controllers, as they are read (``add_…``), and what they say once they are settled."""
 
     def __init__(self, spine: Spine) -> None:
         self._spine, self._tables = spine, Tables(_SCHEMA)
         self._paths: list[Path] = []
-        self._ahead: list[float] = []
+        self._ahead: dict[Path, float] = {}
         self._offset = UtcOffset()
         self._next: dict[tuple[int, int], float] = {}
         """Of each broker in each log, the first change that it has not said to have replayed."""
         self.unknown = 0
         """Proposals for partitions that the metadata log does not have."""
+        # Rows have the number of a line's file, which is the last one when they are written.
+        self._encoded = msgpack.Encoder(enc_hook=lambda path: len(self._paths) - 1).encode
+        self._proposal = msgpack.Decoder(Proposal, dec_hook=self._path).decode
+        self._registered = msgpack.Decoder(Registered, dec_hook=self._path).decode
 
     # --- what is read -----------------------------------------------------------------------------------
 
-    def _line(self, line: RequestLine) -> _Line:
+    def _log(self, line: RequestLine) -> int:
+        """The number of a line's file."""
         if not self._paths or self._paths[-1] != line.path:
             self._paths.append(line.path)
-        return _Line(len(self._paths) - 1, *astuple(line)[1:-1])
+        return len(self._paths) - 1
+
+    def _path(self, kind: type, number: int) -> Path | None:
+        return self._paths[number] if kind is Path else None  # what a request said is not kept
 
     def add_proposal(self, found: Proposal) -> None:
         """A partition of an AlterPartition. Raises TraceError."""
-        line = self._line(found.line)
+        line, log = replace(found.line, said=None), self._log(found.line)
         history = self._spine.history(*found.key)
         if history is None:
             self.unknown += 1
         elif not found.error:
             for version in history.with_partition_epoch(found.leader_epoch, found.answer_partition_epoch):
                 self._offset.add(round(line.answered), version.time)
-                self._tables.write("INSERT INTO apart VALUES (?, ?)", line.log, line.answered - version.time)
+                self._tables.write("INSERT INTO apart VALUES (?, ?)", log, line.answered - version.time)
         self._tables.write(
             "INSERT INTO proposal VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            line.log, line.arrived, None if history is None else history.number, found.broker,
+            log, line.arrived, None if history is None else history.number, found.broker,
             found.leader_epoch, found.partition_epoch, found.error, found.answer_partition_epoch, found.key[0],
-            _encoded(_Proposal(line, *astuple(found)[1:])),
+            self._encoded(replace(found, line=line)),
         )  # fmt: skip
 
     def add_registration(self, line: RequestLine, found: Registered) -> None:
         """A registration of a broker."""
-        body = _Registered(self._line(line), found.broker, found.error, found.broker_epoch)
-        self._tables.write("INSERT INTO registered VALUES (NULL, ?)", _encoded(body))
+        self._log(line)
+        body = self._encoded(found._replace(line=replace(line, said=None)))
+        self._tables.write("INSERT INTO registered VALUES (NULL, ?)", body)
 
     def add_heartbeat(self, line: RequestLine, found: Heartbeat) -> None:
         """A heartbeat, in the order of its log; one that was refused says nothing.
@@ -131,7 +97,7 @@ class AskedOfControllers:
         """
         if found.error:
             return
-        log, offset = self._line(line).log, found.metadata_offset
+        log, offset = self._log(line), found.metadata_offset
         if offset >= self._next.get((found.broker, log), -NEVER):
             self._next[(found.broker, log)] = self._spine.changes_after(offset)
             self._tables.write(
@@ -159,10 +125,12 @@ class AskedOfControllers:
 
     def settle(self, ahead: Callable[[Path], float]) -> None:
         """Take out by how many ms the times of each log are ahead. What the controllers said can be asked for then."""
-        self._ahead = [ahead(path) for path in self._paths]
-        for log, ms in enumerate(self._ahead):
+        self._ahead = {path: ahead(path) for path in self._paths}
+        for log, path in enumerate(self._paths):
             for table in ("proposal", "told"):
-                self._tables.write(f"UPDATE {table} SET arrived = arrived - ? WHERE log = ?", ms, log)
+                self._tables.write(
+                    f"UPDATE {table} SET arrived = arrived - ? WHERE log = ?", self._ahead[path], log
+                )
         of, highest = None, -1
         query = "SELECT broker, arrived, replayed FROM told ORDER BY broker, arrived, number"
         for broker, time, offset in self._tables.rows(query):
@@ -170,36 +138,35 @@ class AskedOfControllers:
                 self._tables.write("INSERT INTO replayed VALUES (?, ?, ?)", broker, offset, time)
                 of, highest = broker, offset
 
-    def _read(self, line: _Line) -> RequestLine:
-        by = self._ahead[line.log]
-        return RequestLine(
-            self._paths[line.log], line.line, line.api, line.arrived - by, line.taken - by, line.answered - by,
-            line.ended - by, line.waited, line.listener, line.connection, None,
-        )  # fmt: skip
+    def _settled(self, line: RequestLine) -> RequestLine:
+        by = self._ahead[line.path]
+        times = {name: getattr(line, name) - by for name in ("arrived", "taken", "answered", "ended")}
+        return replace(line, **times)
 
     # --- what they say ----------------------------------------------------------------------------------
 
     def registrations(self) -> Iterator[Registered]:
         """All registrations, in the order of the logs."""
         for (body,) in self._tables.rows("SELECT body FROM registered ORDER BY number"):
-            line, *rest = astuple(_registered(body))
-            yield Registered(self._read(line), *rest)
+            found = self._registered(body)
+            yield found._replace(line=self._settled(found.line))
 
     def proposals(self) -> Iterator[Proposal]:
         """All proposals for partitions that are known, in the order of their arrival."""
         query = "SELECT body FROM proposal WHERE life IS NOT NULL ORDER BY arrived, number"
-        return map(self._proposal, self._tables.rows(query))
+        return self._read(self._tables.rows(query))
 
     def proposed(self, broker: int, life: int, epoch: int) -> Iterator[Proposal]:
         """A leader's proposals in a leader epoch, in the order of their arrival."""
-        return map(self._proposal, self._tables.rows(
+        return self._read(self._tables.rows(
             "SELECT body FROM proposal WHERE broker = ? AND life = ? AND epoch = ? ORDER BY arrived, number",
             broker, life, epoch,
         ))  # fmt: skip
 
-    def _proposal(self, row: tuple[bytes]) -> Proposal:
-        line, *rest = astuple(_proposal(row[0]))
-        return Proposal(self._read(line), *rest)
+    def _read(self, rows: Iterable[tuple[bytes]]) -> Iterator[Proposal]:
+        for (body,) in rows:
+            found = self._proposal(body)
+            yield replace(found, line=self._settled(found.line))
 
     def topics(self) -> list[str]:
         """The topics of all proposals, as they are named."""

@@ -18,7 +18,7 @@ from highwater.traces.requests.context import Context
 from highwater.traces.requests.parts import NodesPart
 from highwater.traces.requests.replay import Requests
 from highwater.traces.requests.spine import Spine
-from highwater.traces.requests.verdicts import Json, Verdicts
+from highwater.traces.requests.verdicts import Json, Verdicts, from_json, to_json
 
 
 class RequestsBeside:
@@ -61,8 +61,8 @@ class RequestsBeside:
             requests.controllers()
             requests.read(numbers, part)
         verdicts = requests.context.verdicts
-        found = {"report": report.to_json(), "verdicts": verdicts.to_json(), "notes": requests.notes}
-        return {**found, "part": part.to_json()}
+        found = {"report": report.to_json(), "verdicts": to_json(verdicts), "notes": requests.notes}
+        return {**found, "part": to_json(part)}
 
     def _begin(self, log: MetadataLog, report: Report) -> Requests:
         self._spine.tables.check()
@@ -87,9 +87,9 @@ def joined(paths: Sequence[Path], found: Sequence[Json]) -> Report:
     """
     report = Report.from_json(found[0]["report"])
     requests = Requests(Context(Spine(), report.profile, frozenset(report.rules)), paths)
-    requests.context.verdicts = Verdicts.from_json(found[0]["verdicts"])
+    requests.context.verdicts = from_json(found[0]["verdicts"], Verdicts)
     requests.notes += found[0]["notes"]
-    requests.join(NodesPart.from_json(one["part"]) for one in found)
+    requests.join(from_json(one["part"], NodesPart) for one in found)
     tell(requests, report)
     return report
 

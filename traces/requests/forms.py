@@ -6,7 +6,7 @@ Other fields are passed over. A line that is not of these forms is no error yet:
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
@@ -18,6 +18,7 @@ MAX_PARTITIONS = 100_000
 MAX_MS = 86_400_000.0
 """A request that took longer than a day is refused."""
 NO_EPOCH = -1
+_T = TypeVar("_T")
 Number = Annotated[int, Meta(ge=-1, le=INT32)]
 Long = Annotated[int, Meta(ge=-1, le=INT64)]
 Ms = Annotated[float, Meta(ge=0, le=MAX_MS)]
@@ -49,7 +50,7 @@ class Asked(
 ):
     """A partition in a fetch: from where, in which leader epoch, and the epoch of the last record before it."""
 
-    partition: Number
+    partition: int
     leader_epoch: Number
     offset: Long
     last_epoch: Number = NO_EPOCH
@@ -73,52 +74,50 @@ class Answer(
 ):  # fmt: skip
     """A partition in the answer to a fetch: ``size`` are bytes."""
 
-    partition: Number
-    error: Number
+    partition: int
+    error: int
     hwm: Long
-    size: Number
+    size: int
     diverging: Diverging | None = None
 
 
 class _Sender(Struct, rename="camel", gc=False, frozen=True):
-    replica_id: Number
+    replica_id: int
     replica_epoch: Long
 
 
-class _AskedTopic(Struct, rename="camel", gc=False, frozen=True):
-    topic_id: str
-    partitions: Annotated[list[Asked], Meta(max_length=MAX_PARTITIONS)]
+class FetchTopic(Struct, Generic[_T], rename="camel", gc=False, frozen=True):
+    """A topic in a fetch or its answer: newer versions have its id, older ones its name."""
+
+    partitions: Annotated[list[_T], Meta(max_length=MAX_PARTITIONS)]
+    topic_id: str | None = None
+    topic: object = None
 
 
-class _ForgottenTopic(Struct, rename="camel", gc=False, frozen=True):
-    topic_id: str
-    partitions: Annotated[list[Number], Meta(max_length=MAX_PARTITIONS)]
+class FetchRequest(Struct, rename="camel", gc=False, frozen=True):
+    """A fetch; older versions have the sender's id beside the other fields, and no broker epoch."""
+
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic[Asked]]
+    replica_state: _Sender | None = None
+    replica_id: int | None = None
+    forgotten_topics_data: list[FetchTopic[int]] | None = None
 
 
-class _AnsweredTopic(Struct, rename="camel", gc=False, frozen=True):
-    topic_id: str
-    partitions: Annotated[list[Answer], Meta(max_length=MAX_PARTITIONS)]
+class FetchResponse(Struct, rename="camel", gc=False, frozen=True):
+    """The answer to a fetch."""
 
-
-class _Fetch(Struct, rename="camel", gc=False, frozen=True):
-    replica_state: _Sender
-    session_id: Number
-    session_epoch: Number
-    topics: list[_AskedTopic]
-    forgotten_topics_data: list[_ForgottenTopic] = []
-
-
-class _FetchAnswer(Struct, rename="camel", gc=False, frozen=True):
-    error_code: Number
-    session_id: Number
-    responses: list[_AnsweredTopic]
+    error_code: int
+    session_id: int
+    responses: list[FetchTopic[Answer]]
 
 
 class FetchForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
     """A fetch and its answer."""
 
-    request: _Fetch
-    response: _FetchAnswer
+    request: FetchRequest
+    response: FetchResponse
     remote_time_ms: float = 0
 
 
@@ -151,13 +150,17 @@ class ProduceForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
     remote_time_ms: float = 0
 
 
-class _Heartbeat(Struct, rename="camel", gc=False, frozen=True):
+class HeartbeatRequest(Struct, rename="camel", gc=False, frozen=True):
+    """What a broker tells."""
+
     broker_id: Number
     broker_epoch: Long
     current_metadata_offset: Long
 
 
-class _HeartbeatAnswer(Struct, rename="camel", gc=False, frozen=True):
+class HeartbeatResponse(Struct, rename="camel", gc=False, frozen=True):
+    """What it is told."""
+
     error_code: Number
     is_fenced: bool
     should_shut_down: bool
@@ -166,8 +169,8 @@ class _HeartbeatAnswer(Struct, rename="camel", gc=False, frozen=True):
 class HeartbeatForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
     """A broker's heartbeat and its answer."""
 
-    request: _Heartbeat
-    response: _HeartbeatAnswer
+    request: HeartbeatRequest
+    response: HeartbeatResponse
     remote_time_ms: float = 0
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reading.lines import MAX_VALUES, Source, split
 from highwater.traces.requests import forms
-from highwater.traces.requests.forms import MAX_MS, Form
+from highwater.traces.requests.forms import MAX_MS
 
 PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = forms.PRODUCE, forms.FETCH, 56, 62, forms.HEARTBEAT
 """Kafka's numbers of the requests that are read; others are counted by name."""
@@ -48,7 +48,7 @@ class Plain(Struct, gc=False, frozen=True):
     """Empty where there is none: a write with acks 0."""
 
 
-class RequestLine(Struct, gc=False, frozen=True):
+class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     """A request that was answered. Times are in ms of the node's own clock, counted as if it were UTC.
 
     ``arrived``, ``taken`` (by a handler), ``answered`` (the response was complete) and ``ended`` (it was sent, and the
@@ -66,8 +66,8 @@ class RequestLine(Struct, gc=False, frozen=True):
     """Whether the answer was made some time after the request was handled."""
     listener: str
     connection: str
-    said: Form | Plain | None
-    """The request and its response; None where they were read, and are not needed any more."""
+    said: object
+    """The request and its response, a ``Form`` or ``Plain``; None where they were read, and are not needed any more."""
 
 
 @dataclass

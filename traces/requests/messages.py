@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.fields import INT32, INT64
+from highwater.traces.reading.fields import INT64
 from highwater.traces.requests.forms import (
     MAX_PARTITIONS,
     NO_EPOCH,
     Answer,
     Asked,
-    Diverging,
     FetchForm,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
     HeartbeatForm,
+    HeartbeatRequest,
+    HeartbeatResponse,
     ProduceForm,
 )
 from highwater.traces.requests.lines import Plain, RequestLine
@@ -62,7 +66,7 @@ class Produced(Struct, gc=False, frozen=True):
     answered: bool = True
 
 
-class Proposal(Struct, gc=False, frozen=True):
+class Proposal(Struct, array_like=True, gc=False, frozen=True):
     """A partition of an AlterPartition and its answer. ``members`` are broker and epoch, −1 where none is given."""
 
     line: RequestLine
@@ -109,42 +113,6 @@ def _topic(found: Mapping[str, Any], old: str = "topic") -> str:
     if name.__class__ is not str:
         raise TypeError
     return name
-
-
-def _fetch(line: RequestLine, said: Plain) -> Fetch:
-    request, response = said.request, said.response
-    state = request.get("replicaState")
-    replica, epoch = (
-        (request["replicaId"], NO_EPOCH) if state is None else (state["replicaId"], state["replicaEpoch"])
-    )
-    asked = {}
-    topics, answered = request["topics"], response["responses"]
-    if topics.__class__ is not list or answered.__class__ is not list:
-        raise TypeError
-    for topic in topics:
-        name = _topic(topic)
-        for p in topic["partitions"]:
-            number = p["partition"]
-            asked[(name, number)] = Asked(
-                number, p["currentLeaderEpoch"], p["fetchOffset"], p.get("lastFetchedEpoch", NO_EPOCH)
-            )
-    answers = {}
-    for topic in answered:
-        name = _topic(topic)
-        for p in topic["partitions"]:
-            diverging, number = p.get("divergingEpoch"), p["partitionIndex"]
-            parted = None if diverging is None else Diverging(diverging["epoch"], diverging["endOffset"])
-            answers[(name, number)] = Answer(
-                number, p["errorCode"], p["highWatermark"], p["recordsSizeInBytes"], parted
-            )
-    gone = request.get("forgottenTopicsData")
-    forgotten = tuple((_topic(t), p) for t in gone for p in t["partitions"]) if gone else ()
-    if len(asked) > MAX_PARTITIONS or len(answers) > MAX_PARTITIONS or len(forgotten) > MAX_PARTITIONS:
-        raise TypeError
-    return Fetch(
-        line, replica, epoch, request["sessionId"], request["sessionEpoch"], asked, forgotten,
-        response["errorCode"], response["sessionId"], answers,
-    )  # fmt: skip
 
 
 def _produce(line: RequestLine, said: Plain) -> list[Produced]:
@@ -207,15 +175,8 @@ def _registered(line: RequestLine, said: Plain) -> Registered:
     )
 
 
-def _heartbeat(line: RequestLine, said: Plain) -> Heartbeat:
-    request, response = said.request, said.response
-    return Heartbeat(
-        line, request["brokerId"], request["brokerEpoch"], request["currentMetadataOffset"],
-        response["errorCode"], response["isFenced"], response["shouldShutDown"],
-    )  # fmt: skip
-
-
 _T = TypeVar("_T")
+_U = TypeVar("_U")
 
 
 def _unknown(line: RequestLine) -> TraceError:
@@ -241,70 +202,51 @@ def _read(
         raise _unknown(line) from None
 
 
-def _well_typed(found: Fetch) -> bool:
-    """Whether the numbers of a fetch are numbers: looked at by themselves, as there are so many fetches."""
-    if not (
-        found.replica.__class__ is found.epoch.__class__ is found.asked_session.__class__ is int
-        and found.session_epoch.__class__ is found.error.__class__ is found.session.__class__ is int
-        and -1 <= found.epoch <= INT64
-    ):
-        return False
-    for a in found.asked.values():
-        if not (
-            a.partition.__class__
-            is a.leader_epoch.__class__
-            is a.offset.__class__
-            is a.last_epoch.__class__
-            is int
-            and -1 <= a.leader_epoch <= INT32
-            and -1 <= a.offset <= INT64
-            and -1 <= a.last_epoch <= INT32
-        ):
-            return False
-    for answer in found.answers.values():
-        error, hwm, size, diverging = answer.error, answer.hwm, answer.size, answer.diverging
-        if not (
-            answer.partition.__class__ is error.__class__ is hwm.__class__ is size.__class__ is int
-            and -1 <= hwm <= INT64
-        ):
-            return False
-        parted = () if diverging is None else (diverging.epoch, diverging.end_offset)
-        if not all(n.__class__ is int and -1 <= n <= INT64 for n in parted):
-            return False
-    return True
+def _converted(line: RequestLine, request: type[_T], response: type[_U], shapes: str) -> tuple[_T, _U]:
+    """What comes as objects in its forms. Raises TraceError with file, line and field."""
+    if not isinstance(line.said, Plain):
+        raise _unknown(line)
+    try:
+        return convert(line.said.request, request), convert(line.said.response, response)
+    except ValidationError:
+        check(line, line.said, SHAPES[shapes])
+        raise TraceError(line.path, line.line, None, "a number is missing or out of range") from None
 
 
 def read_fetch(line: RequestLine) -> Fetch:
     """A fetch and its answer. Raises TraceError where the line does not say it."""
     if isinstance(line.said, FetchForm):
-        return _formed_fetch(line, line.said)
-    found, said = _read(line, _fetch)
-    if not _well_typed(found):
-        check(line, said, SHAPES["_fetch"])
-        raise TraceError(line.path, line.line, None, "a number is missing or out of range")
-    return found
-
-
-def _formed_fetch(line: RequestLine, said: FetchForm) -> Fetch:
-    request, response = said.request, said.response
-    asked = {}
+        request, response = line.said.request, line.said.response
+    else:
+        request, response = _converted(line, FetchRequest, FetchResponse, "_fetch")
+    asked, answers = {}, {}
     for topic in request.topics:
-        name = topic.topic_id
+        name = _name(line, topic)
         for p in topic.partitions:
             asked[(name, p.partition)] = p
-    answers = {}
     for found in response.responses:
-        name = found.topic_id
+        name = _name(line, found)
         for answer in found.partitions:
             answers[(name, answer.partition)] = answer
-    gone, sender = request.forgotten_topics_data, request.replica_state
-    forgotten = tuple((t.topic_id, p) for t in gone for p in t.partitions) if gone else ()
+    gone = request.forgotten_topics_data
+    forgotten = tuple((_name(line, t), p) for t in gone for p in t.partitions) if gone else ()
     if len(asked) > MAX_PARTITIONS or len(answers) > MAX_PARTITIONS or len(forgotten) > MAX_PARTITIONS:
         raise _unknown(line)
+    sender = request.replica_state
+    replica = request.replica_id if sender is None else sender.replica_id
+    if replica is None:
+        raise _unknown(line)
     return Fetch(
-        line, sender.replica_id, sender.replica_epoch, request.session_id, request.session_epoch, asked, forgotten,
-        response.error_code, response.session_id, answers,
+        line, replica, NO_EPOCH if sender is None else sender.replica_epoch, request.session_id,
+        request.session_epoch, asked, forgotten, response.error_code, response.session_id, answers,
     )  # fmt: skip
+
+
+def _name(line: RequestLine, topic: FetchTopic[_T]) -> str:
+    name = topic.topic if topic.topic_id is None else topic.topic_id
+    if not isinstance(name, str):
+        raise _unknown(line)
+    return name
 
 
 def read_produce(line: RequestLine) -> list[Produced]:
@@ -344,9 +286,10 @@ def read_registered(line: RequestLine) -> Registered:
 
 def read_heartbeat(line: RequestLine) -> Heartbeat:
     """A heartbeat. Raises TraceError where the line does not say it."""
-    if not isinstance(line.said, HeartbeatForm):
-        return _read(line, _heartbeat, checked=True)[0]
-    request, response = line.said.request, line.said.response
+    if isinstance(line.said, HeartbeatForm):
+        request, response = line.said.request, line.said.response
+    else:
+        request, response = _converted(line, HeartbeatRequest, HeartbeatResponse, "_heartbeat")
     return Heartbeat(
         line, request.broker_id, request.broker_epoch, request.current_metadata_offset,
         response.error_code, response.is_fenced, response.should_shut_down,

@@ -15,7 +15,7 @@ from pathlib import Path
 from highwater.traces.kafka.data_dump import broker_of
 from highwater.traces.reports.findings import Doubt
 from highwater.traces.requests.lines import Counted, begins
-from highwater.traces.requests.verdicts import Json, Verdicts
+from highwater.traces.requests.verdicts import Verdicts
 
 
 class SharedNode(Exception):
@@ -42,38 +42,6 @@ class NodesPart:
     ends: dict[int, tuple[int, int]] = field(default_factory=dict)
     nodes: list[NodeEnds] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
-
-    def to_json(self) -> Json:
-        """As JSON."""
-        counted = self.counted
-        cut = None if counted.first_cut is None else [str(counted.first_cut[0]), counted.first_cut[1]]
-        return {
-            "verdicts": self.verdicts.to_json(),
-            "ends": [[number, *lengths] for number, lengths in self.ends.items()],
-            "nodes": [
-                [
-                    n.broker, n.place, n.verdicts.to_json(), None if n.doubt is None else n.doubt.to_json(), n.files,
-                    n.gaps,
-                ]
-                for n in self.nodes
-            ],
-            "counted": [dict(counted.others), counted.cut, cut, counted.lines],
-        }  # fmt: skip
-
-    @classmethod
-    def from_json(cls, data: Json) -> NodesPart:
-        """From JSON."""
-        found = cls(Verdicts.from_json(data["verdicts"]))
-        found.ends = {number: (unexplained, findings) for number, unexplained, findings in data["ends"]}
-        for broker, place, verdicts, doubt, files, gaps in data["nodes"]:
-            told = None if doubt is None else Doubt.from_json(doubt)
-            ends = NodeEnds(broker, tuple(place), Verdicts.from_json(verdicts), told, tuple(files), gaps)
-            found.nodes.append(ends)
-        others, cut, first, lines = data["counted"]
-        found.counted.others.update(others)
-        found.counted.cut, found.counted.lines = cut, lines
-        found.counted.first_cut = None if first is None else (Path(first[0]), first[1])
-        return found
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, get_origin
+
+from msgspec import convert, to_builtins
 
 from highwater.traces.reports.findings import Candidate, Finding, Unexplained
 from highwater.traces.reports.report import Report
@@ -19,8 +21,25 @@ REGISTERED = "start_broker"
 
 Json = dict[str, Any]
 """An object of JSON, between two processes of one replay."""
+_T = TypeVar("_T")
 LIMIT = 1000
 """So many lines that are not explained are told, and so many findings."""
+
+
+def to_json(value: object) -> Json:
+    """A dataclass as JSON: what msgspec has no form of, paths, as text."""
+    found: Json = to_builtins(value, str_keys=True, enc_hook=str)
+    return found
+
+
+def from_json(data: Json, kind: type[_T]) -> _T:
+    """From JSON, with its types checked: a Counter from its counts, a path from its text."""
+    return convert(data, kind, str_keys=True, dec_hook=_made)
+
+
+def _made(kind: type, value: object) -> object:
+    make: Callable[[object], object] = get_origin(kind) or kind
+    return make(value)
 
 
 @dataclass
@@ -73,24 +92,6 @@ class Verdicts:
         self.outside += other.outside
         self.dropped += other.dropped
         self.unexplained_count += other.unexplained_count
-
-    def to_json(self) -> Json:
-        """As JSON."""
-        return {
-            "counts": [dict(c) for c in (self.explained, self.guessed, self.outside, self.dropped)],
-            "unexplained": [line.to_json() for line in self.unexplained],
-            "findings": [finding.to_json() for finding in self.findings],
-            "unexplained_count": self.unexplained_count,
-        }
-
-    @classmethod
-    def from_json(cls, data: Json) -> Verdicts:
-        """From JSON."""
-        explained, guessed, outside, dropped = (Counter(c) for c in data["counts"])
-        return cls(
-            explained, guessed, outside, [Unexplained.from_json(u) for u in data["unexplained"]],
-            [Finding.from_json(f) for f in data["findings"]], data["unexplained_count"], dropped,
-        )  # fmt: skip
 
     def figures(self) -> dict[str, int]:
         """The counts by name, for a report."""

@@ -7,7 +7,8 @@ inputs it has and asks for its record, the partition after it, and the named che
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property, lru_cache, wraps
+from functools import cache, cached_property, lru_cache, partial, wraps
+from inspect import signature
 from typing import Any
 
 from highwater.model.language import ArrayValue, Bool, Int, Number, SeqValue, SetValue, StructValue, Truth
@@ -38,27 +39,40 @@ Plain = Mapping[str, Any]
 """A partition as plain values, by the names of its fields."""
 Result = dict[str, Any]
 """What a rule comes to, by name: symbolic values and checks; plain ones for who calls the function made of it."""
+_FLAGS = (
+    "broker_has_min_isr", "changes", "chosen", "clean", "cluster_has_min_isr", "diminished", "factor_may_change",
+    "features_supported", "has_leaderships", "is_member", "loses_directory", "partition_known", "removes", "reorders",
+    "same_incarnation", "supported", "topic_known", "unclean_election", "valid", "was_member",
+)  # fmt: skip
+_COUNTS = ("entries", "factor", "level", "min_insync_replicas", "min_isr", "request_version")
 
 
 class Decisions:
     """What a controller with these rules decides, for brokers ``0 .. brokers-1``."""
 
     def __init__(self, brokers: int, rules: frozenset[str]) -> None:
-        self.t = Terms(brokers, rules)
-        self.time = Int(0, MAX_LONG)
-        t = self.t
-        self._partition: dict[str, Type] = {
-            "partition": t.partition,
+        self.t = t = Terms(brokers, rules)
+        self._types: dict[str, Type] = {
+            **dict.fromkeys(_FLAGS, Bool),
+            **dict.fromkeys(_COUNTS, Int(0, MAX_INT)),
+            **dict.fromkeys(("contact_ms", "now_ms", "timeout_ms"), Int(0, MAX_LONG)),
+            **dict.fromkeys(("broker_epoch", "previous_broker_epoch"), Int(-1, MAX_LONG)),
+            **dict.fromkeys(("record_offset", "last_offset"), t.offset),
+            **dict.fromkeys(("partition", "onto", "old", "new"), t.partition),
+            **dict.fromkeys(("complete", "joining", "lost"), t.brokers),
+            **dict.fromkeys(("replicas", "target"), t.replicas),
+            **dict.fromkeys(("current", "next"), BrokerState),
+            "broker": t.broker,
+            "new_epoch": t.broker_epoch,
+            "registration": t.registration,
             "registrations": t.registrations,
-            "min_isr": Int(0, MAX_INT),
-            "unclean_election": Bool,
-        }
-        self._session: dict[str, Type] = {
-            "registrations": t.registrations,
+            "session": t.session,
             "sessions": t.sessions,
-            "now_ms": self.time,
-            "timeout_ms": self.time,
+            "election": ElectionType,
+            "resource": features.Resource,
+            "upgrade": features.UpgradeType,
         }
+        """The inputs of rules by name."""
 
     def without_elr(self) -> Decisions:
         """What it decides while eligible.leader.replicas.version is 0."""
@@ -80,7 +94,18 @@ class Decisions:
             "after": partition_change.merge(self.t, partition if onto is None else onto, record),
         }
 
-    def _deciding(self, rule: Callable[..., Result], **more: Type) -> Function:
+    def _inputs(self, rule: Callable[..., object], others: Mapping[str, Type]) -> dict[str, Type]:
+        """The types of a rule's inputs beside its terms and the situation; ``others``: not those of their names."""
+        names = (name for name in signature(rule).parameters if name not in ("t", "now"))
+        return {**{name: self._types[name] for name in names if name not in others}, **others}
+
+    def _function(self, rule: Callable[..., object], **others: Type) -> Function:
+        """A rule that is no rule about a partition, as a function of plain values."""
+        inputs = self._inputs(rule, others)
+        with_terms = wraps(rule)(partial(rule, self.t)) if "t" in signature(rule).parameters else rule
+        return Function(with_terms, **inputs)
+
+    def _deciding(self, rule: Callable[..., Result], **others: Type) -> Function:
         """A rule that is asked with a situation, and with more; its name is that of the rule."""
 
         @wraps(rule)
@@ -93,15 +118,17 @@ class Decisions:
         ) -> Result:
             return rule(Situation(partition, registrations, min_isr, unclean_election), **rest)
 
-        return Function(function, **self._partition, **more)
+        situation = {name: self._types[name] for name in Situation.__annotations__}
+        return Function(function, **situation, **self._inputs(rule, others))
 
-    def _about_broker(self, rule: Callable[..., StructValue], **more: Type) -> Rule:
+    def _about_broker(self, rule: Callable[..., StructValue]) -> Rule:
         """A rule that changes a partition because of a broker; ``onto`` is the partition where not given."""
 
+        @wraps(rule)
         def changes(now: Situation, onto: StructValue, **rest: Value) -> Result:
             return self._change(now.partition, rule(self.t, now, **rest), onto)
 
-        traced = self._deciding(changes, onto=self.t.partition, broker=self.t.broker, **more)
+        traced = self._deciding(changes, onto=self.t.partition)
 
         def about_broker(partition: Plain, onto: Plain | None = None, **arguments: object) -> Any:
             return traced(partition=partition, onto=partition if onto is None else onto, **arguments)
@@ -117,12 +144,9 @@ class Decisions:
     @cached_property
     def min_isr_change(self) -> Function:
         """966.8."""
-        return Function(
-            lambda partition, min_isr: self._change(
-                partition, eligible_leader_replicas.after_min_isr_change(self.t, partition, min_isr)
-            ),
-            partition=self.t.partition,
-            min_isr=Int(0, MAX_INT),
+        rule = eligible_leader_replicas.after_min_isr_change
+        return self._function(
+            lambda partition, min_isr: self._change(partition, rule(self.t, partition, min_isr))
         )
 
     @cached_property
@@ -139,50 +163,32 @@ class Decisions:
             )
             return {"complete": holding, "diminished": still}
 
-        return Function(
-            after,
-            old=t.partition,
-            new=t.partition,
-            complete=t.brokers,
-            diminished=Bool,
-            min_insync_replicas=Int(0, MAX_INT),
-            joining=t.brokers,
-            lost=t.brokers,
-            chosen=Bool,
-        )
+        return self._function(after)
 
     @cached_property
     def level_change(self) -> Function:
         """A partition when eligible.leader.replicas.version changes."""
         t = self.t
         empties = t.on("level_change_empties_elr")
-        return Function(
+        return self._function(
             lambda partition: self._change(
                 partition,
                 eligible_leader_replicas.cleared(t, partition) if empties else t.record.zero(),
-            ),
-            partition=t.partition,
+            )
         )
 
     @cached_property
     def new_partition(self) -> Function:
         """The partition as created."""
-        return Function(
-            lambda replicas, registrations: reassignment.new_partition(self.t, replicas, registrations),
-            replicas=self.t.replicas,
-            registrations=self.t.registrations,
-        )
+        return self._function(reassignment.new_partition)
 
     @cached_property
     def new_partition_checks(self) -> Function:
         """Whether a partition can be created."""
-        return Function(
+        return self._function(
             lambda replicas, registrations, factor: {
                 "checks": reassignment.new_partition_checks(self.t, replicas, registrations, factor)
-            },
-            replicas=self.t.replicas,
-            registrations=self.t.registrations,
-            factor=Int(0, MAX_INT),
+            }
         )
 
     @property
@@ -200,7 +206,7 @@ class Decisions:
     @cached_property
     def registration(self) -> Rule:
         """966.5: a partition when a broker registers."""
-        return self._about_broker(brokers.on_registration, clean=Bool, same_incarnation=Bool)
+        return self._about_broker(brokers.on_registration)
 
     @property
     def registers_as_fenced(self) -> bool:
@@ -210,7 +216,7 @@ class Decisions:
     @cached_property
     def heartbeat_change(self) -> Rule:
         """841.5, 966.5: a partition when a heartbeat takes a broker from a state to another."""
-        return self._about_broker(brokers.on_heartbeat, current=BrokerState, next=BrokerState)
+        return self._about_broker(brokers.on_heartbeat)
 
     @cached_property
     def removal(self) -> Rule:
@@ -225,16 +231,12 @@ class Decisions:
             own, astray = elr_index.entries_after(entries, was_member, is_member)
             return {"own": own, "astray": astray}
 
-        return Function(entries_after, entries=Int(0, MAX_INT), was_member=Bool, is_member=Bool)
+        return self._function(entries_after)
 
     @cached_property
     def visits(self) -> Function:
         """How often a partition is changed because of a broker in its ELR."""
-        return Function(
-            lambda entries, is_member: elr_index.visits(self.t, entries, is_member),
-            entries=Int(0, MAX_INT),
-            is_member=Bool,
-        )
+        return self._function(elr_index.visits)
 
     @cached_property
     def register(self) -> Function:
@@ -260,64 +262,32 @@ class Decisions:
                 "registration": _sessions.register(t, registration, same_incarnation, new_epoch),
             }
 
-        return Function(
-            register,
-            **self._session,
-            broker=t.broker,
-            same_incarnation=Bool,
-            previous_broker_epoch=Int(-1, MAX_LONG),
-            request_version=Int(0, MAX_INT),
-            features_supported=Bool,
-            new_epoch=t.broker_epoch,
-        )
+        return self._function(register)
 
     @cached_property
     def registration_after(self) -> Function:
         """B8, 380.1: what is stored of a broker that registers."""
-        return Function(
-            lambda registration, same_incarnation, new_epoch: sessions.register(
-                self.t, registration, same_incarnation, new_epoch
-            ),
-            registration=self.t.registration,
-            same_incarnation=Bool,
-            new_epoch=self.t.broker_epoch,
-        )
+        return self._function(sessions.register)
 
     @cached_property
     def session_of_registration(self) -> Function:
         """The session after a registration."""
-        return Function(
-            lambda now_ms, record_offset: sessions.session_of_registration(self.t, now_ms, record_offset),
-            now_ms=self.time,
-            record_offset=self.t.offset,
-        )
+        return self._function(sessions.session_of_registration)
 
     @cached_property
     def session_after_failover(self) -> Function:
         """The session in the eyes of a controller that has just become active."""
-        t = self.t
-        return Function(
-            lambda registration, session, now_ms: sessions.session_after_failover(
-                t, registration, session, now_ms
-            ),
-            registration=t.registration,
-            session=t.session,
-            now_ms=self.time,
-        )
+        return self._function(sessions.session_after_failover)
 
     @cached_property
     def session_of_fencing(self) -> Function:
         """The session after the periodic check fenced a broker."""
-        return Function(
-            lambda session, now_ms: sessions.session_of_fencing(self.t, session, now_ms),
-            session=self.t.session,
-            now_ms=self.time,
-        )
+        return self._function(sessions.session_of_fencing)
 
     @cached_property
     def is_over(self) -> Function:
         """Whether a session is over."""
-        return Function(sessions.is_over, contact_ms=self.time, now_ms=self.time, timeout_ms=self.time)
+        return self._function(sessions.is_over)
 
     @cached_property
     def stale_broker(self) -> Function:
@@ -337,7 +307,7 @@ class Decisions:
                 "any": _sessions.any_session_expired(*arguments, now_ms, timeout_ms),
             }
 
-        return Function(stale_broker, **self._session, broker=t.broker)
+        return self._function(stale_broker)
 
     @cached_property
     def heartbeat(self) -> Function:
@@ -359,27 +329,12 @@ class Decisions:
                 "reply": _sessions.heartbeat_reply(session, request, following),
             }
 
-        return Function(
-            heartbeat,
-            registrations=t.registrations,
-            sessions=t.sessions,
-            request=t.heartbeat,
-            has_leaderships=Bool,
-        )
+        return self._function(heartbeat, request=t.heartbeat)
 
     @cached_property
     def session_after_heartbeat(self) -> Function:
         """The session after a heartbeat."""
-        return Function(
-            sessions.session_after_heartbeat,
-            registration=self.t.registration,
-            session=self.t.session,
-            request=self.t.heartbeat,
-            next=BrokerState,
-            now_ms=self.time,
-            last_offset=self.t.offset,
-            loses_directory=Bool,
-        )
+        return self._function(sessions.session_after_heartbeat, request=self.t.heartbeat)
 
     # --- requests about a partition -----------------------------------------------------------------
 
@@ -400,8 +355,7 @@ class Decisions:
                 **self._change(now.partition, record),
             }
 
-        more = {"topic_known": Bool, "partition_known": Bool, "reorders": Bool}
-        return self._deciding(alter, request=t.alter_partition, **more)
+        return self._deciding(alter, request=t.alter_partition)
 
     @cached_property
     def elect(self) -> Function:
@@ -416,7 +370,7 @@ class Decisions:
                 **change,
             }
 
-        return self._deciding(elect, election=ElectionType, partition_known=Bool)
+        return self._deciding(elect)
 
     @cached_property
     def unclean_task(self) -> Function:
@@ -445,7 +399,7 @@ class Decisions:
                 **self._change(now.partition, reassignment.reassign(t, now, target)),
             }
 
-        return self._deciding(reassign, target=t.replicas, partition_known=Bool, factor_may_change=Bool)
+        return self._deciding(reassign)
 
     @cached_property
     def cancel(self) -> Function:
@@ -458,7 +412,7 @@ class Decisions:
                 **self._change(now.partition, reassignment.cancel_reassignment(t, now)),
             }
 
-        return self._deciding(cancel, partition_known=Bool)
+        return self._deciding(cancel)
 
     # --- log directories ----------------------------------------------------------------------------
 
@@ -479,8 +433,7 @@ class Decisions:
                 **self._change(now.partition, directories.assign_directory(t, now, changes)),
             }
 
-        more = {"topic_known": Bool, "partition_known": Bool, "changes": Bool}
-        return self._deciding(assign, broker=t.broker, broker_epoch=Int(-1, MAX_LONG), **more)
+        return self._deciding(assign)
 
     # --- features and configuration -----------------------------------------------------------------
 
@@ -503,22 +456,15 @@ class Decisions:
                 "removes_broker": features.removes_broker_min_isr(t, level, broker_has_min_isr),
             }
 
-        more = {"cluster_has_min_isr": Bool, "broker_has_min_isr": Bool}
-        level = Int(0, MAX_INT)
-        return Function(
-            feature, current=level, level=level, upgrade=features.UpgradeType, supported=Bool, **more
-        )
+        return self._function(feature, current=self._types["level"])
 
     @cached_property
     def min_isr_checks(self) -> Function:
         """KIP-966: whether min.insync.replicas can be set."""
-        return Function(
+        return self._function(
             lambda resource, removes, valid: {
                 "checks": features.min_isr_checks(self.t, resource, removes, valid)
-            },
-            resource=features.Resource,
-            removes=Bool,
-            valid=Bool,
+            }
         )
 
 

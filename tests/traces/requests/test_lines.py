@@ -108,6 +108,8 @@ WRONG: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda b: answered(b).update(errorCode=True), r"partitions\[0\].errorCode: expected a whole number, not True"),
     (lambda b: b["request"].update(topics={}), "request.topics: expected a list"),
     (lambda b: b["response"].update(responses={}), "response.responses: expected a list"),
+    (lambda b: b["request"].update(forgottenTopicsData={}), "request.forgottenTopicsData: expected a list"),
+    (lambda b: b["request"]["topics"][0].update(partitions=""), r"request.topics\[0\].partitions: expected a list"),
     (lambda b: b["request"]["replicaState"].pop("replicaEpoch"), "request.replicaState.replicaEpoch: missing"),
 ]  # fmt: skip
 

@@ -117,7 +117,9 @@ def test_what_was_open_at_the_ends_is_joined_in_the_order_in_which_nodes_came() 
         part.counted.cut_off(Path(name), line)
     whole = verdicts.Verdicts(guessed=Counter({"before": 1}))
     found = join(
-        whole, [NodesPart.from_json(part.to_json()) for part in (first, second)], [Path("a"), Path("b")]
+        whole,
+        [verdicts.from_json(verdicts.to_json(part), NodesPart) for part in (first, second)],
+        [Path("a"), Path("b")],
     )
     assert [node.broker for node in found.nodes] == [3, 2, 1]
     assert (whole.guessed, whole.unexplained_count) == ({"before": 1, "at the end": 7}, 7)

@@ -199,7 +199,7 @@ def from_json(data: Mapping[str, Any]) -> ShareResult:
         share,
         Report.from_json(data["report"]),
         [
-            ((g, o, p, other), Finding.from_json(line) if is_finding else Unexplained.from_json(line))
+            ((g, o, p, other), Finding(**line) if is_finding else Unexplained.from_json(line))
             for g, o, p, other, is_finding, line in data["lines"]
         ],
         {
