@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,12 +160,20 @@ def test_every_property_violated_and_then_the_rest(model: Model, whole: SearchRe
 # --- what cannot be resumed -----------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def once(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("once") / "kept"
+    with pytest.MonkeyPatch.context() as patch:
+        small_batches(patch)
+        part(model, "on disk", directory, 30_000, resume=False)
+    return directory
+
+
 @pytest.fixture
-def kept(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint on disk, with several runs and files of each kind."""
+def kept(once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint on disk, with several runs and files of each kind: a copy that can be damaged."""
     small_batches(monkeypatch)
-    part(model, "on disk", tmp_path / "kept", 30_000, resume=False)
-    return tmp_path / "kept"
+    return Path(shutil.copytree(once, tmp_path / "kept"))
 
 
 def refused(model: Model, directory: Path, *, resume: bool = True) -> str:
