@@ -124,7 +124,7 @@ def test_every_recorded_operation_is_explained(mode: str, every: int) -> None:
 def test_a_change_of_one_field_shows(tmp_path: Path, lines: int | None) -> None:
     rng, found = random.Random(1), Counter[tuple[str, str]]()
     recordings = [lines_of(path)[:lines] for mode in COUNTS for path in rng.sample(files(mode), 3)]
-    tried = 60 if lines else 200
+    tried = 36 if lines else 200
     while found.total() < tried:
         what, name = fate(tmp_path / "changed.ndjson", rng.choice(recordings), rng)
         if what != "the same value":
