@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines.native.code import program
 from tests import recordings
 from tests.slow import without_reason
 
@@ -49,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     collect_garbage_rarely()
     os.environ[code_cache.VARIABLE] = str(place)
+    # Searches are small here: better code comes when most are done. tests/native/test_beside.py has it made.
+    program._BEGIN = 0
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # What tests keep need not outlive the machine, and on a busy disk waiting for it is most of their time.

@@ -10,9 +10,11 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from highwater import __version__
 from highwater.checker.asking.scenarios import find
+from highwater.checker.cli import cli
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 
@@ -24,10 +26,10 @@ CONTRACT = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def violated(highwater: Callable[..., Run]) -> Any:
-    run = highwater("check", "truncation/truncate-to-hwm", "--engine", "interpreter", "--json", "-")
-    return run.results
+@pytest.fixture(scope="module")
+def violated() -> Any:
+    asked = ["check", "truncation/truncate-to-hwm", "--engine", "interpreter", "--json", "-"]
+    return json.loads(CliRunner().invoke(cli, asked, prog_name="highwater").stdout)
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])

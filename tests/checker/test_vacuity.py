@@ -19,6 +19,7 @@ from highwater.checker.telling.vacuity import constant_properties, vacuous
 from highwater.model.language import Int, Model, Protocol, State, Struct, action, require, step_property
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
+from tests.slow import all_but
 
 BOX = '''
 from highwater.language import Bool, Budgets, Int, Parameter, Protocol, Struct
@@ -240,7 +241,11 @@ def test_walks_and_a_solver_say_what_tracing_found(highwater: Callable[..., Run]
         ]
 
 
-@pytest.mark.parametrize("name", [n for n, (_, standard) in scenarios.titles().items() if standard])
+STANDARD = [n for n, (_, standard) in scenarios.titles().items() if standard]
+QUICK = {n for at, n in enumerate(STANDARD) if at % 5 == 0 or not n.startswith("replication/")}
+
+
+@pytest.mark.parametrize("name", all_but(QUICK, STANDARD, "every scenario is traced; fast is one in five"))
 def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
     """As far as tracing tells; what is never taken is asked of their searches, by the gate."""
     request = Request.of(scenarios.find(name), Overrides())

@@ -11,15 +11,16 @@ from xml.etree import ElementTree
 import pytest
 
 from docs import pages
-from docs.analyses import kept
+from docs.analyses import findings_4_2, kept, liveness_needs, liveness_standard
 from docs.analyses.side_by_side import in_order
-from docs.pages import gallery
+from docs.pages import blocks, gallery, kafka_4_2, liveness
+from docs.pages.linking import PAGE, link_numbers
 from docs.pages.place import DOCS
 from docs.pages.replication_rules import rows, subjects
 from highwater.checker.base.problems import InternalError
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
-from tests.slow import WHOLE, often, slow
+from tests.slow import WHOLE, all_but, often, slow
 
 WHOLE_PAGES = [name for name in pages.PAGES if name != "replication-rules.md"]
 """The table of the other one takes as long as all of these together: of its rows some are asked below."""
@@ -34,11 +35,44 @@ SUBJECTS = list(subjects())
 ROWS = committed("replication-rules.md").split("\nThe rules:")[0].split("| --- |")[-1].splitlines()[1:-1]
 
 
-@pytest.mark.parametrize("name", pages.PAGES)
+LARGE = {"kafka-4.2.md", "liveness.md", "replication-rules.md"}
+"""They trace hundreds of models, as many as all other pages together: of these some parts are told, fast."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    all_but(set(pages.PAGES) - LARGE, pages.PAGES, "all parts of a large page; some of them are told, fast"),
+)
 def test_a_page_is_what_it_would_be_today(name: str) -> None:
     """Told anew, by answers to just these questions: a model that has changed has none."""
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         assert pages.page(name) == committed(name)
+
+
+def test_some_rows_of_the_rules_of_replication_are_what_they_would_be_today() -> None:
+    with kept.in_mode(kept.Mode.ONLY_KEPT):
+        assert rows(SUBJECTS[::3]) == ROWS[::3]
+
+
+@pytest.mark.parametrize("name", list(findings_4_2.FINDINGS)[::3])
+def test_a_finding_of_kafka_4_2_is_what_it_would_be_today(name: str) -> None:
+    finding, page = kafka_4_2.BLOCKS["finding"], committed("kafka-4.2.md")
+    with kept.in_mode(kept.Mode.ONLY_KEPT):
+        told = link_numbers("\n".join(finding(name)).strip("\n"), page=PAGE)
+    assert f"<!-- computed: finding {name} -->\n{told}\n<!-- end -->" in page
+
+
+def test_some_parts_of_what_is_live_are_what_they_would_be_today() -> None:
+    """Of each protocol's table one row in four, and one in four of the scenarios that are there for liveness."""
+    page = committed("liveness.md")
+    with kept.in_mode(kept.Mode.ONLY_KEPT):
+        for protocol in blocks.asked_for(page, "standard"):
+            for name in liveness_standard.names(protocol)[::4]:
+                assert (
+                    blocks.row(liveness.standard_row(name, *liveness_standard.row(name))) in page.splitlines()
+                )
+        for name in liveness_needs.SCENARIOS[::4]:
+            assert link_numbers("\n".join(liveness.needs_section(name)).strip("\n"), page=PAGE) in page
 
 
 @slow("a fourth of a page's searches, or all; the fast test tells it by what they came to")

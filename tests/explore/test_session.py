@@ -8,8 +8,10 @@ import pytest
 
 import highwater
 from highwater.checker.base.problems import InputError
+from highwater.checker.explore.condition import condition
 from highwater.checker.explore.session import LONGEST, Path, pytest_of
 from highwater.checker.explore.views import Answers
+from highwater.model.language.evaluation import compile_nodes
 from highwater.model.language.model import Scalars
 
 
@@ -78,7 +80,8 @@ def test_the_nearest_state_is_a_nearest_one(views: Answers, steps: int) -> None:
     )
     met = 0
     for text in texts:
-        wanted = [d for state, d in distance.items() if session.holds(state, text)]
+        holds = compile_nodes([condition(session.model, text)])
+        wanted = [d for state, d in distance.items() if holds(state)[0]]
         found = session.nearest(start, text)
         assert (found.path is None) == (not wanted), text
         if found.path is not None:

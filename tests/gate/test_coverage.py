@@ -223,7 +223,7 @@ def steps(model: Model, state: Scalars) -> dict[tuple[str, str], Scalars]:
     }
 
 
-STRIDE = {"truncation": 4}
+STRIDE = {"truncation": 10}
 """Of so many states one is asked, by the compiled conditions and by the interpreter: it needs seconds for all."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from random import Random
 from typing import Any
@@ -210,8 +211,12 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
 }
 
 
-def noticed(monkeypatch: pytest.MonkeyPatch, seeds: int) -> bool:
-    """Whether one of so many random protocols fails the tests above."""
+KNOWN = {"first": 56, "least_by": 473, "tail": 195, "what comes otherwise": 96}
+"""A seed by which one that is seldom noticed was noticed: it is tried first, and should it be another one, all are."""
+
+
+def noticed(monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> bool:
+    """Whether one of these random protocols fails the tests above."""
 
     def skip() -> None:
         raise UnsatisfiedAssumption
@@ -219,7 +224,7 @@ def noticed(monkeypatch: pytest.MonkeyPatch, seeds: int) -> bool:
     for word in ("note", "event"):  # Hypothesis has nothing to say here
         monkeypatch.setattr(sys.modules[__name__], word, lambda _: None)
     monkeypatch.setattr(sys.modules[__name__], "reject", skip)
-    for seed in range(seeds):
+    for seed in seeds:
         for test in (test_functions, test_steps_and_invariants, test_initial_states):
             try:
                 test.hypothesis.inner_test(seed=seed)  # type: ignore[attr-defined]
@@ -233,8 +238,8 @@ def noticed(monkeypatch: pytest.MonkeyPatch, seeds: int) -> bool:
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(*PLANTED[name])
-    assert noticed(monkeypatch, 1500), "it is wrong, and nothing shows it"
+    assert noticed(monkeypatch, (KNOWN.get(name, 0), *range(1500))), "it is wrong, and nothing shows it"
 
 
 def test_where_nothing_is_planted_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not noticed(monkeypatch, 100)
+    assert not noticed(monkeypatch, (*range(100), *KNOWN.values()))

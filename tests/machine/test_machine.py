@@ -305,7 +305,6 @@ QUICK = {
     "min-isr-copies": 1,
     "join-below-hwm": 5,
     "fenced-both": 5,
-    "elr-outlives-min-isr": 6,
 }
 """Defects that are found in seconds, and the steps of the explorer's shortest run."""
 

@@ -28,6 +28,9 @@ LONG = f"define i64 @long(i64 %v0) {{\nentry:\n{_STEPS}  ret i64 %v60000\n}}\n"
 WIDE, DEEP = 26**4, 4 * 25 + 1
 
 
+pytestmark = pytest.mark.usefixtures("better_code_beside")
+
+
 @pytest.fixture(autouse=True)
 def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where code is kept: nothing yet."""

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,6 @@ from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.engines.native import search
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import identity
 from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.disk.keeper import Keeper
@@ -32,12 +32,11 @@ from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.engines.native.text.symmetry import canonical
 from highwater.model.language import Model
 from tests import models
-from tests.native.on_disk import FromTheStart, assert_same, small_batches
+from tests.native.on_disk import assert_same, on_disk, small_batches
 from tests.slow import slow
 
 SCENARIO = "truncation/kip-101"
 STATES = 59_788
-SLOTS = 1 << 12
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +63,10 @@ def part(
     model: Model, place: str, directory: Path, states: int | None = None, *, resume: bool = True, **more: Any
 ) -> SearchResult:
     """A search, up to so many states, from a checkpoint on and with one at its end."""
-    options = SearchOptions(workers=1, checkpoint=str(directory), resume=resume, limit_states=states, **more)
+    options = {"workers": 1, "checkpoint": str(directory), "resume": resume, "limit_states": states, **more}
     if place == "in memory":
-        return search(model, options)
-    run = FromTheStart(Program(model), options, None)
-    run.slots = SLOTS
-    try:
-        return run.explore()
-    finally:
-        run.close()
+        return search(model, SearchOptions(**options))
+    return on_disk(model, slots=1 << 12, **options)
 
 
 def same(found: SearchResult, whole: SearchResult) -> None:
@@ -94,8 +88,7 @@ def test_a_search_in_parts_is_one_search(
         asked = itertools.count()
         monkeypatch.setattr(Keeper, "due", property(lambda self: next(asked) % 7 == 0))
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    limits = (9_000, 30_000, None)
-    for number, states in enumerate(limits):
+    for number, states in enumerate((9_000, 30_000, None)):
         found = part(model, place, tmp_path / "kept", states, resume=number > 0)
         assert found.stopped_by == ("states" if states else None)
         assert states is None or found.distinct_states > states
@@ -159,12 +152,19 @@ def test_every_property_violated_and_then_the_rest(model: Model, whole: SearchRe
 # --- what cannot be resumed -----------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def once(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        small_batches(patch)
+        part(model, "on disk", directory := tmp_path_factory.mktemp("once") / "kept", 30_000, resume=False)
+    return directory
+
+
 @pytest.fixture
-def kept(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint on disk, with several runs and files of each kind."""
+def kept(once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint on disk, with several runs and files of each kind: a copy that can be damaged."""
     small_batches(monkeypatch)
-    part(model, "on disk", tmp_path / "kept", 30_000, resume=False)
-    return tmp_path / "kept"
+    return Path(shutil.copytree(once, tmp_path / "kept"))
 
 
 def refused(model: Model, directory: Path, *, resume: bool = True) -> str:

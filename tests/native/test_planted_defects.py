@@ -140,7 +140,7 @@ def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> No
     assert search(model, SearchOptions(limit_states=12_000_000)).distinct_states != 171**3
 
 
-@pytest.mark.usefixtures("compiled_anew")
+@pytest.mark.usefixtures("compiled_anew", "better_code_beside")
 def test_better_code_that_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compiled beside the search is what it goes on with: were it wrong, the counts would be."""
     whole, improve = machine.whole, Program.improve

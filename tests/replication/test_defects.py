@@ -38,6 +38,8 @@ def test_what_is_promised_is_found(name: str) -> None:
     result = kept.searched(model, options)
     assert {v.property for v in result.violations} == scenario.promise.violated
     assert result.complete == (not scenario.promise.violated)
+    if name not in defects.LARGE:
+        assert result.distinct_states == BASELINE[scenario.name]["distinct_states"]
     assert result.premises.keys() == set(scenario.properties or ())
     if result.complete:
         assert all(result.premises.values()), "what holds had something to say"

@@ -186,7 +186,9 @@ def test_bad_requests_are_one_line(highwater: Callable[..., Run], arguments: Any
 def test_a_witness_is_the_nearest_to_the_initial_state() -> None:
     """The solver has no choice left: no scalar before the first that differs could be as in the initial state."""
     first = version()
-    for name, witness in differences(first, version("elr_follows_election=off")).actions.items():
+    found = differences(first, version("elr_follows_election=off")).actions
+    assert len(found) > 2
+    for name, witness in list(found.items())[:2]:
         again = differences(first, version("elr_follows_election=off"), actions=[name]).actions[name]
         assert again == witness
 

@@ -48,7 +48,7 @@ def test_every_recording_is_there() -> None:
 
 @needs_recordings
 @pytest.mark.parametrize(
-    "every", [5, pytest.param(1, marks=slow("all 240 recordings; the fast test has one in five"))]
+    "every", [10, pytest.param(1, marks=slow("all 240 recordings; the fast test has one in ten"))]
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_every_recorded_operation_is_explained(mode: str, every: int) -> None:
@@ -139,8 +139,8 @@ def sample(count: int, seed: int) -> list[list[dict[str, Any]]]:
 @needs_recordings
 def test_a_change_of_one_field_shows(tmp_path: Path) -> None:
     beginnings = [lines[:60] for lines in sample(8, 1)]
-    found = fates(tmp_path / "changed.ndjson", beginnings, 100, seed=1)
-    assert found["reported"] > 60
+    found = fates(tmp_path / "changed.ndjson", beginnings, 60, seed=1)
+    assert found["reported"] > 36
 
 
 @slow("a thousand changes of a large recording; the fast tests have some")
@@ -152,8 +152,8 @@ def test_a_change_of_one_field_shows_a_thousand_times(tmp_path: Path) -> None:
 
 
 def test_a_change_of_one_field_shows_in_a_made_recording(tmp_path: Path) -> None:
-    found = fates(tmp_path / "changed.ndjson", [made().lines], 200, seed=3)
-    assert found["reported"] > 120
+    found = fates(tmp_path / "changed.ndjson", [made().lines], 100, seed=3)
+    assert found["reported"] > 60
 
 
 OTHERS: dict[str, list[Any]] = {
@@ -216,15 +216,27 @@ OLDER = [
     and rule not in NOT_RECORDED
 ]
 """The others are Kafka 4.2's, and ``test_recordings_4_2`` asks its recordings."""
+KNOWN = {
+    "elr_follows_election": 48,
+    "elr_within_replicas": 1,
+    "last_known_leader_first": 3,
+    "last_known_leader_kept": 3,
+    "leader_epoch_check": 2,
+    "min_isr_change_empties_elr": 41,
+    "reassignment_bumps_leader_epoch": 1,
+    "recovery_state_check": 1,
+    "sender_epoch_check": 1,
+}
+"""A recording that tells a rule, which is asked first: for others one of the first does."""
 
 
 @needs_recordings
 @pytest.mark.parametrize("rule", OLDER)
 def test_with_a_rule_switched_some_decision_is_not_explained(rule: str) -> None:
     """Switched off where it is in force, on where it is not: the real decisions tell the two apart."""
-    for path in [
-        p for files_of in zip(files("elr-on"), files("elr-on")[40:], strict=False) for p in files_of
-    ]:
+    recorded = files("elr-on")
+    known = [recorded[KNOWN[rule]]] if rule in KNOWN else []
+    for path in [*known, *(p for two in zip(recorded, recorded[40:], strict=False) for p in two)]:
         on = rule in PROFILES[PROFILE_OF["elr-on"]].rules
         if replay(path, rules={rule: not on}).unexplained:
             return
@@ -236,14 +248,11 @@ def test_with_a_rule_switched_some_decision_is_not_explained(rule: str) -> None:
 def test_a_rule_that_no_recording_tells_is_told_by_none(rule: str) -> None:
     for mode, profile in PROFILE_OF.items():
         on = rule in PROFILES[profile].rules
-        for path in files(mode, 4):
+        for path in files(mode, 2):
             assert not replay(path, rules={rule: not on}).unexplained, (rule, path)
 
 
 @needs_recordings
 def test_clean_registration_is_the_rule_of_its_own_mode() -> None:
-    assert sum(
-        replay(p, rules={"clean_registration": False}).unexplained_count
-        for p in files("elr-on-cleanaware", 10)
-    )
-    assert sum(replay(p, rules={"clean_registration": True}).unexplained_count for p in files("elr-on", 10))
+    assert any(replay(p, rules={"clean_registration": False}).unexplained for p in files("elr-on-cleanaware"))
+    assert any(replay(p, rules={"clean_registration": True}).unexplained for p in files("elr-on"))

@@ -144,8 +144,10 @@ def test_with_elr_off_it_leaves_the_isr(tmp_path: Path) -> None:
     assert (3, "u-0") in wrong(tmp_path, first, gone, change(0, "u", leader=0), start=start)
 
 
-def test_in_batches_of_ten_thousand(tmp_path: Path) -> None:
-    """Kafka's size: all but five of the changes of a registration are written."""
+def test_in_full_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but five of the changes of a registration are written; of batches that are a tenth of Kafka's."""
+    assert groups.SPLIT == 10_000
+    monkeypatch.setattr(groups, "SPLIT", 1_000)
     count = groups.SPLIT + 5
     start = beginning(*ON, min_isr="3")
     start += [partition(number) for number in range(1, count)]
