@@ -11,6 +11,7 @@ import pytest
 from docs.bench import examples, tlc, whole
 from docs.bench.examples import Example
 from docs.bench.whole import run_whole
+from tests.slow import slow
 
 SMALL = Example("small", "folder", "Module", "SPECIFICATION Spec\n", "two_phase", ("managers=2",))
 TLC = """#!/bin/sh
@@ -56,6 +57,7 @@ def _tlc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(tlc.EXAMPLES, str(tmp_path / "checkout"))
 
 
+@slow("runs what only the benchmark runs; the commands in turn are asked of whole commands")
 @pytest.mark.usefixtures("_tlc")
 def test_both_run_in_turn_and_have_to_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOUND", "56")

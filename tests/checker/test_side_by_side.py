@@ -16,6 +16,7 @@ import pytest
 from highwater.checker.running import side_by_side
 from tests.checker.conftest import Run
 from tests.checker.test_command_runs import LONG, interrupted, start
+from tests.slow import slow
 
 Command = Callable[..., Run]
 SOME = [
@@ -154,6 +155,7 @@ def gone(pid: int) -> bool:
 NAMES = ("truncation/kip-320", "truncation/kip-101", "truncation/kip-279")
 
 
+@slow("two processes search long scenarios; Ctrl-C of one process is fast")
 def test_an_interrupt_keeps_what_each_has_found() -> None:
     process = start("check", *NAMES, *LONG, "--workers", "2", "--json", "-")
     (helper,) = helpers(process.pid)

@@ -94,7 +94,9 @@ def test_engines_agree_on_every_scenario(name: str) -> None:
 @pytest.mark.parametrize(
     ("nodes", "effort"),
     [
-        (2, Effort.QUICK),
+        pytest.param(
+            2, Effort.QUICK, marks=slow("the quick code; random expressions have all efforts, fast")
+        ),
         pytest.param(3, Effort.USUAL, marks=slow("the efforts between; random expressions have all, fast")),
         (3, Effort.FULL),
         pytest.param(5, Effort.FULL, marks=slow("more of each type; fast with three nodes")),

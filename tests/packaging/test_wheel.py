@@ -11,6 +11,7 @@ import pytest
 
 from highwater.checker.comparing.models.revisions import unpack
 from tests.packaging.conftest import DISTRIBUTION, FOLDERS, ROOT, build, done, run
+from tests.slow import slow
 
 
 def content(wheel: Path) -> dict[str, bytes]:
@@ -50,6 +51,7 @@ def test_the_wheel_is_the_same_from_a_source_distribution(wheel: Path, tree: Pat
     assert content(build("wheel", unpacked, tmp_path)) == content(wheel)
 
 
+@slow("a clone and a build; a source distribution is compared, fast")
 def test_the_wheel_is_the_same_from_a_git_address(wheel: Path, tree: Path, tmp_path: Path) -> None:
     """As ``pip install git+…`` makes it: links are what git keeps of them."""
     work = tmp_path / "work"

@@ -269,6 +269,7 @@ def test_a_model_within_bit_vectors_only() -> None:
     assert broken(result) == {"never_all_at_top": {"up"}}
 
 
+@slow("an induction twice; one by one process is fast")
 def test_several_processes_give_the_same_verdicts() -> None:
     """In the same order; and however many processes there are, with the same states."""
     model, some = controller(2, ["valid_isr_check"]), ["alter_partition", "fence"]

@@ -17,6 +17,7 @@ import pytest
 from highwater import checker
 from tests.checker.conftest import Run
 from tests.checker.schema import problems
+from tests.slow import slow
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "telling/proof.schema.json").read_text())
 DEFECT = "replication/defect-fenced-both"
@@ -126,6 +127,7 @@ def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path:
     assert all(v["failure"]["after"] for v in failures)
 
 
+@slow("an induction of its own; how a failure is told is asked of another one, fast")
 def test_a_failure_that_nothing_excludes_is_told_so(highwater: Callable[..., Run]) -> None:
     run = highwater(
         "prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--rule", "member_epoch_check=off"

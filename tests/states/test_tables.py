@@ -80,7 +80,9 @@ def listed(plain: Any) -> Any:
     return json.loads(json.dumps(plain))
 
 
-@pytest.mark.parametrize("nodes", [2, 3, 5])
+@pytest.mark.parametrize(
+    "nodes", [2, 3, pytest.param(5, marks=slow("more of each type; fast with three nodes"))]
+)
 def test_columns_of_every_type(nodes: int) -> None:
     model = models.everything(nodes=nodes)
     assert undecoded(model, list(models.arbitrary_states(model, 500))) == []

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from highwater.checker.cli import cli
 from highwater.traces.replay import replay
+from tests.slow import slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 
@@ -60,6 +61,7 @@ def test_one_command_over_all_of_them(tmp_path: Path) -> None:
     assert page.stat().st_size > 100_000
 
 
+@slow("twenty clusters at once; some of them are replayed each by itself, fast")
 @needs_clusters_4_2
 def test_clusters_of_4_2(tmp_path: Path) -> None:
     """The profile goes by the log's features; everything is sure."""
