@@ -71,7 +71,13 @@ def duck(tables: Path) -> Iterator[Any]:
     connection.close()
 
 
-@pytest.mark.parametrize("number", range(1, len(SECTIONS)), ids=QUESTIONS)
+MORE = slow("more questions of the same tables; two of them are fast")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, id=QUESTIONS[n - 1], marks=() if n <= 2 else MORE) for n in range(1, len(SECTIONS))],
+)
 def test_pandas_and_duckdb_answer_alike(duck: Any, number: int) -> None:
     pytest.importorskip("pandas")
     from_duckdb = plain(duck.execute(block(SECTIONS[number], "duckdb")).fetchall())
@@ -85,7 +91,7 @@ def test_the_counts_of_the_page(explored: Any) -> None:
     assert f"{len(explored.states):,} states and {len(explored.targets):,} transitions" in PAGE
 
 
-@slow("plain Python over all states; the fast tests ask SQL alone")
+@slow("plain Python over all states; the fast tests hold pandas and SQL against each other")
 def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None:
     states = [explored.model.decode(explored.scalars(i)) for i in range(len(explored.states))]
     depths = explored.depths().tolist()
