@@ -130,9 +130,9 @@ def _askers(entry: Entry) -> Iterator[str]:
 
 
 _ROLES = {
-    "helper": "a helper: proved together with the others, and asked where a scenario names it",
+    "helper": "a helper: proved with the others, and asked where a scenario names it",
     "watched": "watched: asked where a scenario names it, and proved by no induction",
-    "denial": "a denial: it denies what the protocol allows, and where a scenario names it a run shows that",
+    "denial": "a denial: the protocol allows it, as a run shows where a scenario asks it",
 }
 
 

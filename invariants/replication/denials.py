@@ -86,22 +86,32 @@ def nobody_joins_beside_another(m: Replication, before: State, after: State) -> 
     return ~_several(m, before, after, True, lambda leader, known: known.leo.is_(leader.log.length))
 
 
-@step_property("966.14", rule="unclean_recovery")
-def nobody_wins_over_who_is_fenced(m: Replication, before: State, after: State) -> Truth:
-    """No recovery on request elects somebody while a fenced replica has told of a longer log."""
+def _wins_over_a_longer_log(
+    m: Replication, before: State, after: State, is_it: Callable[[StructValue, StructValue], Truth]
+) -> Truth:
+    """Whether a recovery elects somebody over a longer log of which this is right: of its broker, and what it told."""
     old, new = before.partition, after.partition
-    elected = old.leader.is_none & new.leader.is_some & (before.budgets.elections > after.budgets.elections)
-    if not m.p.recovery:
-        return ~elected
     by_log = all_of(after.log_infos[b].is_none for b in m.broker)
     over = []
     for winner in m.broker:
-        mine = before.log_infos[winner].value
-        wins = new.leader.is_(winner) & before.log_infos[winner].is_some
+        mine = before.log_infos[winner]
+        wins = new.leader.is_(winner) & mine.is_some
         for b in m.broker:
             told = before.log_infos[b]
-            over.append(wins & before.registrations[b].fenced & told.is_some & (told.value.end > mine.end))
-    return ~(elected & by_log & any_of(over))
+            longer = told.is_some & (told.value.end > mine.value.end)
+            over.append(wins & longer & is_it(before.registrations[b], told.value))
+    return old.leader.is_none & new.leader.is_some & by_log & any_of(over)
+
+
+@step_property("966.14", rule="unclean_recovery")
+def nobody_wins_over_who_is_fenced(m: Replication, before: State, after: State) -> Truth:
+    """No recovery on request elects somebody while a fenced replica has told of a longer log."""
+    asked = before.budgets.elections > after.budgets.elections
+    if not m.p.recovery:
+        return ~(before.partition.leader.is_none & after.partition.leader.is_some & asked)
+    return ~(
+        asked & _wins_over_a_longer_log(m, before, after, lambda registration, told: registration.fenced)
+    )
 
 
 @step_property("966.13", rule="clean_election_picks_any")
@@ -120,18 +130,11 @@ def nobody_wins_over_a_longer_log(m: Replication, before: State, after: State) -
     """No recovery elects somebody while another replica that is live has told of a longer log."""
     if not m.p.recovery:
         return as_bool(True)
-    new = after.partition
-    comes = before.partition.leader.is_none & new.leader.is_some
-    by_log = all_of(after.log_infos[b].is_none for b in m.broker)
-    over = []
-    for winner in m.broker:
-        mine = before.log_infos[winner]
-        wins = new.leader.is_(winner) & mine.is_some
-        for b in m.broker:
-            told, registration = before.log_infos[b], before.registrations[b]
-            counts = told.is_some & (told.value.broker_epoch == registration.epoch) & ~registration.fenced
-            over.append(wins & counts & (told.value.end > mine.value.end))
-    return ~(comes & by_log & any_of(over))
+
+    def is_live(registration: StructValue, told: StructValue) -> Truth:
+        return (told.broker_epoch == registration.epoch) & ~registration.fenced
+
+    return ~_wins_over_a_longer_log(m, before, after, is_live)
 
 
 @step_property("841.5")

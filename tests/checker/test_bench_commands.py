@@ -14,7 +14,6 @@ from docs.bench import commands, development, tlc
 from docs.bench.commands import Command
 from docs.bench.whole import Whole, run_whole
 from highwater.checker.engines.native.code.cache import VARIABLE
-from tests.slow import slow
 
 MB = 1_000_000
 _HOLDS = "import sys; held = b'x' * int(sys.argv[1]); print(flush=True); sys.stdin.read()"
@@ -83,7 +82,6 @@ def _tlc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(tlc.SPECIFICATION, str(tmp_path))
 
 
-@slow("runs what only the benchmark runs; the table that it makes is fast")
 @pytest.mark.usefixtures("_tlc")
 def test_tlc_runs_in_turn_and_has_to_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     beside = Command("beside", SMALL.arguments, "", "", 2, beside_tlc=True)

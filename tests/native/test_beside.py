@@ -72,6 +72,13 @@ def test_a_search_goes_over_to_better_code_as_it_grows(monkeypatch: pytest.Monke
     assert list(dict.fromkeys(explored(monkeypatch, wait))) == list(Effort)
 
 
+def test_better_code_that_another_process_has_kept_is_taken() -> None:
+    compiled = Program(counters(), effort=Effort.QUICK)
+    Machine(compiled.text, Effort.FULL)  # as another process leaves it
+    compiled.improve(1 << 40)
+    assert (compiled.effort, compiled._beside) == (Effort.FULL, None)
+
+
 def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Beside._follow
 

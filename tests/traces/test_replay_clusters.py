@@ -61,7 +61,7 @@ def test_one_command_over_all_of_them(tmp_path: Path) -> None:
     assert page.stat().st_size > 100_000
 
 
-@slow("twenty clusters at once; some of them are replayed each by itself, fast")
+@slow("all clusters at once; some of them are replayed each by itself, fast")
 @needs_clusters_4_2
 def test_clusters_of_4_2(tmp_path: Path) -> None:
     """The profile goes by the log's features; everything is sure."""
