@@ -43,6 +43,10 @@ FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/repl
 """Begun first, so that no process has a long one left when the others are done."""
 
 
+BEGIN = program._BEGIN
+"""Where better code is begun outside of tests."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tests, and what they start, keep their code in the checkout: not in the user's own cache, nor from it."""
     recordings.refuse_without()

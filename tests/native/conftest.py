@@ -6,6 +6,7 @@ import pytest
 
 from highwater.checker.engines.native.code import cache as code_cache
 from highwater.checker.engines.native.code import program
+from tests.conftest import BEGIN
 
 
 @pytest.fixture
@@ -17,4 +18,4 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Better code is made beside a search of some size, as it is outside of tests."""
-    monkeypatch.setattr(program, "_BEGIN", 16)
+    monkeypatch.setattr(program, "_BEGIN", BEGIN)
