@@ -6,6 +6,7 @@ from highwater.model.language import State, all_of, any_of, greatest, implies, i
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, StructValue, Truth, as_bool
 from highwater.model.quorum import Quorum
+from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.replication import logs
 
 RULE = "votes_travel"
@@ -239,6 +240,27 @@ def who_takes_an_answer_has_heard_from_its_leader(m: Quorum, before: State, afte
     return all_of(kept)
 
 
+@step_property("595.8, F2", rule=RULE)
+def who_restarts_has_its_file_and_no_connection(m: Quorum, before: State, after: State) -> Truth:
+    """Who restarts is in its epoch, with its log and the leader that it followed, knows no HWM and leads no more.
+
+    Nothing that it asked is under way any more, nor an answer to it. Everybody else is as before.
+    """
+    back = []
+    for c in m.member:
+        old, new = before.members[c], after.members[c]
+        followed = where(m.leads(c, old), None, old.leader)
+        as_filed = (new.epoch == old.epoch) & (new.log == old.log) & (new.leader == followed)
+        alone = all_of(before.members[f] == after.members[f] for f in m.member if int(f) != int(c))
+        quiet = after.requests[c].is_none & after.responses[c].is_none
+        if int(c) < m.p.voters:
+            quiet &= all_of(
+                after.vote_requests[c][v].is_none & after.vote_responses[c][v].is_none for v in m.voter
+            )
+        back.append(as_filed & (new.hwm == UNKNOWN) & alone & quiet)
+    return implies(_restarts(before, after), any_of(back))
+
+
 VOTES = (
     who_asks_votes_for_itself,
     votes_that_count_were_given,
@@ -248,4 +270,5 @@ VOTES = (
     votes_are_given_by_the_rule,
     answers_count_for_what_is_asked,
     who_takes_an_answer_has_heard_from_its_leader,
+    who_restarts_has_its_file_and_no_connection,
 )

@@ -89,13 +89,15 @@ def a_partition_changes_once_for_each_entry(m: Controller, before: State, after:
 
 @step_property("B8")
 def only_changes_are_counted(m: Controller, before: State, after: State) -> Truth:
-    """The partition epoch counts changes: it stays where nothing else changes, but for assignments to directories."""
+    """The partition epoch counts changes: it stays where nothing else changes.
+
+    But a replica that says which directory it is in, one that is online, makes a change of that alone.
+    """
     p, then = before.partition, after.partition
-    if m.p.directories:
-        return as_bool(True)
-    return implies(
-        p.partition_epoch != then.partition_epoch, p.replace(partition_epoch=then.partition_epoch) != then
-    )
+    same = p.replace(partition_epoch=then.partition_epoch) == then
+    in_a_directory = m.assigned(p) - _offline(m, then)
+    assigned = ~in_a_directory.is_empty if m.p.directories else as_bool(False)
+    return implies(p.partition_epoch != then.partition_epoch, ~same | assigned)
 
 
 @step_property("966.11, K6", rule="last_known_leader_by_leader")

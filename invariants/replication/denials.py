@@ -137,6 +137,25 @@ def nobody_wins_over_a_longer_log(m: Replication, before: State, after: State) -
     return ~_wins_over_a_longer_log(m, before, after, is_live)
 
 
+@step_property("966.14, 966.18", rule="unclean_recovery")
+def nobody_wins_before_the_remembered_answer(m: Replication, before: State, after: State) -> Truth:
+    """No recovery elects somebody while one that the partition has in its last known ELR has told nothing."""
+    if not m.p.recovery:
+        return as_bool(True)
+    old, new = before.partition, after.partition
+    wins = old.leader.is_none & any_of(new.leader.is_(b) & before.log_infos[b].is_some for b in m.broker)
+    return ~(wins & any_of(old.last_known_elr.has(b) & before.log_infos[b].is_none for b in m.broker))
+
+
+@step_property("966.14", rule="unclean_recovery")
+def no_failover_forgets_the_first_answers(m: Replication, before: State, after: State) -> Truth:
+    """While some have told of their logs, and others have not, the controller does not fail over."""
+    if not m.p.recovery:
+        return as_bool(True)
+    told = total(before.log_infos[b].is_some for b in m.broker)
+    return ~((before.budgets.failovers > after.budgets.failovers) & (told > 0) & (told < m.p.brokers))
+
+
 @step_property("841.5")
 def no_shutdown_is_granted(m: Replication, before: State, after: State) -> Truth:
     """Who asks for a controlled shutdown is not heard by the controller."""
@@ -157,5 +176,7 @@ DENIALS = (
     nobody_wins_over_who_is_fenced,
     nobody_is_elected_over_an_earlier_one,
     nobody_wins_over_a_longer_log,
+    nobody_wins_before_the_remembered_answer,
+    no_failover_forgets_the_first_answers,
     no_shutdown_is_granted,
 )

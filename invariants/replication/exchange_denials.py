@@ -20,6 +20,18 @@ def no_proposal_arrives_late(m: Replication, before: State, after: State) -> Tru
     )
 
 
+@step_property("B7, B8")
+def no_proposal_ends_by_known_metadata(m: Replication, before: State, after: State) -> Truth:
+    """Who leads on, and hears neither news nor an answer, goes on waiting for its answer."""
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        ended = old.proposed.is_some & new.proposed.is_none & (old.view == new.view)
+        answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
+        kept.append(~(ended & ~answered))
+    return all_of(kept)
+
+
 @step_property("F1")
 def no_fetch_arrives_late(m: Replication, before: State, after: State) -> Truth:
     """A fetch that its sender has given up is never the one that is under way again."""
@@ -113,13 +125,28 @@ def no_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: S
     return _nobody_is_refused(m, before, after, is_new)
 
 
+@step_property("K2, 903.2")
+def no_fetch_of_a_former_life_counts(m: Replication, before: State, after: State) -> Truth:
+    """A leader learns nothing of a replica that has registered anew by a fetch of its own epoch from before."""
+    kept = []
+    for f in m.broker:
+        request, fetch = before.fetch_requests[f], before.fetch_requests[f].value
+        old, new = before.brokers[fetch.leader], after.brokers[fetch.leader]
+        taken = request.is_some & after.fetch_requests[f].is_none & (old.view == new.view)
+        former = fetch.broker_epoch < old.view.epochs[f]
+        kept.append(~(taken & former & (old.followers[f] != new.followers[f])))
+    return all_of(kept)
+
+
 DENIALS = (
     no_proposal_arrives_late,
+    no_proposal_ends_by_known_metadata,
     no_fetch_arrives_late,
     no_fetch_of_this_life_is_given_up,
     who_is_down_refuses_no_fetch,
     no_fetch_of_a_former_epoch_is_refused,
     no_fetch_of_a_later_epoch_is_refused,
     no_fetch_of_a_former_life_is_refused,
+    no_fetch_of_a_former_life_counts,
     no_fetch_of_a_new_replica_is_refused,
 )

@@ -276,6 +276,41 @@ def leaders_take_their_answers(m: Replication, before: State, after: State) -> T
     return all_of(kept)
 
 
+@step_property("B7, 903.3")
+def proposals_stand_as_they_were_made(m: Replication, before: State, after: State) -> Truth:
+    """While a leader waits for an answer it proposes what it proposed, with the epochs that it knew then."""
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        alike = old.proposed == new.proposed
+        if m.proposals_keep_epochs:
+            alike &= old.proposed_epochs == new.proposed_epochs
+        kept.append(implies(old.proposed.is_some & new.proposed.is_some, alike))
+    return all_of(kept)
+
+
+@step_property("B8")
+def views_are_ahead_until_metadata_comes(m: Replication, before: State, after: State) -> Truth:
+    """A leader's view is ahead of its metadata from an answer with a later partition epoch on, until it replays as much.
+
+    That ends its proposal, where `proposal_outlives_known_metadata` is off; elsewhere nothing asks how far metadata is.
+    """
+    if m.on("proposal_outlives_known_metadata"):
+        return as_bool(True)
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
+        same = _is_same_process(m, before, after, b)
+        later = old.view.partition_epoch < new.view.partition_epoch
+        ended = old.proposed.is_some & new.proposed.is_none & (old.view == new.view)
+        kept.append(implies(~old.ahead & new.ahead, answered & later))
+        kept.append(implies(same & answered & later, new.ahead))
+        kept.append(implies(same & ~answered & (later | ended), ~new.ahead))
+        kept.append(implies(same & old.ahead & ~new.ahead, later | new.proposed.is_none))
+    return all_of(kept)
+
+
 # --- metadata -------------------------------------------------------------------------------------------------
 
 
@@ -323,10 +358,10 @@ def views_are_what_the_controller_had(m: Replication, before: State, after: Stat
         kept.append(implies(stays & (old.view != new.view), new.followers == old.followers))
         kept.append(implies((old != new) & m.is_up(new) & ~m.leads(b, new), new.leso == 0))
         forgotten = [new.followers[f].leo.is_none for f in m.broker]
-        if m.on("re_election_forgets_fetches"):
-            kept.append(
-                implies((begins & (old != new)) | (m.leads(b, old) & ~m.leads(b, new)), all_of(forgotten))
-            )
+        anew = begins & (old != new)
+        if not m.on("re_election_forgets_fetches"):
+            anew = anew & ~old.view.leader.is_(b)
+        kept.append(implies(anew | (m.leads(b, old) & ~m.leads(b, new)), all_of(forgotten)))
     return all_of(kept)
 
 
@@ -356,6 +391,8 @@ WATCHED = (
     proposals_are_their_leaders,
     answers_say_what_was_decided,
     leaders_take_their_answers,
+    proposals_stand_as_they_were_made,
+    views_are_ahead_until_metadata_comes,
     views_are_what_the_controller_had,
     metadata_leaves_replicas_their_logs,
 )

@@ -177,6 +177,15 @@ def who_leaves_under_min_isr_stays_eligible(m: Replication, before: State, after
     return all_of(kept)
 
 
+@step_property("966.13")
+def a_partition_is_led_where_it_can_be(m: Replication, before: State, after: State) -> Truth:
+    """After a change of its leader or its ISR a partition is led, where a member of its ISR is active."""
+    p, then = before.partition, after.partition
+    changed = (p.leader != then.leader) | (p.isr != then.isr)
+    able = then.isr & m.t.active(after.registrations)
+    return implies(changed & ~able.is_empty, then.leader.is_some)
+
+
 @step_property("966.9")
 def reassignments_begin_and_end(m: Replication, before: State, after: State) -> Truth:
     """An operator begins a reassignment and changes it; it ends with the replicas that were asked for, or as it began.
@@ -253,6 +262,7 @@ WATCHED = (
     what_an_operator_asks_for_is_done,
     writes_are_their_leaders,
     who_leaves_under_min_isr_stays_eligible,
+    a_partition_is_led_where_it_can_be,
     reassignments_begin_and_end,
     what_is_remembered_is_true,
 )
