@@ -253,7 +253,8 @@ def answers_say_what_was_decided(m: Replication, before: State, after: State) ->
 def leaders_take_their_answers(m: Replication, before: State, after: State) -> Truth:
     """What was taken over is the leader's ISR and partition epoch then; a refusal ends the proposal; else it stands.
 
-    An answer of another leader epoch, or where nothing stands, changes nothing.
+    An answer of another leader epoch, or where nothing stands, changes nothing. Where metadata that was known already
+    ends a proposal, it does so once: the next time it is no news.
     """
     kept = []
     for b in m.broker:
@@ -273,6 +274,8 @@ def leaders_take_their_answers(m: Replication, before: State, after: State) -> T
         kept.append(implies(taken & ~accepted & ~refused, old == new))
         changed = (old.proposed != new.proposed) & new.proposed.is_none & same & (old.view == new.view)
         kept.append(implies(changed & ~old.ahead, taken & refused))
+        if not m.on("proposal_outlives_known_metadata"):
+            kept.append(_is_ahead_for_a_while(m, before, after, b))
     return all_of(kept)
 
 
@@ -289,26 +292,19 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
     return all_of(kept)
 
 
-@step_property("B8")
-def views_are_ahead_until_metadata_comes(m: Replication, before: State, after: State) -> Truth:
-    """A leader's view is ahead of its metadata from an answer with a later partition epoch on, until it replays as much.
-
-    That ends its proposal, where `proposal_outlives_known_metadata` is off; elsewhere nothing asks how far metadata is.
-    """
-    if m.on("proposal_outlives_known_metadata"):
-        return as_bool(True)
-    kept = []
-    for b in m.broker:
-        old, new = before.brokers[b], after.brokers[b]
-        answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
-        same = _is_same_process(m, before, after, b)
-        later = old.view.partition_epoch < new.view.partition_epoch
-        ended = old.proposed.is_some & new.proposed.is_none & (old.view == new.view)
-        kept.append(implies(~old.ahead & new.ahead, answered & later))
-        kept.append(implies(same & answered & later, new.ahead))
-        kept.append(implies(same & ~answered & (later | ended), ~new.ahead))
-        kept.append(implies(same & old.ahead & ~new.ahead, later | new.proposed.is_none))
-    return all_of(kept)
+def _is_ahead_for_a_while(m: Replication, before: State, after: State, b: Number) -> Truth:
+    """Whether a view is ahead of metadata from an answer with a later partition epoch on, until it replays as much."""
+    old, new = before.brokers[b], after.brokers[b]
+    answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
+    same = _is_same_process(m, before, after, b)
+    later = old.view.partition_epoch < new.view.partition_epoch
+    ended = old.proposed.is_some & new.proposed.is_none & (old.view == new.view)
+    return (
+        implies(~old.ahead & new.ahead, answered & later)
+        & implies(same & answered & later, new.ahead)
+        & implies(same & ~answered & (later | ended), ~new.ahead)
+        & implies(same & old.ahead & ~new.ahead, later | new.proposed.is_none)
+    )
 
 
 # --- metadata -------------------------------------------------------------------------------------------------
@@ -392,7 +388,6 @@ WATCHED = (
     answers_say_what_was_decided,
     leaders_take_their_answers,
     proposals_stand_as_they_were_made,
-    views_are_ahead_until_metadata_comes,
     views_are_what_the_controller_had,
     metadata_leaves_replicas_their_logs,
 )
