@@ -28,6 +28,8 @@ from highwater.model.language.step_properties import StepProperty
 
 MODELS = Path(model.__file__).parent
 """The directory of the protocols that come with the checker."""
+OWN_FILE = "_highwater_file_"
+"""What the module of a Python file of one's own is called, before its number."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def load(name: str) -> Definition:
 
 def load_file(path: Path) -> Definition:
     """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
-    name = f"_highwater_file_{abs(hash(path.resolve()))}"
+    name = f"{OWN_FILE}{abs(hash(path.resolve()))}"
     file = os.path.abspath(path)  # what goes wrong in it is known by this name
     spec = importlib.util.spec_from_file_location(name, file, loader=AsItIs(name, file))
     if spec is None or spec.loader is None or not path.is_file():

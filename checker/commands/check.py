@@ -107,6 +107,7 @@ def check(
                         search,
                         replace(asked, symmetry=request.symmetry, deadlock=request.deadlock),
                         progress,
+                        keep=True,
                     )
                 outcomes.append(outcome)
                 if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from highwater.checker.asking.identity import identity_of
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.checker.engines import by_name as engines
@@ -13,7 +14,7 @@ from highwater.checker.engines.simulation import Simulate, SimulationOptions, Si
 from highwater.checker.running.progress import ProgressReporter
 from highwater.checker.telling import counterexample
 from highwater.checker.telling.results import ScenarioOutcome
-from highwater.checker.telling.vacuity import constant_properties, vacuous
+from highwater.checker.telling.vacuity import idle
 from highwater.model.language import graph
 from highwater.model.language.model import Model, Property
 from highwater.model.language.outside import confine
@@ -28,13 +29,19 @@ def explore(
     search: engines.Search,
     options: SearchOptions,
     progress: ProgressCallback | None = None,
+    *,
+    keep: bool = False,
 ) -> tuple[Model | None, ScenarioOutcome]:
-    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
+    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted.
+
+    ``keep`` says that the protocol's code is as its files have it, so that what is found out about the request is kept.
+    """
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
     outside: int | None = None
     try:
         model = request.model()
+        model.identity = identity_of(request) if keep else None
         if request.outside:
             result, outside = _search_outside(model, search, options, progress)
         elif model.liveness:
@@ -90,6 +97,7 @@ def outcome_of(
     """A result with the runs to its violations, and with what does nothing; no model: it was not traced."""
     if model is None:
         return kind(request, engine, result, (), stop_at_first)
+    nothing = idle(model, request, result)
     return kind(
         request,
         engine,
@@ -97,6 +105,6 @@ def outcome_of(
         counterexample.follow_all(model, result.violations),
         stop_at_first,
         tuple(model.ruled_out),
-        tuple(constant_properties(model)),
-        vacuous(model, request, result),
+        nothing.constant,
+        nothing.warnings,
     )

@@ -63,7 +63,7 @@ class Batch:
             on_disk=memory is None,  # beside others there may be too little memory; alone there is more
         )
         search = engines.search(self.engine)
-        model, outcome = exploration.explore(request, self.engine, search, options, progress=progress)
+        model, outcome = exploration.explore(request, self.engine, search, options, progress, keep=True)
         return ScenarioRun.of(model, outcome, verbose=self.verbose)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import SearchResult
+from highwater.checker.engines import kept
 from highwater.model.language import graph
 from highwater.model.language.branches import next_script
 from highwater.model.language.errors import LanguageError
@@ -42,6 +43,25 @@ class Vacuous:
     kind: str
     name: str
     text: str
+
+
+@dataclass(frozen=True)
+class Idle:
+    """All that does nothing: the names of the properties that are constant, and what nobody said of."""
+
+    constant: tuple[str, ...]
+    warnings: tuple[Vacuous, ...]
+
+
+def idle(model: Model, request: Request, result: SearchResult) -> Idle:
+    """What does nothing in a search; of a request that has a name it is found out once."""
+    promise, never = request.scenario.promise, _never_taken(model, request, result)
+    asked = sorted(promise.impossible), sorted(promise.constant), never
+    found = kept.found(Idle, model.identity, *asked)
+    if found is None:
+        found = Idle(tuple(constant_properties(model)), vacuous(model, request, result))
+        kept.keep(found, model.identity, *asked)
+    return found
 
 
 def constant_properties(model: Model) -> dict[str, str]:
@@ -80,14 +100,21 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
         if name not in promise.constant
     ]
     impossible = [name for name in model.ruled_out if name not in promise.impossible]
-    idle = [name for name, count in result.actions.items() if not count] if result.complete else []
-    idle = [name for name in idle if name not in model.ruled_out and name not in promise.impossible]
-    if impossible or idle:
-        withheld = _withheld(model, request, idle)
+    never = _never_taken(model, request, result)
+    if impossible or never:
+        withheld = _withheld(model, request, never)
         told += [_impossible(model, name) for name in impossible if name not in withheld]
         why = "no reachable state lets it be taken"
-        told += [Vacuous(NEVER_TAKEN, n, f"{n} is never taken: {why}") for n in idle if n not in withheld]
+        told += [Vacuous(NEVER_TAKEN, n, f"{n} is never taken: {why}") for n in never if n not in withheld]
     return tuple(told)
+
+
+def _never_taken(model: Model, request: Request, result: SearchResult) -> list[str]:
+    """The actions that no state lets be taken, though tracing left them a way, and the scenario does not expect it."""
+    if not result.complete:
+        return []
+    known = {*model.ruled_out, *request.scenario.promise.impossible}
+    return [name for name, count in result.actions.items() if not count and name not in known]
 
 
 def _impossible(model: Model, name: str) -> Vacuous:

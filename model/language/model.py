@@ -91,6 +91,9 @@ class Model:
     LanguageError, with the place in the protocol's source, where the protocol misuses the language.
     """
 
+    identity: bytes | None = None
+    """The name under which is kept what is found out about the model; None where it is nobody's, or was changed."""
+
     def __init__(
         self,
         protocol: Protocol,
