@@ -84,6 +84,22 @@ class Property:
         return self.invariant.name
 
 
+@dataclass(frozen=True)
+class Outline:
+    """Names of what was traced, in the order in which engines number it: a search needs no more beside its code."""
+
+    instances: tuple[str, ...]
+    """For each instance that of its action."""
+    bounds: tuple[str, ...]
+    properties: tuple[str, ...]
+    step_properties: tuple[str, ...]
+
+    @property
+    def safety(self) -> tuple[str, ...]:
+        """What is asked of states and of steps."""
+        return self.properties + self.step_properties
+
+
 class Model:
     """A protocol, traced. Construction runs every action (once per choice of parameters) and every property.
 
@@ -107,6 +123,15 @@ class Model:
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
+        self._trace(invariants, liveness, of_steps)
+
+    def _trace(
+        self,
+        invariants: Iterable[Invariant],
+        liveness: Iterable[Liveness],
+        of_steps: Iterable[StepProperty],
+    ) -> None:
+        protocol = self.protocol
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = [
             self.trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
@@ -140,6 +165,16 @@ class Model:
         return judged(self, large=False)
 
     @property
+    def outline(self) -> Outline:
+        """Names of what was traced."""
+        return Outline(
+            tuple(i.action.name for i in self.instances),
+            tuple(self.bounds),
+            tuple(p.name for p in self.properties),
+            tuple(p.name for p in self.step_properties),
+        )
+
+    @property
     def safety(self) -> list[str]:
         """The names of what is asked of states and of steps, in the order in which engines number them."""
         return [p.name for p in self.properties] + [p.name for p in self.step_properties]
@@ -147,7 +182,7 @@ class Model:
     @cached_property
     def ruled_out(self) -> list[str]:
         """The names of actions without instances: with these parameters their guards cannot hold."""
-        possible = {i.action.name for i in self.instances}
+        possible = set(self.outline.instances)
         return [a.name for a in self.actions if a.name not in possible]
 
     @cached_property
@@ -324,5 +359,6 @@ def _input(number: int, leaf: Leaf) -> Node:
 
 
 __all__ = [
-    "Instance", "Model", "Property", "Scalars", "parameter_values", "state_inputs", "trace_instance", "trace_instances",
+    "Instance", "Model", "Outline", "Property", "Scalars",
+    "parameter_values", "state_inputs", "trace_instance", "trace_instances",
 ]  # fmt: skip

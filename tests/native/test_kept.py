@@ -17,8 +17,8 @@ from highwater.checker.asking import catalogue, identity, scenarios
 from highwater.checker.asking.identity import digest_of, identity_of
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.cli import cli
+from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines import kept
-from highwater.checker.engines.native.code import cache as code_cache
 from highwater.checker.telling import vacuity
 from highwater.checker.telling.vacuity import Idle, Vacuous
 
