@@ -34,13 +34,14 @@ def explore(
 ) -> tuple[Model | None, ScenarioOutcome]:
     """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted.
 
-    ``keep`` says that the protocol's code is as its files have it, so that what is found out about the request is kept.
+    ``keep`` says that the protocol's code is as its files have it, so that what is found out about the request is kept,
+    for the native engine; the others find it out themselves.
     """
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
     outside: int | None = None
     try:
-        model = known.model_of(request) if keep else request.model()
+        model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
         if request.outside:
             result, outside = _search_outside(model, search, options, progress)
         elif request.liveness:

@@ -22,8 +22,8 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InternalError
 from highwater.checker.cli import cli
+from highwater.checker.engines import by_name, kept
 from highwater.checker.engines import cache as code_cache
-from highwater.checker.engines import kept
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code import machine, program
 from highwater.checker.engines.native.code.machine import Effort
@@ -121,7 +121,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         "model/truncation/protocol.py",
         "model/rulebook.toml",
-        "invariants/truncation.py",
+        "invariants/truncation/__init__.py",
         "checker/engines/native/text/kernels.py",
         "checker/added.py",
     ],
@@ -408,8 +408,11 @@ def test_the_name_of_a_model_that_is_made_otherwise() -> None:
     assert Model(zoo.Counters({"counters": 2})).identity is None
     assert asked().model().identity is None
     assert model_of(asked()).identity == identity_of(asked())
-    _, outcome = one.explore(asked(), "native", search, SearchOptions(workers=1))
-    assert outcome.status == 0
+    for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
+        options = SearchOptions(workers=1)
+        model, _ = one.explore(asked(), engine, by_name.search(engine), options, keep=keep)
+        assert model is not None
+        assert (model.identity is not None) == (engine == "native" and keep)
 
 
 def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
