@@ -133,9 +133,7 @@ class Model:
     ) -> None:
         protocol = self.protocol
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
-        self.properties = [
-            self.trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
-        ]
+        self.properties = self._trace_invariants(invariants)
         self.step_properties: list[TracedStepProperty] = [
             trace_step_property(self, p) for p in of_steps if p.rule is None or protocol.on(p.rule)
         ]
@@ -233,10 +231,13 @@ class Model:
 
     def stated(self, name: str) -> Invariant | StepProperty:
         """The invariant or the property of steps of this name, as it is stated; LanguageError as of ``property``."""
-        for found in self.step_properties:
-            if found.name == name:
-                return found.stated
+        if name in self.outline.step_properties:
+            return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
+
+    def instance(self, number: int) -> Instance:
+        """The instance of this number."""
+        return self.instances[number]
 
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
         """Whether a step of an action with these parameters, as plain values, can be taken."""
@@ -252,6 +253,10 @@ class Model:
         own = (i for i in self.instances if i.action.name == name)
         fitting = (i for i in own if all(i.parameters.get(p) == v for p, v in wanted.items()))
         return values.Truth(None, (graph.any_(i.enabled for i in fitting),))
+
+    def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
+        on = self.protocol.on
+        return [self.trace_invariant(i) for i in invariants if i.rule is None or on(i.rule)]
 
     def _trace_action(self, action: Action) -> Iterable[Instance]:
         for choice in itertools.product(

@@ -305,6 +305,21 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
     assert set(work) == set(again)
 
 
+@pytest.mark.parametrize(
+    ("name", "actions"),
+    [(SMALL, 5), ("replication/controller/violated-isr-outside-replicas", 2)],
+)
+def test_of_a_run_the_actions_that_it_takes_are_traced(
+    tmp_path: Path, work: Counter[str], name: str, actions: int
+) -> None:
+    first, traced = checked(tmp_path, name), work["traced"]
+    work.clear()
+    assert checked(tmp_path, name) == first
+    taken = {step["action"] for found in first["violations"] for step in found["steps"][1:]}
+    assert 0 < len(taken) <= actions
+    assert 0 < work["traced"] < traced / 2
+
+
 def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
     """Also of a scenario of one's own, which is about a protocol that is here, until it says that it expects this."""
     text = (catalogue.MODELS / "quorum/scenarios/small-elections.toml").read_text()
