@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from highwater.checker.asking.identity import identity_of
@@ -34,14 +35,27 @@ def model_of(request: Request) -> Model:
         model = request.model()
         if not request.liveness:
             kept.keep(model.outline, identity)
+            kept.keep(Choices.of(model), identity)
     model.identity = identity
     return model
+
+
+@dataclass(frozen=True)
+class Choices:
+    """For each instance the choice of its action's parameters, as a text."""
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Model) -> Choices:
+        """Those of a model that is traced."""
+        return cls(tuple(repr([i.parameters[p] for p in i.action.domains]) for i in model.instances))
 
 
 class KnownModel(Model):
     """A model of which the outline is known; the rest is traced when it is first asked for, by whatever thread.
 
-    Of a run the actions that it takes are traced, each by itself. Liveness is not asked of such a model.
+    Of a run the instances that it takes are traced, each by itself. Liveness is not asked of such a model.
     """
 
     def __init__(
@@ -53,7 +67,7 @@ class KnownModel(Model):
         step_properties: Iterable[StepProperty] = (),
     ) -> None:
         self._outline, self._tracing = outline, threading.RLock()
-        self._of_actions: dict[str, list[Instance]] = {}
+        self._by_choice: dict[tuple[str, str], list[Instance]] = {}
         super().__init__(protocol, invariants, liveness, step_properties)
 
     def _trace(self, *asked: Any) -> None:
@@ -64,18 +78,26 @@ class KnownModel(Model):
         """Names of what was traced."""
         return self._outline
 
+    @cached_property
+    def _choices(self) -> list[tuple[str, str]]:
+        """For each instance its action's name and choice; none where that is not known."""
+        found = kept.found(Choices, self.identity)
+        return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
+
     def instance(self, number: int) -> Instance:
         """The instance of this number."""
-        if "instances" in vars(self):
+        if "instances" in vars(self) or number >= len(self._choices):
             return self.instances[number]
-        name, names = self._outline.instances[number], self._outline.instances
+        asked = name, text = self._choices[number]
         with self._tracing:
-            if name not in self._of_actions:
+            if asked not in self._by_choice:
                 action = next(a for a in self.actions if a.name == name)
-                self._of_actions[name] = list(self._trace_action(action))
-        own = self._of_actions[name]
-        self._compare(len(own), names.count(name))
-        return own[number - names.index(name)]
+                chosen = (c for c in self.choices(action) if repr([plain for _, plain in c.values()]) == text)
+                self._by_choice[asked] = [i for c in chosen for i in self._trace_choice(action, c)]
+        own = self._by_choice[asked]
+        if len(own) != self._choices.count(asked):  # what a choice is called can depend on the process
+            return self.instances[number]
+        return own[number - self._choices.index(asked)]
 
     def __getattr__(self, name: str) -> Any:
         """What is not there yet: the invariants, or all that tracing leaves behind."""
@@ -86,9 +108,6 @@ class KnownModel(Model):
                 self.properties = self._trace_invariants(self._asked[0])
             elif name not in vars(self):
                 super()._trace(*self._asked)
-                self._compare(super().outline, self._outline)
+                if super().outline != self._outline:
+                    raise InternalError(f"{self.protocol.name} was traced otherwise before: use --no-cache")
         return vars(self)[name]
-
-    def _compare(self, now: object, before: object) -> None:
-        if now != before:
-            raise InternalError(f"{self.protocol.name} was traced otherwise before: use --no-cache")

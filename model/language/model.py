@@ -258,11 +258,16 @@ class Model:
         on = self.protocol.on
         return [self.trace_invariant(i) for i in invariants if i.rule is None or on(i.rule)]
 
-    def _trace_action(self, action: Action) -> Iterable[Instance]:
+    def choices(self, action: Action) -> Iterator[dict[str, tuple[Any, Any]]]:
+        """All choices of an action's parameters: each as a symbolic value and as a plain one."""
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
         ):
-            yield from self._trace_choice(action, dict(zip(action.domains, choice, strict=True)))
+            yield dict(zip(action.domains, choice, strict=True))
+
+    def _trace_action(self, action: Action) -> Iterable[Instance]:
+        for choice in self.choices(action):
+            yield from self._trace_choice(action, choice)
 
     def _trace_choice(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> Iterable[Instance]:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)

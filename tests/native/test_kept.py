@@ -32,7 +32,7 @@ from highwater.checker.engines.native.disk.program import DiskProgram
 from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.engines.native.text.kernels import Kernels
 from highwater.checker.running import one
-from highwater.checker.running.known import KnownModel, model_of
+from highwater.checker.running.known import Choices, KnownModel, model_of
 from highwater.checker.telling import vacuity
 from highwater.checker.telling.vacuity import Idle, Vacuous
 from highwater.model.language import Model, Protocol
@@ -305,19 +305,13 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
     assert set(work) == set(again)
 
 
-@pytest.mark.parametrize(
-    ("name", "actions"),
-    [(SMALL, 5), ("replication/controller/violated-isr-outside-replicas", 2)],
-)
-def test_of_a_run_the_actions_that_it_takes_are_traced(
-    tmp_path: Path, work: Counter[str], name: str, actions: int
-) -> None:
+@pytest.mark.parametrize("name", [SMALL, "replication/controller/violated-isr-outside-replicas"])
+def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
     first, traced = checked(tmp_path, name), work["traced"]
     work.clear()
     assert checked(tmp_path, name) == first
-    taken = {step["action"] for found in first["violations"] for step in found["steps"][1:]}
-    assert 0 < len(taken) <= actions
-    assert 0 < work["traced"] < traced / 2
+    steps = [step["action"] for found in first["violations"] for step in found["trace"][1:]]
+    assert 0 < work["traced"] <= len(steps) < traced
 
 
 def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
@@ -394,6 +388,24 @@ def test_a_step_that_leaves_its_type_is_told_the_same(work: Counter[str]) -> Non
     assert work["traced"]
     assert (second.value.args, second.value.place) == (first.value.args, first.value.place)
     assert compiled.text == Program(model).text
+
+
+def test_an_instance_by_its_number(monkeypatch: pytest.MonkeyPatch, work: Counter[str]) -> None:
+    """Traced alone, or with all others where it is not known which choice it is of."""
+    model = Model(zoo.Everything({"nodes": 2}))
+    model.identity, texts = b"name", Choices.of(model).texts
+    for kept_texts in (texts, ("of another process", *texts[1:]), texts[:1], None):
+        if kept_texts is None:
+            monkeypatch.setattr(kept, "found", lambda *asked: None)
+        kept.keep(Choices(kept_texts or ()), b"name")
+        again = known(model, zoo.Everything, {"nodes": 2})
+        work.clear()
+        assert str(again.instance(0)) == str(model.instances[0])
+        assert (work["traced"] == 1) == (kept_texts in (texts, texts[:1]))
+        for number, instance in enumerate(model.instances):
+            found = again.instance(number)
+            assert (str(found), found.guards) == (str(instance), instance.guards)
+            assert (found.writes, found.checks) == (instance.writes, instance.checks)
 
 
 def test_several_threads_trace_it_once(work: Counter[str]) -> None:
