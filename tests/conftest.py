@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from highwater.checker.asking import identity
 from highwater.checker.base.memory import collect_garbage_rarely
-from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
 from tests import recordings
 from tests.slow import without_reason

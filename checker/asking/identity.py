@@ -71,13 +71,14 @@ def digest_of(package: Path) -> tuple[bytes, float]:
     changed = 0.0
     for part in ("checker", "invariants", "model"):
         for folder, inner, names in os.walk(package / part):
-            inner.sort()
-            for name in sorted(n for n in names if n.endswith((".py", ".toml"))):
-                path = os.path.join(folder, name)
-                with open(path, "rb") as file:
+            inner[:] = sorted(name for name in inner if name != "__pycache__")
+            # What a scenario's file says is in the request.
+            kinds = ".py" if os.path.basename(folder) == "scenarios" else (".py", ".toml")
+            for name in sorted(name for name in names if name.endswith(kinds)):
+                path = f"{folder}/{name}"
+                with open(path, "rb", buffering=0) as file:
                     # Not the time of the content, which who writes it can choose.
                     changed = max(changed, os.fstat(file.fileno()).st_ctime)
                     content = file.read()
-                digest.update(f"{os.path.relpath(path, package)}\n{len(content)}\n".encode())
-                digest.update(content)
+                digest.update(f"{path.removeprefix(str(package))}\n{len(content)}\n".encode() + content)
     return digest.digest(), changed

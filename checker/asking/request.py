@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -174,7 +174,7 @@ class Request:
         named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
         return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
 
-    def model(self, kind: type[Model] = Model) -> Model:
+    def model(self, kind: Callable[..., Model] = Model) -> Model:
         """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
         definition = self.scenario.definition
         with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():

@@ -88,7 +88,7 @@ verbose_option = click.option(
 @contextmanager
 def _without_cache() -> Iterator[None]:
     """No cache of machine code, in this process and in those that it starts."""
-    from highwater.checker.engines.native.code import cache as code_cache
+    from highwater.checker.engines import cache as code_cache
 
     before = os.environ.get(code_cache.VARIABLE)
     os.environ[code_cache.VARIABLE] = code_cache.OFF

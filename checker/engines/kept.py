@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import TypeVar
 
-from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines import cache as code_cache
 
 Fact = TypeVar("Fact")
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from highwater.checker.asking.identity import identity_of
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
+from highwater.checker.running import known
 from highwater.checker.running.progress import ProgressReporter
 from highwater.checker.telling import counterexample
 from highwater.checker.telling.results import ScenarioOutcome
@@ -34,17 +34,17 @@ def explore(
 ) -> tuple[Model | None, ScenarioOutcome]:
     """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted.
 
-    ``keep`` says that the protocol's code is as its files have it, so that what is found out about the request is kept.
+    ``keep`` says that the protocol's code is as its files have it, so that what is found out about the request is kept,
+    for the native engine; the others find it out themselves.
     """
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
     outside: int | None = None
     try:
-        model = request.model()
-        model.identity = identity_of(request) if keep else None
+        model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
         if request.outside:
             result, outside = _search_outside(model, search, options, progress)
-        elif model.liveness:
+        elif request.liveness:
             from highwater.checker.engines.liveness import search_with_liveness
 
             result = search_with_liveness(model, search, engines.explore(engine), options, progress)

@@ -131,13 +131,13 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
     if not model.is_initial(state):
         raise BrokenRunError(f"the run to a violation of {violation.property} starts in no initial state")
     steps = [Step("initial", {}, "initial state", {}, model.decode(state))]
-    states = [state]
+    states, most = [state], len(model.outline.instances)
     for number in violation.path:
-        if not 0 <= number < len(model.instances):
+        if not 0 <= number < most:
             raise BrokenRunError(
                 f"the run to a violation of {violation.property} takes step {number}, which is none"
             )
-        instance = model.instances[number]
+        instance = model.instance(number)
         after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
         if after is None:
             raise BrokenRunError(
@@ -211,7 +211,7 @@ def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counte
     if not violations:
         return ()
     interpreter = Interpreter(model)
-    names = model.safety + [p.name for p in model.liveness]
+    names = [*model.outline.safety, *(p.name for p in model.liveness)]
     order = {name: i for i, name in enumerate(names)}
     violations.sort(key=lambda v: (v.depth, order.get(v.property, len(order))))
     return tuple(follow(model, interpreter, violation) for violation in violations)

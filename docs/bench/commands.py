@@ -14,7 +14,7 @@ from pathlib import Path
 from docs.bench import tlc
 from docs.bench.figures import spread
 from docs.bench.whole import Whole, run_whole
-from highwater.checker.engines.native.code.cache import VARIABLE
+from highwater.checker.engines.cache import VARIABLE
 
 HEADING = "## Whole commands"
 REPEAT = 5

@@ -17,7 +17,7 @@ from pathlib import Path
 from docs.bench.figures import spread
 from docs.bench.page import PAGE
 from docs.bench.whole import Whole, run_whole
-from highwater.checker.engines.native.code.cache import VARIABLE
+from highwater.checker.engines.cache import VARIABLE
 
 HEADING = "## From a clone to the last test"
 REPEAT = 1

@@ -16,7 +16,7 @@ from typing import Any
 from docs.bench import tlc
 from docs.bench.figures import spread
 from docs.bench.whole import SAMPLE_SECONDS, Whole, run_whole
-from highwater.checker.engines.native.code.cache import VARIABLE
+from highwater.checker.engines.cache import VARIABLE
 
 HEADING = "## Published specifications, TLC beside us"
 REPEAT = 3

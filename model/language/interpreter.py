@@ -49,7 +49,7 @@ class Interpreter:
     def _outcome(self, number: int) -> Evaluate:
         """An instance's checks and writes; compiled when it is first taken."""
         if number not in self._after:
-            instance = self.model.instances[number]
+            instance = self.model.instance(number)
             roots = [c.node for c in instance.checks] + [w.node for w in instance.writes.values()]
             self._after[number] = compile_nodes(roots)
         return self._after[number]
@@ -68,7 +68,7 @@ class Interpreter:
 
         Raises BoundError where the step leaves a type without a declared bound.
         """
-        instance = self.model.instances[number]
+        instance = self.model.instance(number)
         results = self._outcome(number)(state)
         left = [c for c, is_left in zip(instance.checks, results, strict=False) if is_left]
         cuts = [c.bound for c in left if c.bound]

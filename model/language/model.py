@@ -84,6 +84,22 @@ class Property:
         return self.invariant.name
 
 
+@dataclass(frozen=True)
+class Outline:
+    """Names of what was traced, in the order in which engines number it: a search needs no more beside its code."""
+
+    instances: tuple[str, ...]
+    """For each instance that of its action."""
+    bounds: tuple[str, ...]
+    properties: tuple[str, ...]
+    step_properties: tuple[str, ...]
+
+    @property
+    def safety(self) -> tuple[str, ...]:
+        """What is asked of states and of steps."""
+        return self.properties + self.step_properties
+
+
 class Model:
     """A protocol, traced. Construction runs every action (once per choice of parameters) and every property.
 
@@ -107,10 +123,17 @@ class Model:
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
+        self._trace(invariants, liveness, of_steps)
+
+    def _trace(
+        self,
+        invariants: Iterable[Invariant],
+        liveness: Iterable[Liveness],
+        of_steps: Iterable[StepProperty],
+    ) -> None:
+        protocol = self.protocol
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
-        self.properties = [
-            self.trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
-        ]
+        self.properties = self._trace_invariants(invariants)
         self.step_properties: list[TracedStepProperty] = [
             trace_step_property(self, p) for p in of_steps if p.rule is None or protocol.on(p.rule)
         ]
@@ -140,6 +163,16 @@ class Model:
         return judged(self, large=False)
 
     @property
+    def outline(self) -> Outline:
+        """Names of what was traced."""
+        return Outline(
+            tuple(i.action.name for i in self.instances),
+            tuple(self.bounds),
+            tuple(p.name for p in self.properties),
+            tuple(p.name for p in self.step_properties),
+        )
+
+    @property
     def safety(self) -> list[str]:
         """The names of what is asked of states and of steps, in the order in which engines number them."""
         return [p.name for p in self.properties] + [p.name for p in self.step_properties]
@@ -147,7 +180,7 @@ class Model:
     @cached_property
     def ruled_out(self) -> list[str]:
         """The names of actions without instances: with these parameters their guards cannot hold."""
-        possible = {i.action.name for i in self.instances}
+        possible = set(self.outline.instances)
         return [a.name for a in self.actions if a.name not in possible]
 
     @cached_property
@@ -198,10 +231,13 @@ class Model:
 
     def stated(self, name: str) -> Invariant | StepProperty:
         """The invariant or the property of steps of this name, as it is stated; LanguageError as of ``property``."""
-        for found in self.step_properties:
-            if found.name == name:
-                return found.stated
+        if name in self.outline.step_properties:
+            return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
+
+    def instance(self, number: int) -> Instance:
+        """The instance of this number."""
+        return self.instances[number]
 
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
         """Whether a step of an action with these parameters, as plain values, can be taken."""
@@ -218,11 +254,20 @@ class Model:
         fitting = (i for i in own if all(i.parameters.get(p) == v for p, v in wanted.items()))
         return values.Truth(None, (graph.any_(i.enabled for i in fitting),))
 
-    def _trace_action(self, action: Action) -> Iterable[Instance]:
+    def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
+        on = self.protocol.on
+        return [self.trace_invariant(i) for i in invariants if i.rule is None or on(i.rule)]
+
+    def choices(self, action: Action) -> Iterator[dict[str, tuple[Any, Any]]]:
+        """All choices of an action's parameters: each as a symbolic value and as a plain one."""
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
         ):
-            yield from self._trace_choice(action, dict(zip(action.domains, choice, strict=True)))
+            yield dict(zip(action.domains, choice, strict=True))
+
+    def _trace_action(self, action: Action) -> Iterable[Instance]:
+        for choice in self.choices(action):
+            yield from self._trace_choice(action, choice)
 
     def _trace_choice(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> Iterable[Instance]:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
@@ -324,5 +369,6 @@ def _input(number: int, leaf: Leaf) -> Node:
 
 
 __all__ = [
-    "Instance", "Model", "Property", "Scalars", "parameter_values", "state_inputs", "trace_instance", "trace_instances",
+    "Instance", "Model", "Outline", "Property", "Scalars",
+    "parameter_values", "state_inputs", "trace_instance", "trace_instances",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from docs.bench import commands, development, tlc
 from docs.bench.commands import Command
 from docs.bench.whole import Whole, run_whole
-from highwater.checker.engines.native.code.cache import VARIABLE
+from highwater.checker.engines.cache import VARIABLE
 
 MB = 1_000_000
 _HOLDS = "import sys; held = b'x' * int(sys.argv[1]); print(flush=True); sys.stdin.read()"

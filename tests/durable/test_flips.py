@@ -29,8 +29,8 @@ from highwater.checker.comparing.gate.comparison import EntryState, compare
 from highwater.checker.comparing.gate.entries import SCENARIO as SCENARIO_KIND
 from highwater.checker.comparing.gate.facts import Ran
 from highwater.checker.comparing.mutation import findings
+from highwater.checker.engines.cache import Cache
 from highwater.checker.engines.native import search
-from highwater.checker.engines.native.code.cache import Cache
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.spark.levels import exchange
 from highwater.checker.engines.spark.options import SparkOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
 from tests.conftest import BEGIN
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.engines.native.code import cache as code_cache
-from highwater.checker.engines.native.code import compiler, program
+from highwater.checker.engines import cache as code_cache
+from highwater.checker.engines.native.code import compiler, machine, program
 from highwater.checker.engines.native.code.beside import Beside
-from highwater.checker.engines.native.code.machine import Effort, Machine, Processor
+from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.search import NativeSearch, search
 from highwater.model.language import Model
@@ -103,7 +103,7 @@ def test_what_was_made_beside_is_kept(nothing_kept: Path) -> None:
     made: list[Machine] = []
     Beside(TEXT.format(7), Effort.USUAL, made.append).wait()
     assert len(list(nothing_kept.glob("*.code"))) == 1
-    kept = Machine.kept(TEXT.format(7), Effort.USUAL)
+    kept = Machine.kept(TextName.of(machine.whole(TEXT.format(7))), Effort.USUAL)
     assert kept is not None
     assert [m.function("answer", 0, result=True)() for m in (made[0], kept)] == [7, 7]
 

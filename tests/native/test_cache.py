@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.cli import cli
+from highwater.checker.engines import cache as code_cache
+from highwater.checker.engines.cache import Cache
 from highwater.checker.engines.native import search
-from highwater.checker.engines.native.code import cache as code_cache
 from highwater.checker.engines.native.code import compiler, machine
-from highwater.checker.engines.native.code.cache import Cache
-from highwater.checker.engines.native.code.machine import Effort, Machine, Processor
+from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
 from highwater.model.language import Model
 from tests import zoo
 
@@ -254,14 +254,14 @@ def test_better_code_is_taken_and_worse_is_not(folder: Path, made: list[Effort])
 def test_code_of_another_processor_is_not_taken(
     folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = Processor.host()
+    host, text = Processor.host(), TextName.of(TEXT)
     answer(1)
     for other in (
         replace(host, features=host.features + ",-avx512f"),
         replace(host, name="generic"),
         replace(host, triple=host.triple + "-gnu"),
     ):
-        assert machine.key("", other, Effort.QUICK) != machine.key("", host, Effort.QUICK)
+        assert machine.key(text, other, Effort.QUICK) != machine.key(text, host, Effort.QUICK)
     monkeypatch.setattr(Processor, "host", lambda: replace(host, name="generic"))
     assert answer(1) == 1
     assert len(made) == 2

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +19,27 @@ import highwater
 from highwater.checker.asking import catalogue, identity, scenarios
 from highwater.checker.asking.identity import digest_of, identity_of
 from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.problems import InternalError
 from highwater.checker.cli import cli
-from highwater.checker.engines import kept
-from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines import by_name, kept
+from highwater.checker.engines import cache as code_cache
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code import machine, program
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk.program import DiskProgram
+from highwater.checker.engines.native.state_graph import LinkProgram
+from highwater.checker.engines.native.text.kernels import Kernels
+from highwater.checker.running import one
+from highwater.checker.running.known import Choices, KnownModel, model_of
 from highwater.checker.telling import vacuity
 from highwater.checker.telling.vacuity import Idle, Vacuous
+from highwater.model.language import Model, Protocol
+from highwater.model.language import model as traced_model
+from highwater.model.language.interpreter import BoundError
+from tests import zoo
+from tests.conftest import BEGIN
 
 SMALL = "truncation/truncate-to-hwm"
 
@@ -73,6 +92,13 @@ def test_other_settings_have_another_name(settings: dict[str, Any]) -> None:
     assert identity_of(asked(**settings)) not in (None, identity_of(asked()))
 
 
+def test_another_source_gives_a_request_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity_of(asked())
+    monkeypatch.setattr(identity, "digest_of", lambda package: (b"another", 1.0))
+    identity._source.cache_clear()
+    assert identity_of(asked()) not in (None, before)
+
+
 def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     request = asked()
     definition = replace(request.scenario.definition, name="quorum")
@@ -95,7 +121,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         "model/truncation/protocol.py",
         "model/rulebook.toml",
-        "invariants/truncation.py",
+        "invariants/truncation/__init__.py",
         "checker/engines/native/text/kernels.py",
         "checker/added.py",
     ],
@@ -112,6 +138,16 @@ def test_another_source_gives_other_names(copied: Path, file: str) -> None:
     else:
         path.write_bytes(content)
     assert digest_of(copied)[0] == before
+
+
+def test_a_scenario_is_no_source(copied: Path) -> None:
+    """What it says is in the request."""
+    before, _ = digest_of(copied)
+    path = copied / "model/truncation/scenarios/added.toml"
+    path.write_text("")
+    assert digest_of(copied)[0] == before
+    path.with_suffix(".py").write_text("")
+    assert digest_of(copied)[0] != before
 
 
 def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,3 +260,230 @@ def test_what_withholds_actions_is_asked_once(
     del calls[:]
     assert checked(tmp_path, name) == first
     assert not calls
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often an action was traced, a text written and something compiled."""
+    found: Counter[str] = Counter()
+
+    def count(what: str, place: Any, name: str) -> None:
+        honest = getattr(place, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            found[what] += 1
+            return honest(*given, **named)
+
+        monkeypatch.setattr(place, name, counted)
+
+    count("traced", traced_model, "trace_instances")
+    count("traced", vacuity, "trace_instances")
+    count("written", Kernels, "text")
+    count("compiled", machine, "_made")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "again"),
+    [
+        (["replication/controller/small"], {}),  # properties of steps, actions that are ruled out
+        (["truncation/kip-320", "--symmetry"], {}),
+        (["promise/clients"], {}),
+        ([SMALL], {"traced"}),  # a violation is followed
+        (["replication/controller/violated-fenced-member-joins"], {"traced"}),  # of a property of steps
+        (["quorum/small-older"], {"traced"}),  # liveness is asked
+    ],
+    ids=str,
+)
+def test_a_second_time_the_result_is_the_same_and_little_is_done(
+    tmp_path: Path, work: Counter[str], arguments: list[str], again: set[str]
+) -> None:
+    first = checked(tmp_path, *arguments)
+    assert {"traced", "written", "compiled"} == set(work)
+    work.clear()
+    assert checked(tmp_path, *arguments) == first
+    assert set(work) == set(again)
+
+
+@pytest.mark.parametrize("name", [SMALL, "replication/controller/violated-isr-outside-replicas"])
+def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
+    first, traced = checked(tmp_path, name), work["traced"]
+    work.clear()
+    assert checked(tmp_path, name) == first
+    steps = [step["action"] for found in first["violations"] for step in found["trace"][1:]]
+    assert 0 < work["traced"] <= len(steps) < traced
+
+
+def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
+    """Also of a scenario of one's own, which is about a protocol that is here, until it says that it expects this."""
+    text = (catalogue.MODELS / "quorum/scenarios/small-elections.toml").read_text()
+    file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
+    assert expected
+    file.write_text(text.replace(expected[0], ""))
+    first = checked(tmp_path, str(file))
+    assert {w["name"] for w in first["warnings"]} == set(json.loads(expected[1]))
+    work.clear()
+    assert checked(tmp_path, str(file)) == first
+    assert not work["written"]
+    file.write_text(text)
+    assert checked(tmp_path, str(file)) == {**first, "warnings": []}
+
+
+def test_what_is_said_is_the_same_a_second_time(work: Counter[str]) -> None:
+    """The runs to violations, as one reads them, and warnings."""
+    asked = ["check", SMALL, "--workers", "1", "--verbose"]
+    said = [
+        re.sub(r"[\d.,]+ (s\b|a second|MiB)|\d\.\d\d", "#", CliRunner().invoke(cli, asked).output)
+        for _ in range(2)
+    ]
+    assert said[0] == said[1]
+    assert "strong_isr" in said[0]
+
+
+@pytest.mark.parametrize("lost", ["code", "facts", "facts of another form"])
+def test_what_is_lost_is_made_anew(
+    folder: Path, tmp_path: Path, work: Counter[str], lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = checked(tmp_path, "promise/clients")
+    place = code_cache.chosen()
+    assert place is not None
+    files = {path: path.read_bytes() for path in folder.iterdir()}
+    code = {path for path, content in files.items() if b"\x7fELF" in content}
+    assert 0 < len(code) < len(files)
+    for path in code if lost == "code" else set(files) - code:
+        if lost == "facts of another form":
+            place.put(bytes.fromhex(path.stem), b'{"instances": [1], "digest": 2, "constant": null}')
+        else:
+            path.write_bytes(files[path][:-1] + b"#")
+    work.clear()
+    assert checked(tmp_path, "promise/clients") == first
+    assert set(work) == {"traced", "written"} | ({"compiled"} if lost == "code" else set())
+    work.clear()
+    assert checked(tmp_path, "promise/clients") == first
+    assert not work
+
+
+# --- models that are traced when more is asked -----------------------------------------------------
+
+
+def known(model: Model, of: type[Protocol], *given: Any) -> KnownModel:
+    """The same model as it is where it was traced before."""
+    again = KnownModel(model.outline, of(*given), [p.invariant for p in model.properties])
+    again.identity = model.identity
+    return again
+
+
+def test_a_step_that_leaves_its_type_is_told_the_same(work: Counter[str]) -> None:
+    given = zoo.Everything, {"nodes": 2}, {"undeclared"}
+    model = Model(given[0](*given[1:]))
+    model.identity = b"name"
+    with pytest.raises(BoundError) as first:
+        search(model, SearchOptions(workers=1))
+    work.clear()
+    again = known(model, *given)
+    compiled = Program(again, effort=Effort.QUICK)
+    assert not work
+    with pytest.raises(BoundError) as second:
+        search(again, SearchOptions(workers=1))
+    assert work["traced"]
+    assert (second.value.args, second.value.place) == (first.value.args, first.value.place)
+    assert compiled.text == Program(model).text
+
+
+def test_an_instance_by_its_number(monkeypatch: pytest.MonkeyPatch, work: Counter[str]) -> None:
+    """Traced alone, or with all others where it is not known which choice it is of."""
+    model = Model(zoo.Everything({"nodes": 2}))
+    model.identity, texts = b"name", Choices.of(model).texts
+    for kept_texts in (texts, ("of another process", *texts[1:]), texts[:1], None):
+        if kept_texts is None:
+            monkeypatch.setattr(kept, "found", lambda *asked: None)
+        kept.keep(Choices(kept_texts or ()), b"name")
+        again = known(model, zoo.Everything, {"nodes": 2})
+        work.clear()
+        assert str(again.instance(0)) == str(model.instances[0])
+        assert (work["traced"] == 1) == (kept_texts in (texts, texts[:1]))
+        for number, instance in enumerate(model.instances):
+            found = again.instance(number)
+            assert (str(found), found.guards) == (str(instance), instance.guards)
+            assert (found.writes, found.checks) == (instance.writes, instance.checks)
+
+
+def test_several_threads_trace_it_once(work: Counter[str]) -> None:
+    given = zoo.Everything, {"nodes": 2}
+    model = Model(zoo.Everything({"nodes": 2}), zoo.Everything.invariants)
+    once, _ = work["traced"], work.clear()
+    again = known(model, *given)
+    with ThreadPoolExecutor(4) as threads:
+        names = ["properties", "bounds", "instances", "step_properties"] * 2
+        found = list(threads.map(lambda name: getattr(again, name), names))
+    assert work["traced"] == once
+    assert list(map(str, found[2])) == list(map(str, model.instances))
+    assert (again.safety, again.bounds, again.ruled_out) == (model.safety, model.bounds, model.ruled_out)
+    with pytest.raises(AttributeError, match="colour"):
+        _ = again.colour
+
+
+def test_a_model_that_is_traced_otherwise_is_noticed() -> None:
+    model = Model(zoo.Counters({"counters": 2}))
+    again = known(model, zoo.Counters, {"counters": 3})
+    with pytest.raises(InternalError, match="traced otherwise"):
+        _ = again.instances
+
+
+def test_the_name_of_a_model_that_is_made_otherwise() -> None:
+    """Whoever asks the request for its model can change it: it has no name."""
+    assert Model(zoo.Counters({"counters": 2})).identity is None
+    assert asked().model().identity is None
+    assert model_of(asked()).identity == identity_of(asked())
+    for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
+        options = SearchOptions(workers=1)
+        model, _ = one.explore(asked(), engine, by_name.search(engine), options, keep=keep)
+        assert model is not None
+        assert (model.identity is not None) == (engine == "native" and keep)
+
+
+def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
+    """Kernels and loops are part of what is asked, as is symmetry."""
+    model = model_of(asked("truncation/kip-320"))
+    programs = [Program(model), DiskProgram(model), LinkProgram(model), Program(model, symmetry=True)]
+    assert len({p._name.digest for p in programs}) == 4
+    work.clear()
+    again = [Program(model), DiskProgram(model), LinkProgram(model), Program(model, symmetry=True)]
+    assert [p._name for p in again] == [p._name for p in programs]
+    assert not work
+    assert [p.text for p in again] == [p.text for p in programs]
+
+
+def test_better_code_that_was_given_up_is_not_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[object] = []
+
+    class Slow:
+        under_way = True
+
+        def __init__(self, *given: object) -> None:
+            begun.append(given)
+
+        def give_up(self) -> None:
+            """It is never done."""
+
+    monkeypatch.setattr(program, "Beside", Slow)
+    monkeypatch.setattr(program, "_BEGIN", BEGIN)
+
+    def compiled() -> Program:
+        model = Model(zoo.Counters({"counters": 3}))
+        model.identity = b"name"
+        return Program(model, effort=Effort.QUICK)
+
+    first = compiled()
+    states = first._name.size // BEGIN + 1
+    first.improve(states)
+    assert len(begun) == 1
+    first.settle(states)
+    again = compiled()
+    again.improve(states)
+    assert len(begun) == 1
+    again.improve(states + 1)
+    assert len(begun) == 2
+    again.settle(again._name.size)
+    compiled().improve(states + 1)
+    assert len(begun) == 3, "what is worth waiting for is not given up"

@@ -96,8 +96,8 @@ class NativeSearch:
         self.keeper: Keeper | None = None
         self.levels: list[Level] = []
         self.items: deque[Part] = deque()
-        self.names = [p.name for p in model.properties]
-        self.step_names = [p.name for p in model.step_properties]
+        self.names = list(program.outline.properties)
+        self.step_names = list(program.outline.step_properties)
         self.found: dict[str, tuple[int, ...]] = {}
         self.result = SearchResult()
         self.lock = threading.Lock()  # of what several workers write

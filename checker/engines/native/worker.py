@@ -33,12 +33,13 @@ class Buffers:
     def __init__(
         self, model: Model, words: int, places: Mapping[str, int], *, want_deadlock: bool, judging: bool
     ) -> None:
-        instances, properties = len(model.instances), max(1, len(model.safety))
+        outline = model.outline
+        instances, properties = len(outline.instances), max(1, len(outline.safety))
         # Output ends where the successors of one state, and a batch, might no longer fit.
         self.capacity = OUTPUT + BATCH + 2 * instances
         self._candidates = np.empty((BATCH + 2 * instances + 1) * (WORDS + words), dtype=np.uint64)
         self.counts = np.zeros(max(1, instances), dtype=np.int64)
-        self.cuts = np.zeros(max(1, len(model.bounds)), dtype=np.int64)
+        self.cuts = np.zeros(max(1, len(outline.bounds)), dtype=np.int64)
         self.premises = np.zeros(properties, dtype=np.int64)
         self.violations = np.zeros((properties, 2), dtype=np.uint64)
         self.broken_steps = np.zeros((properties, 2), dtype=np.uint64)

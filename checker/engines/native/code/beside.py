@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from highwater.checker.engines.native.code import compiler, machine
-from highwater.checker.engines.native.code.machine import Effort, Machine, Processor
+from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
 
 
 class Beside:
@@ -71,5 +71,5 @@ class Beside:
             code = process.stdout.read()
             process.wait()
         if process.returncode == 0 and code and not self._given_up:
-            machine.keep(self._whole, processor, self._effort, code)
+            machine.keep(TextName.of(self._whole), processor, self._effort, code)
             self._done(Machine.of(code, self._effort))

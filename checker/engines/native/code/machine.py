@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import compiler
 from highwater.checker.engines.native.text.ir import INTRINSICS
 
@@ -54,6 +54,20 @@ class Processor:
         return self.triple, self.name, self.features
 
 
+@dataclass(frozen=True)
+class TextName:
+    """What names a whole text, and its length: enough to find its code where that is kept."""
+
+    digest: str
+    size: int
+
+    @classmethod
+    def of(cls, text: str) -> TextName:
+        """That of a whole text."""
+        content = text.encode()
+        return cls(hashlib.sha256(content).hexdigest(), len(content))
+
+
 class Machine:
     """Compiled code for this processor. Functions take and give 64-bit integers and release Python's lock.
 
@@ -63,12 +77,12 @@ class Machine:
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
         processor, text = Processor.host(), whole(text)
-        self._load(*(_kept(text, processor, effort) or _made(text, processor, effort)))
+        self._load(*(_kept(TextName.of(text), processor, effort) or _made(text, processor, effort)))
 
     @classmethod
-    def kept(cls, text: str, effort: Effort) -> Machine | None:
-        """What was compiled before with so much effort, or more; None where nothing is kept."""
-        found = _kept(whole(text), Processor.host(), effort)
+    def kept(cls, text: TextName, effort: Effort) -> Machine | None:
+        """What was compiled before of a whole text with so much effort, or more; None where nothing is kept."""
+        found = _kept(text, Processor.host(), effort)
         return None if found is None else cls.of(found[1], found[0])
 
     @classmethod
@@ -102,14 +116,14 @@ def whole(text: str) -> str:
     return INTRINSICS + text
 
 
-def key(text: str, processor: Processor, effort: Effort) -> bytes:
+def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
     """What names the code of a text in the cache: all that it depends on."""
     digest = hashlib.sha256()
     for part in (
         compiler.versions(),
         repr(processor),
         repr((effort, TUNING)),
-        text,
+        text.digest,
     ):
         content = part.encode()
         digest.update(b"%d:" % len(content) + content)
@@ -120,7 +134,7 @@ TUNING = {"loop_vectorization": False, "slp_vectorization": False}
 """Settings of LLVM's passes beside their level."""
 
 
-def _kept(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
+def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
     """The best code of a text in the cache that was made with so much effort, and with how much it was."""
     place = code_cache.chosen()
     if place is not None:
@@ -134,11 +148,11 @@ def _kept(text: str, processor: Processor, effort: Effort) -> tuple[Effort, byte
 def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes]:
     """The code of a text, compiled, and put into the cache."""
     code = compiler.machine_code(text, processor.parts, effort.value, TUNING)
-    keep(text, processor, effort, code)
+    keep(TextName.of(text), processor, effort, code)
     return effort, code
 
 
-def keep(text: str, processor: Processor, effort: Effort, code: bytes) -> None:
+def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> None:
     """Put the code of a whole text into the cache."""
     place = code_cache.chosen()
     if place is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from highwater.checker.asking.search import EngineError
+from highwater.checker.engines import kept
 from highwater.checker.engines.layout import Layout, Words
 from highwater.checker.engines.native.code.beside import Beside
-from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.code.machine import Effort, Machine, TextName, whole
 from highwater.checker.engines.native.text.kernels import (
     FINGERPRINT,
     PREDECESSOR,
@@ -30,6 +33,13 @@ _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
 """Bytes of text a state found: from when on better code is made, is worth waiting for, is to be the best."""
 
 
+@dataclass(frozen=True)
+class GivenUp:
+    """After how many states better code was given up: an equal search begins none before it has found more."""
+
+    states: int
+
+
 class CompiledModel:
     """Machine code of a model: the kernels and the loops around them.
 
@@ -48,27 +58,36 @@ class CompiledModel:
     def __init__(
         self, model: Model, symmetry: bool = False, *, ask: bool = True, effort: Effort = Effort.USUAL
     ) -> None:
-        self.model = model
-        self.layout = Layout(model.leaves)
-        self.instances = len(model.instances)
+        self.model, self._symmetry = model, symmetry
+        self.layout, self.outline = Layout(model.leaves), model.outline
+        self.instances = len(self.outline.instances)
         if self.instances >= 1 << PREDECESSOR_BITS:
             raise EngineError(f"{self.instances} action instances are more than a search can number")
-        if max(len(model.properties), len(model.step_properties)) > 64:
+        if max(len(self.outline.properties), len(self.outline.step_properties)) > 64:
             raise EngineError("at most 64 properties can be checked in one run")
-        refuse_wide_numbers(model)
-        self.text = self.kernels(model, self.layout).text()
-        if symmetry:
-            if ask:
+        self._key = model.identity, self.kernels, self.runtime, symmetry
+        known = kept.found(TextName, *self._key)
+        if known is None:
+            refuse_wide_numbers(model)
+            if symmetry and ask:
                 refuse_asymmetry(model)
-            self.text += canonical(model, self.layout)
-        fingerprint = "canonical" if symmetry else "fingerprint"
-        of_steps = bool(model.step_properties)
-        self.text += self.runtime(self.layout.words, self.instances, fingerprint, of_steps=of_steps).text()
+        self._name = known or TextName.of(whole(self.text))
         # The ones before stay: somebody may hold a function of theirs.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
-        self._take(Machine(self.text, effort))
+        self._take((known and Machine.kept(known, effort)) or Machine(self.text, effort))
         self._asked = self.effort
+        if known is None:
+            kept.keep(self._name, *self._key)
+
+    @cached_property
+    def text(self) -> str:
+        """The LLVM text, which is written where its code is not kept."""
+        text, fingerprint = self.kernels(self.model, self.layout).text(), "fingerprint"
+        if self._symmetry:
+            text, fingerprint = text + canonical(self.model, self.layout), "canonical"
+        of_steps = bool(self.outline.step_properties)
+        return text + self.runtime(self.layout.words, self.instances, fingerprint, of_steps=of_steps).text()
 
     def _take(self, machine: Machine) -> None:
         self._machines.append(machine)
@@ -95,14 +114,16 @@ class CompiledModel:
         This may be while functions of the code before run: all work on the same context, and a call goes on with the
         code that it began with. Another process compiles, in about a second a MB of text, or in three.
         """
-        size = len(self.text)
+        size = self._name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
         if states * _BEGIN < size or _RISING.index(effort) <= _RISING.index(self._asked) or self.compiling:
             return
+        if states <= self._given_up:
+            return
         self._asked = effort  # once, whatever comes of it
-        kept = Machine.kept(self.text, effort)
-        if kept is not None:
-            self._take(kept)
+        better = Machine.kept(self._name, effort)
+        if better is not None:
+            self._take(better)
             return
         try:
             self._beside = Beside(self.text, effort, self._take)
@@ -116,8 +137,15 @@ class CompiledModel:
 
     def settle(self, states: int) -> None:
         """Nothing is searched any more: give up better code, but for what so many states will want another time."""
-        if self._beside is not None and states * _PAYS < len(self.text):
+        if self._beside is not None and states * _PAYS < self._name.size:
+            if self.compiling:
+                kept.keep(GivenUp(states), *self._key)
             self._beside.give_up()
+
+    @cached_property
+    def _given_up(self) -> int:
+        found = kept.found(GivenUp, *self._key)
+        return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:
         """What is to be said of a step that left a type without a declared bound; ``code`` is a context's error."""
@@ -183,14 +211,14 @@ class Program(CompiledModel):
 
     def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """All workers' counters by name: steps taken by action, steps cut by bound, premises met by property."""
-        model = self.model
-        actions = dict.fromkeys((a.name for a in model.actions), 0)
-        for instance, taken in zip(
-            model.instances, np.sum([w.counts for w in workers], axis=0).tolist(), strict=False
+        outline = self.outline
+        actions = dict.fromkeys((a.name for a in self.model.actions), 0)
+        for name, taken in zip(
+            outline.instances, np.sum([w.counts for w in workers], axis=0).tolist(), strict=False
         ):
-            actions[instance.action.name] += taken
-        cut = dict(zip(model.bounds, np.sum([w.cuts for w in workers], axis=0).tolist(), strict=False))
-        names = model.safety
+            actions[name] += taken
+        cut = dict(zip(outline.bounds, np.sum([w.cuts for w in workers], axis=0).tolist(), strict=False))
+        names = outline.safety
         premises = dict(zip(names, np.sum([w.premises for w in workers], axis=0).tolist(), strict=False))
         return actions, cut, premises
 

@@ -1,4 +1,4 @@
-"""Machine code kept on disk, so that nothing is compiled twice.
+"""Machine code, and what was found out about models, kept on disk, so that nothing is compiled or traced twice.
 
 What lies there is not trusted: a directory or a file that somebody else owns or can write is not read, and a file says
 which key it is for and what the digest of its content is. One that is damaged, cut off or of another key is made anew.

@@ -1,0 +1,113 @@
+"""The model of a request as it is: one that was traced before is traced again only when somebody asks for more.
+
+A search asks for names and for machine code, which are kept. Who follows a run to a violation, tells which step left
+its type, writes text for better code or draws a page asks for instances, guards or nodes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from highwater.checker.asking.identity import identity_of
+from highwater.checker.asking.request import Request
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines import kept
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Instance, Model, Outline
+from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
+
+_TRACED = ("instances", "properties", "step_properties", "bounds")
+
+
+def model_of(request: Request) -> Model:
+    """The request's model, with its name. Raises as ``Request.model`` does; what was traced before raises nothing."""
+    identity = identity_of(request)
+    # The graph that liveness is asked of needs the traced protocol in any case.
+    outline = None if request.liveness else kept.found(Outline, identity)
+    if outline is not None:
+        model = request.model(partial(KnownModel, outline))
+    else:
+        model = request.model()
+        if not request.liveness:
+            kept.keep(model.outline, identity)
+            kept.keep(Choices.of(model), identity)
+    model.identity = identity
+    return model
+
+
+@dataclass(frozen=True)
+class Choices:
+    """For each instance the choice of its action's parameters, as a text."""
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Model) -> Choices:
+        """Those of a model that is traced."""
+        return cls(tuple(repr([i.parameters[p] for p in i.action.domains]) for i in model.instances))
+
+
+class KnownModel(Model):
+    """A model of which the outline is known; the rest is traced when it is first asked for, by whatever thread.
+
+    Of a run the instances that it takes are traced, each by itself. Liveness is not asked of such a model.
+    """
+
+    def __init__(
+        self,
+        outline: Outline,
+        protocol: Protocol,
+        invariants: Iterable[Invariant] = (),
+        liveness: Iterable[Liveness] = (),
+        step_properties: Iterable[StepProperty] = (),
+    ) -> None:
+        self._outline, self._tracing = outline, threading.RLock()
+        self._by_choice: dict[tuple[str, str], list[Instance]] = {}
+        super().__init__(protocol, invariants, liveness, step_properties)
+
+    def _trace(self, *asked: Any) -> None:
+        self._asked, self.liveness = asked, []
+
+    @property
+    def outline(self) -> Outline:
+        """Names of what was traced."""
+        return self._outline
+
+    @cached_property
+    def _choices(self) -> list[tuple[str, str]]:
+        """For each instance its action's name and choice; none where that is not known."""
+        found = kept.found(Choices, self.identity)
+        return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
+
+    def instance(self, number: int) -> Instance:
+        """The instance of this number."""
+        if "instances" in vars(self) or number >= len(self._choices):
+            return self.instances[number]
+        asked = name, text = self._choices[number]
+        with self._tracing:
+            if asked not in self._by_choice:
+                action = next(a for a in self.actions if a.name == name)
+                chosen = (c for c in self.choices(action) if repr([plain for _, plain in c.values()]) == text)
+                self._by_choice[asked] = [i for c in chosen for i in self._trace_choice(action, c)]
+        own = self._by_choice[asked]
+        if len(own) != self._choices.count(asked):  # what a choice is called can depend on the process
+            return self.instances[number]
+        return own[number - self._choices.index(asked)]
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not there yet: the invariants, or all that tracing leaves behind."""
+        if name not in _TRACED:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        with self._tracing:
+            if name not in vars(self) and name == "properties":
+                self.properties = self._trace_invariants(self._asked[0])
+            elif name not in vars(self):
+                super()._trace(*self._asked)
+                if super().outline != self._outline:
+                    raise InternalError(f"{self.protocol.name} was traced otherwise before: use --no-cache")
+        return vars(self)[name]
