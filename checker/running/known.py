@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 from highwater.checker.asking.identity import identity_of
 from highwater.checker.asking.request import Request
@@ -35,19 +34,19 @@ def model_of(request: Request) -> Model:
         model = request.model()
         if not request.liveness:
             kept.keep(model.outline, identity)
-            kept.keep(Choices.of(model), identity)
+            kept.keep(InstanceChoices.of(model), identity)
     model.identity = identity
     return model
 
 
 @dataclass(frozen=True)
-class Choices:
+class InstanceChoices:
     """For each instance the choice of its action's parameters, as a text."""
 
     texts: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: Model) -> Choices:
+    def of(cls, model: Model) -> InstanceChoices:
         """Those of a model that is traced."""
         return cls(tuple(repr([i.parameters[p] for p in i.action.domains]) for i in model.instances))
 
@@ -70,8 +69,13 @@ class KnownModel(Model):
         self._by_choice: dict[tuple[str, str], list[Instance]] = {}
         super().__init__(protocol, invariants, liveness, step_properties)
 
-    def _trace(self, *asked: Any) -> None:
-        self._asked, self.liveness = asked, []
+    def _trace(
+        self,
+        invariants: Iterable[Invariant],
+        liveness: Iterable[Liveness],
+        of_steps: Iterable[StepProperty],
+    ) -> None:
+        self._asked, self.liveness = (invariants, liveness, of_steps), []
 
     @property
     def outline(self) -> Outline:
@@ -81,7 +85,7 @@ class KnownModel(Model):
     @cached_property
     def _choices(self) -> list[tuple[str, str]]:
         """For each instance its action's name and choice; none where that is not known."""
-        found = kept.found(Choices, self.identity)
+        found = kept.found(InstanceChoices, self.identity)
         return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
 
     def instance(self, number: int) -> Instance:
@@ -99,7 +103,7 @@ class KnownModel(Model):
             return self.instances[number]
         return own[number - self._choices.index(asked)]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """What is not there yet: the invariants, or all that tracing leaves behind."""
         if name not in _TRACED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -110,4 +114,5 @@ class KnownModel(Model):
                 super()._trace(*self._asked)
                 if super().outline != self._outline:
                     raise InternalError(f"{self.protocol.name} was traced otherwise before: use --no-cache")
-        return vars(self)[name]
+        found: object = vars(self)[name]
+        return found

@@ -28,6 +28,8 @@ from highwater.model.language.step_properties import (
 from highwater.model.language.tracing import Check, Guard, NeverTaken, Write, returned_condition, tracing
 from highwater.model.language.types import Leaf
 
+Choice = Mapping[str, tuple[Any, Any]]
+"""An action's parameters, each with its symbolic value and a plain one."""
 NO_STATE = "initially() holds in none of the states that initial() gives"
 """What is said where there is no initial state."""
 
@@ -258,7 +260,7 @@ class Model:
         on = self.protocol.on
         return [self.trace_invariant(i) for i in invariants if i.rule is None or on(i.rule)]
 
-    def choices(self, action: Action) -> Iterator[dict[str, tuple[Any, Any]]]:
+    def choices(self, action: Action) -> Iterator[Choice]:
         """All choices of an action's parameters: each as a symbolic value and as a plain one."""
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
@@ -269,7 +271,7 @@ class Model:
         for choice in self.choices(action):
             yield from self._trace_choice(action, choice)
 
-    def _trace_choice(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> Iterable[Instance]:
+    def _trace_choice(self, action: Action, choice: Choice) -> Iterable[Instance]:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
 
     def trace_invariant(self, invariant: Invariant) -> Property:
@@ -292,7 +294,7 @@ def trace_instance(
     leaves: list[Leaf],
     inputs: list[Node],
     action: Action,
-    choice: Mapping[str, tuple[Any, Any]],
+    choice: Choice,
 ) -> Instance | None:
     """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None where it can never be taken.
 
@@ -310,7 +312,7 @@ def trace_instances(
     leaves: list[Leaf],
     inputs: list[Node],
     action: Action,
-    choice: Mapping[str, tuple[Any, Any]],
+    choice: Choice,
 ) -> Iterator[Instance]:
     """As ``trace_instance``, an instance for each of the choices that the action makes itself (``one_of``)."""
     script: tuple[int, ...] | None = ()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from highwater.checker.asking import catalogue, identity, scenarios
+from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
 from tests.conftest import BEGIN
+
+SMALL = "truncation/truncate-to-hwm"
 
 
 @pytest.fixture
@@ -19,3 +27,20 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Better code is made beside a search of some size, as it is outside of tests."""
     monkeypatch.setattr(program, "_BEGIN", BEGIN)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where facts are kept: nothing yet. Requests have names here, as in a process of their own."""
+    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setattr(identity, "named", True)
+    monkeypatch.setattr(identity, "_BEFORE", float("inf"))
+    identity._source.cache_clear()
+    for name in [m for m in sys.modules if m.startswith(catalogue.OWN_FILE)]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path / "kept"
+
+
+def asked(name: str = SMALL, **settings: Any) -> Request:
+    """A request with other settings."""
+    return Request.of(scenarios.find(name), Overrides(**settings))

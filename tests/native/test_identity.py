@@ -1,0 +1,148 @@
+"""The name of a request changes with all that tracing it depends on, and what comes from elsewhere has none."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import highwater
+from highwater.checker.asking import identity
+from highwater.checker.asking.identity import digest_of, identity_of
+from tests.native.conftest import asked
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"parameters": {"max_records": 1}},
+        {"rules": {"fenced_fetch": True}},
+        {"properties": ("weak_isr",)},
+        {"properties": ("strong_isr", "weak_isr")},
+        {"symmetry": True},
+        {"deadlock": True},
+    ],
+    ids=str,
+)
+def test_other_settings_have_another_name(settings: dict[str, Any]) -> None:
+    assert identity_of(asked()) is not None
+    assert identity_of(asked()) == identity_of(asked())
+    assert identity_of(asked(**settings)) not in (None, identity_of(asked()))
+
+
+def test_another_source_gives_a_request_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity_of(asked())
+    monkeypatch.setattr(identity, "digest_of", lambda package: (b"another", 1.0))
+    identity._source.cache_clear()
+    assert identity_of(asked()) not in (None, before)
+
+
+def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = asked()
+    definition = replace(request.scenario.definition, name="quorum")
+    other = replace(request, scenario=replace(request.scenario, definition=definition))
+    monkeypatch.setattr(identity, "_comes_with_the_checker", lambda request: True)
+    assert identity_of(other) not in (None, identity_of(request))
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources, to be changed."""
+    package = tmp_path_factory.mktemp("copied")
+    for part in ("checker", "invariants", "model"):
+        shutil.copytree(Path(highwater.__file__).parent / part, package / part)
+    return package
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "model/truncation/protocol.py",
+        "model/rulebook.toml",
+        "invariants/truncation/__init__.py",
+        "checker/engines/native/text/kernels.py",
+        "checker/added.py",
+    ],
+)
+def test_another_source_gives_other_names(copied: Path, file: str) -> None:
+    before, _ = digest_of(copied)
+    assert before == digest_of(copied)[0] == digest_of(Path(highwater.__file__).parent)[0]
+    path = copied / file
+    content = path.read_bytes() if path.exists() else None
+    path.write_bytes((content or b"") + b"\n")
+    assert digest_of(copied)[0] != before
+    if content is None:
+        path.rename(path.with_suffix(".txt"))
+    else:
+        path.write_bytes(content)
+    assert digest_of(copied)[0] == before
+
+
+def test_a_scenario_is_no_source(copied: Path) -> None:
+    """What it says is in the request."""
+    before, _ = digest_of(copied)
+    path = copied / "model/truncation/scenarios/added.toml"
+    path.write_text("")
+    assert digest_of(copied)[0] == before
+    path.with_suffix(".py").write_text("")
+    assert digest_of(copied)[0] != before
+
+
+def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, changed = digest_of(Path(highwater.__file__).parent)
+    monkeypatch.setattr(identity, "_BEFORE", changed)
+    assert identity_of(asked()) is None
+    identity._source.cache_clear()
+    monkeypatch.setattr(identity, "_BEFORE", changed + 1)
+    assert identity_of(asked()) is not None
+
+
+def test_no_sources_give_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(highwater, "__file__", str(tmp_path / "__init__.py"))
+    assert identity_of(asked()) is None
+
+
+def test_what_is_not_as_the_package_has_it_has_no_name(tmp_path: Path) -> None:
+    request = asked()
+    own = replace(request.invariants[0])
+    assert own == request.invariants[0]
+    assert identity_of(replace(request, invariants=(own,))) is None
+    definition = replace(request.scenario.definition, protocol=type("Own", (request.scenario.protocol,), {}))
+    assert identity_of(replace(request, scenario=replace(request.scenario, definition=definition))) is None
+    assert identity_of(asked(outside=True)) is None
+    (tmp_path / "box.py").write_text(BOX)
+    (tmp_path / "box.toml").write_text('protocol = "box.py"\n')
+    assert identity_of(request) is not None
+    assert identity_of(asked(str(tmp_path / "box.toml"))) is None
+    assert identity_of(request) is None, "what was executed can have changed anything"
+
+
+BOX = '''
+from highwater.language import Int, Protocol, Struct, action, require
+
+class Box(Protocol):
+    """A number in a box."""
+
+    def define(self):
+        return Struct("State", number=Int(0, 5))
+
+    def initial(self):
+        return [{"number": 0}]
+
+    @action("")
+    def count(self, s):
+        """One more."""
+        require("it is not full", s.number < 3)
+        s.next.number = s.number + 1
+
+    @action("")
+    def empty(self, s):
+        """Never."""
+        require("it is too full", s.number > 5)
+        s.next.number = 0
+'''
