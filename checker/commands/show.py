@@ -39,7 +39,9 @@ def show(name: str, json_file: str | None) -> Status:
         if number:
             output.say("")
         for line in _LINES[entry["kind"]](entry):
-            output.say(line)
+            text = line.lstrip(" ")
+            for part in terminal.fold(text, line.removesuffix(text), terminal.width()) or [""]:
+                output.say(part)
     output.write(found)
     return Status.AS_PROMISED
 

@@ -69,13 +69,8 @@ class KnownModel(Model):
         self._by_choice: dict[tuple[str, str], list[Instance]] = {}
         super().__init__(protocol, invariants, liveness, step_properties)
 
-    def _trace(
-        self,
-        invariants: Iterable[Invariant],
-        liveness: Iterable[Liveness],
-        of_steps: Iterable[StepProperty],
-    ) -> None:
-        self._asked, self.liveness = (invariants, liveness, of_steps), []
+    def _trace(self) -> None:
+        self.liveness = []
 
     @property
     def outline(self) -> Outline:
@@ -111,7 +106,7 @@ class KnownModel(Model):
             if name not in vars(self) and name == "properties":
                 self.properties = self._trace_invariants(self._asked[0])
             elif name not in vars(self):
-                super()._trace(*self._asked)
+                super()._trace()
                 if super().outline != self._outline:
                     raise InternalError(f"{self.protocol.name} was traced otherwise before: use --no-cache")
         found: object = vars(self)[name]

@@ -27,16 +27,25 @@ _VIOLATED = {
 """Where a property is violated, and for which reason: docs/liveness.md has them under these letters."""
 
 
-_OTHER_VERSIONS = ("gap-", "gate-", "letter-", "mixed-", "possible-kafka-", "upgrade-", "watched-kafka-")
+_OTHER_VERSIONS = (
+    "gap-",
+    "gate-",
+    "letter-",
+    "mixed-",
+    "possible-kafka-",
+    "upgrade-",
+    "watched-kafka-",
+    "watched-letter",
+)
 """Scenarios of what no proposal asks for as it stands, or of the way to it: of their runs nothing is promised."""
 
 
 _OF_THE_GATE = ("replication/reassign-cancel", "replication/reassign-fencing")
-"""What is too large for every check."""
+"""What the gate asks, as it is too large for every check."""
 
 
 def names(protocol: str) -> list[str]:
-    """The standard scenarios of a protocol with all rules on, but for those of which the page tells more elsewhere."""
+    """The standard scenarios of a protocol with all rules on, and two of the gate's, but for those told elsewhere."""
     asked = (*scenarios.standard(), *map(scenarios.find, _OF_THE_GATE))
     named = (s.name for s in asked if s.definition.name == protocol and not s.rules)
     standard = sorted(named, key=lambda name: f"{name}.toml")  # as their files lie

@@ -125,15 +125,11 @@ class Model:
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
-        self._trace(invariants, liveness, of_steps)
+        self._asked = invariants, liveness, of_steps
+        self._trace()
 
-    def _trace(
-        self,
-        invariants: Iterable[Invariant],
-        liveness: Iterable[Liveness],
-        of_steps: Iterable[StepProperty],
-    ) -> None:
-        protocol = self.protocol
+    def _trace(self) -> None:
+        protocol, (invariants, liveness, of_steps) = self.protocol, self._asked
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = self._trace_invariants(invariants)
         self.step_properties: list[TracedStepProperty] = [
@@ -177,7 +173,7 @@ class Model:
     @property
     def safety(self) -> list[str]:
         """The names of what is asked of states and of steps, in the order in which engines number them."""
-        return [p.name for p in self.properties] + [p.name for p in self.step_properties]
+        return list(self.outline.safety)
 
     @cached_property
     def ruled_out(self) -> list[str]:

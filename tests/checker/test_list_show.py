@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from highwater.checker.asking import listing
+from highwater.checker.base import terminal
 from tests.checker.conftest import Run
 from tests.slow import slow
 
@@ -68,6 +69,21 @@ def test_an_action_with_its_guards(highwater: Callable[..., Run]) -> None:
 def test_a_rule_and_where_it_is_on(highwater: Callable[..., Run]) -> None:
     (entry,) = highwater("show", "matching_tail", "--json", "-").results
     assert entry["profiles"] == ["kip_279", "kip_320_first_try", "kip_320"]
+
+
+def test_nothing_is_wider_than_the_terminal(
+    highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a property that twenty scenarios ask, and of a scenario; without a terminal a line is a line."""
+    for name in ("a_partition_is_led_where_it_can_be", "replication/watched-letter"):
+        whole = highwater("show", name).out.splitlines()
+        assert max(map(len, whole)) > 80
+        with monkeypatch.context() as narrow:
+            narrow.setattr(terminal, "width", lambda: 80)
+            folded = highwater("show", name).out.splitlines()
+        assert max(map(len, folded)) <= 80
+        assert " ".join(folded).split() == " ".join(whole).split()
+        assert folded.count("") == whole.count("") > 0
 
 
 def test_a_name_with_its_protocol(highwater: Callable[..., Run]) -> None:

@@ -67,7 +67,13 @@ def test_some_parts_of_what_is_live_are_what_they_would_be_today() -> None:
     page = committed("liveness.md")
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         for protocol in blocks.asked_for(page, "standard"):
-            for name in liveness_standard.names(protocol)[::4]:
+            names = liveness_standard.names(protocol)
+            table = page.split(f"<!-- computed: standard {protocol} -->")[1].split("<!-- end -->")[0]
+            told = re.findall(r"^\| ([\w.-]+) \| [\d,]+ \|", table, re.M)
+            assert told == [name.rpartition("/")[2] for name in names], (
+                "a scenario has no row, or a row no scenario"
+            )
+            for name in names[::4]:
                 assert (
                     blocks.row(liveness.standard_row(name, *liveness_standard.row(name))) in page.splitlines()
                 )

@@ -139,10 +139,4 @@ class Box(Protocol):
         """One more."""
         require("it is not full", s.number < 3)
         s.next.number = s.number + 1
-
-    @action("")
-    def empty(self, s):
-        """Never."""
-        require("it is too full", s.number > 5)
-        s.next.number = 0
 '''
