@@ -44,8 +44,8 @@ FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/repl
 """Begun first, so that no process has a long one left when the others are done."""
 
 
-BEGIN = program._BEGIN
-"""Where better code is begun outside of tests."""
+BEGIN, CROWDED = program._BEGIN, program._CROWDED
+"""Where better code is begun outside of tests, alone and beside other searches."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     collect_garbage_rarely()
     os.environ[code_cache.VARIABLE] = str(place)
     # Searches are small here: better code comes when most are done. tests/native/test_beside.py has it made.
-    program._BEGIN = 0
+    program._BEGIN = program._CROWDED = 0
     # Tests change the code that is traced: what was found out about it is not kept. tests/native/test_kept.py keeps it.
     identity.named = False
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.

@@ -28,7 +28,8 @@ class SearchOptions:
     on until every property has been violated or all states have been seen; with ``all_states`` until then.
     With ``on_disk`` a search whose visited states do not fit into memory goes on with them on disk. ``checkpoint``
     is a directory to keep the search in, so that it survives its process; with ``resume`` it goes on from there. With
-    ``graph`` the explored graph is asked for besides, of an engine that makes it of its search.
+    ``graph`` the explored graph is asked for besides, of an engine that makes it of its search. ``crowded`` says that
+    other searches run beside this one: no core is free for compiling.
     """
 
     workers: int = 0
@@ -44,6 +45,7 @@ class SearchOptions:
     checkpoint: str | None = None
     resume: bool = False
     graph: bool = False
+    crowded: bool = False
 
 
 @dataclass(frozen=True)

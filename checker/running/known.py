@@ -15,10 +15,11 @@ from highwater.checker.asking.identity import identity_of
 from highwater.checker.asking.request import Request
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import kept
+from highwater.model.language.graph import Node
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Instance, Model, Outline
 from highwater.model.language.protocol import Invariant, Protocol
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.step_properties import StepProperty, condition_of_steps
 
 _TRACED = ("instances", "properties", "step_properties", "bounds")
 
@@ -82,6 +83,18 @@ class KnownModel(Model):
         """For each instance its action's name and choice; none where that is not known."""
         found = kept.found(InstanceChoices, self.identity)
         return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
+
+    def stated(self, name: str) -> Invariant | StepProperty:
+        """The property of this name, as it is stated."""
+        of_steps = (p for p in self._asked[2] if p.name == name and name in self._outline.step_properties)
+        return next(of_steps, None) or super().stated(name)
+
+    def step_condition(self, name: str) -> Node:
+        """The condition of one property of steps, for which no instance is traced."""
+        if "step_properties" in vars(self):
+            return super().step_condition(name)
+        with self._tracing:
+            return condition_of_steps(self, next(p for p in self._asked[2] if p.name == name))[0]
 
     def instance(self, number: int) -> Instance:
         """The instance of this number."""

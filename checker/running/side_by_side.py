@@ -61,6 +61,7 @@ class Batch:
             deadlock=request.deadlock,
             memory_bytes=self.options.memory_bytes if memory is None else memory,
             on_disk=memory is None,  # beside others there may be too little memory; alone there is more
+            crowded=True,
         )
         search = engines.search(self.engine)
         model, outcome = exploration.explore(request, self.engine, search, options, progress, keep=True)

@@ -158,7 +158,7 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
         return Counterexample(DEADLOCK, "", DEADLOCK_MEANING, tuple(steps))
     found = model.stated(violation.property)
     if isinstance(found, StepProperty):
-        if len(states) < 2 or found.name not in interpreter.broken(*states[-2:]):
+        if len(states) < 2 or not interpreter.breaks(found.name, *states[-2:]):
             raise BrokenRunError(f"the last step of the run does not violate {found.name}")
         run = _as_abstract(model, found, states, [step.parameters for step in steps[1:]])
         return Counterexample(

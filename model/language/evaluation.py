@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,26 @@ _PYTHON: dict[str, str] = {
 
 Evaluate = Callable[[Sequence[int]], tuple[Any, ...]]
 """From the scalars of a state to values."""
+
+
+def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> tuple[Any, ...]:
+    """The values of these nodes in one state: sooner than by a compiled function, which pays the second time."""
+    values: dict[int, Any] = {}
+    for node in graph.reachable(roots):
+        if node.op == "const":
+            values[node.id] = bool(node.value) if node.sort == graph.BOOL else node.value
+        elif node.op == "input":
+            values[node.id] = scalars[node.value] != 0 if node.sort == graph.BOOL else scalars[node.value]
+        else:
+            values[node.id] = _operation(node.op)(*[values[a.id] for a in node.args])
+    return tuple([values[root.id] for root in roots])
+
+
+@functools.cache
+def _operation(op: str) -> Callable[..., Any]:
+    """An operation as a function of its arguments' values."""
+    operands = [f"a{number}" for number in range(3)]
+    return eval(f"lambda a0, a1=None, a2=None: {_PYTHON[op].format(*operands)}")  # a text of this module
 
 
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.evaluation import Evaluate, compile_nodes
+from highwater.model.language.evaluation import Evaluate, compile_nodes, values_of
+from highwater.model.language.graph import Node
 from highwater.model.language.model import Instance, Model, Scalars
 
 
@@ -30,8 +31,8 @@ class Interpreter:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._after: dict[int, Evaluate] = {}
-        self._guards: dict[int, Evaluate] = {}
+        self._after: dict[int, Evaluate | None] = {}
+        self._guards: dict[int, Evaluate | None] = {}
 
     @cached_property
     def _enabled(self) -> Evaluate:
@@ -45,14 +46,6 @@ class Interpreter:
     def guards(self) -> Evaluate:
         """Whether each guard holds in a state: those of the first instance, then those of the second, and so on."""
         return compile_nodes([g.node for i in self.model.instances for g in i.guards])
-
-    def _outcome(self, number: int) -> Evaluate:
-        """An instance's checks and writes; compiled when it is first taken."""
-        if number not in self._after:
-            instance = self.model.instance(number)
-            roots = [c.node for c in instance.checks] + [w.node for w in instance.writes.values()]
-            self._after[number] = compile_nodes(roots)
-        return self._after[number]
 
     def steps(self, state: Scalars) -> Iterator[PossibleStep]:
         """All steps from a state, in the order of the model's instances."""
@@ -69,7 +62,7 @@ class Interpreter:
         Raises BoundError where the step leaves a type without a declared bound.
         """
         instance = self.model.instance(number)
-        results = self._outcome(number)(state)
+        results = _values(self._after, number, _checks_and_writes, instance, state)
         left = [c for c, is_left in zip(instance.checks, results, strict=False) if is_left]
         cuts = [c.bound for c in left if c.bound]
         if cuts:
@@ -106,6 +99,10 @@ class Interpreter:
         results = self._steps_hold((*before, *after))
         return [p.name for p, holds in zip(properties, results[::2], strict=True) if not holds]
 
+    def breaks(self, name: str, before: Scalars, after: Scalars) -> bool:
+        """Whether a step from one state to the other violates the property of steps of this name."""
+        return before != after and not values_of([self.model.step_condition(name)], (*before, *after))[0]
+
     def step_premises(self, before: Scalars, number: int, after: Scalars) -> list[bool]:
         """For each property of steps, whether it is asked of a step of this instance, and had something to say."""
         properties = self.model.step_properties
@@ -116,14 +113,37 @@ class Interpreter:
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
         """The names of the guards that refuse an instance in a state."""
-        if id(instance) not in self._guards:
-            self._guards[id(instance)] = compile_nodes([g.node for g in instance.guards])
-        results = self._guards[id(instance)](state)
+        results = _values(self._guards, id(instance), _guards, instance, state)
         return [g.name for g, holds in zip(instance.guards, results, strict=True) if not holds]
 
     def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
         """What differs between two states: path to (value before, value after), readable and as short as can be."""
         return differences(self.model.decode(before), self.model.decode(after))
+
+
+def _guards(instance: Instance) -> list[Node]:
+    return [g.node for g in instance.guards]
+
+
+def _checks_and_writes(instance: Instance) -> list[Node]:
+    return [c.node for c in instance.checks] + [w.node for w in instance.writes.values()]
+
+
+def _values(
+    compiled: dict[int, Evaluate | None],
+    key: int,
+    roots: Callable[[Instance], list[Node]],
+    instance: Instance,
+    state: Scalars,
+) -> tuple[Any, ...]:
+    """Values of an instance's expressions. A function of them is compiled the second time: most runs take it once."""
+    function = compiled.get(key)
+    if function is None:
+        if key not in compiled:
+            compiled[key] = None
+            return values_of(roots(instance), state)
+        function = compiled[key] = compile_nodes(roots(instance))
+    return function(state)
 
 
 def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any, Any]]:

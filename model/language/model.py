@@ -233,6 +233,10 @@ class Model:
             return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
 
+    def step_condition(self, name: str) -> Node:
+        """What the property of steps of this name says of the states before and after a step that changes something."""
+        return next(p.node for p in self.step_properties if p.name == name)
+
     def instance(self, number: int) -> Instance:
         """The instance of this number."""
         return self.instances[number]

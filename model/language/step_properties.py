@@ -87,6 +87,11 @@ class TracedStepProperty:
 
 def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
     """A property of steps on a model's states. LanguageError where it does more than look."""
+    return of_changes(model, stated, *condition_of_steps(model, stated))
+
+
+def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
+    """What a property says of the states before and after a step, and its premise; LanguageError as above."""
     protocol = model.protocol
     protocol.check_sources([stated])
     with tracing(protocol.on, enabled=model.enabled) as trace:
@@ -96,8 +101,7 @@ def trace_step_property(model: Model, stated: StepProperty) -> TracedStepPropert
     if trace.writes or trace.guards:
         raise LanguageError(f"step property {stated.name} writes or requires something; it only looks", where)
     node = returned_condition(result, f"step property {stated.name}", where).node
-    premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
-    return of_changes(model, stated, node, premise)
+    return node, graph.any_(trace.premises) if trace.premises else graph.TRUE
 
 
 def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) -> TracedStepProperty:

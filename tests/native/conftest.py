@@ -12,7 +12,7 @@ from highwater.checker.asking import catalogue, identity, scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
-from tests.conftest import BEGIN
+from tests.conftest import BEGIN, CROWDED
 
 SMALL = "truncation/truncate-to-hwm"
 
@@ -27,6 +27,7 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Better code is made beside a search of some size, as it is outside of tests."""
     monkeypatch.setattr(program, "_BEGIN", BEGIN)
+    monkeypatch.setattr(program, "_CROWDED", CROWDED)
 
 
 @pytest.fixture

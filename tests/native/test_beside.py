@@ -10,16 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from highwater.checker.asking.search import SearchOptions
+from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import compiler, machine, program
 from highwater.checker.engines.native.code.beside import Beside
 from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.search import NativeSearch, search
+from highwater.checker.running import side_by_side
 from highwater.model.language import Model
 from tests import zoo
+from tests.conftest import BEGIN
 
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
 _STEPS = "".join(f"  %v{i + 1} = mul i64 %v{i}, %v{i // 2}\n" for i in range(60_000))
@@ -49,9 +53,9 @@ def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], No
     run = NativeSearch(compiled, SearchOptions(workers=2), None)
     improve, efforts = compiled.improve, []
 
-    def noting(states: int) -> None:
+    def noting(states: int, *, crowded: bool = False) -> None:
         efforts.append(compiled.effort)
-        improve(states)
+        improve(states, crowded=crowded)
         each_level(compiled)
 
     compiled.improve = noting  # type: ignore[method-assign]
@@ -77,6 +81,37 @@ def test_better_code_that_another_process_has_kept_is_taken() -> None:
     Machine(compiled.text, Effort.FULL)  # as another process leaves it
     compiled.improve(1 << 40)
     assert (compiled.effort, compiled._beside) == (Effort.FULL, None)
+
+
+def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[object] = []
+
+    class Never(Beside):
+        under_way = False
+
+        def __init__(self, *given: object) -> None:
+            begun.append(given)
+
+    monkeypatch.setattr(program, "Beside", Never)
+    alone, crowded = (Program(counters(), effort=Effort.QUICK) for _ in range(2))
+    states = alone._name.size // BEGIN + 1
+    crowded.improve(states, crowded=True)
+    assert not begun
+    alone.improve(states)
+    assert len(begun) == 1
+    crowded.improve(crowded._name.size, crowded=True)
+    assert len(begun) == 2
+
+
+def test_a_check_of_several_scenarios_says_that_it_is_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(Program, "improve", lambda self, states, crowded=False: said.append(crowded))
+    monkeypatch.setattr(side_by_side, "HELP_AFTER", 60)  # all of it in this process
+    names = ["truncation/kip-101", "truncation/kip-279"]
+    for asked, expected in ((names, {True}), (names[:1], {False})):
+        assert CliRunner().invoke(cli, ["check", "--quiet", "--workers", "2", *asked]).exit_code == 0
+        assert set(said) == expected
+        said.clear()
 
 
 def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
+import llvmlite
+import llvmlite.binding
 import pytest
 from click.testing import CliRunner
 
@@ -268,14 +270,20 @@ def test_code_of_another_processor_is_not_taken(
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "value"),
-    [("llvmlite", "__version__", "0.0"), ("llvm", "llvm_version_info", (1, 2, 3)), ("", "TUNING", {})],
+    ("place", "name", "value"),
+    [
+        (llvmlite, "__version__", "0.0"),
+        (llvmlite.binding, "llvm_version_info", (1, 2, 3)),
+        (compiler, "_digest", lambda: "another text of the module"),
+        (machine, "TUNING", {}),
+    ],
+    ids=["llvmlite", "LLVM", "how it is asked", "settings"],
 )
 def test_code_of_another_compiler_is_not_taken(
-    folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch, module: str, name: str, value: object
+    folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch, place: object, name: str, value: object
 ) -> None:
     answer(1)
-    monkeypatch.setattr(getattr(compiler, module) if module else machine, name, value)
+    monkeypatch.setattr(place, name, value)
     assert answer(1) == 1
     assert len(made) == 2
 

@@ -151,7 +151,15 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
     assert set(work) == set(again)
 
 
-@pytest.mark.parametrize("name", [SMALL, "replication/controller/violated-isr-outside-replicas"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        SMALL,
+        "replication/controller/violated-isr-outside-replicas",
+        "replication/controller/violated-fenced-member-joins",  # a property of steps
+        "replication/possible-requests",  # several
+    ],
+)
 def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
     first, traced = checked(tmp_path, name), work["traced"]
     work.clear()

@@ -150,9 +150,9 @@ def test_better_code_that_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None
         assert broken != text
         return broken
 
-    def waiting(self: Program, states: int) -> None:
+    def waiting(self: Program, states: int, *, crowded: bool) -> None:
         monkeypatch.setattr(machine, "whole", wrong)
-        improve(self, states)
+        improve(self, states, crowded=crowded)
         if self._beside is not None:
             self._beside.wait()
 

@@ -118,6 +118,7 @@ def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_by
         memory_bytes=memory_bytes,
         symmetry=request.symmetry,
         deadlock=request.deadlock,
+        crowded=True,
     )
     model, outcome = exploration.explore(request, "native", engines.search("native"), options)
     if model is not None and outcome.result.stopped_by in (None, "violation"):
@@ -141,6 +142,7 @@ def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_byte
             memory_bytes=memory_bytes,
             symmetry=image["symmetry"],
             deadlock=image["deadlock"],
+            crowded=True,
         )
         search = engines.search("native")
         if model.liveness:

@@ -72,9 +72,9 @@ class MutantProgram(LinkProgram):
         self._values.update(selector=number, mutated=mask, asked=mask if alone else -1)
         self._tell()
 
-    def improve(self, states: int) -> None:
+    def improve(self, states: int, *, crowded: bool = False) -> None:
         """As for one search: here the states of all searches count, as they share the code."""
-        super().improve(self._states_before + states)
+        super().improve(self._states_before + states, crowded=crowded)
 
     def settle(self, states: int) -> None:
         """A search is over; the next one wants better code as much."""

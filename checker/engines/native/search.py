@@ -136,7 +136,7 @@ class NativeSearch:
                 if self._decided(asked):
                     self.stop = "violation"
                     break
-                self.program.improve(self.distinct)
+                self.program.improve(self.distinct, crowded=self.options.crowded)
                 self.levels.append(Level())
                 self.items = deque(level.parts(self.count))
                 self._finish_level()

@@ -31,6 +31,8 @@ from highwater.model.language.model import Model, Scalars
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
 """Bytes of text a state found: from when on better code is made, is worth waiting for, is to be the best."""
+_CROWDED = 1
+"""The first of them where no core is free: there better code takes away from searches what it takes to be made."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,20 @@ class CompiledModel:
         self._fingerprint_all(states.ctypes.data, len(states), out.ctypes.data)
         return out
 
-    def improve(self, states: int) -> None:
+    def improve(self, states: int, *, crowded: bool = False) -> None:
         """Have better code made, where so many states were found that it pays; it is bound when it is there.
 
-        This may be while functions of the code before run: all work on the same context, and a call goes on with the
-        code that it began with. Another process compiles, in about a second a MB of text, or in three.
+        It pays later where other searches run beside this one (``crowded``). This may be while functions of the code
+        before run: all work on the same context, and a call goes on with the code that it began with. Another process
+        compiles, in about a second a MB of text, or in three.
         """
         size = self._name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
-        if states * _BEGIN < size or _RISING.index(effort) <= _RISING.index(self._asked) or self.compiling:
+        if (
+            states * (_CROWDED if crowded else _BEGIN) < size
+            or _RISING.index(effort) <= _RISING.index(self._asked)
+            or self.compiling
+        ):
             return
         if states <= self._given_up:
             return

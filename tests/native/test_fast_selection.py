@@ -1,0 +1,51 @@
+"""The code that is made first is made fast only where LLVM's fast selector knows every instruction of a kernel."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from highwater.checker.engines.layout import Layout
+from highwater.checker.engines.native.code.machine import Effort, whole
+from highwater.checker.engines.native.text.kernels import Kernels
+from tests import models
+
+_COMPILE = f"""
+import sys, llvmlite.binding as llvm
+from highwater.checker.engines.native.code import compiler
+llvm.set_option("", "-pass-remarks-missed=sdagisel")
+from highwater.checker.engines.native.code.machine import Processor
+compiler.machine_code(sys.stdin.read(), Processor.host().parts, {Effort.QUICK.value}, {{}})
+"""
+_MISSED = re.compile(r"FastISel missed: (.*) \(in function: \w+\)")
+
+
+def missed(text: str, compile: str = _COMPILE) -> set[str]:
+    """The instructions at which LLVM leaves the fast selector, calls aside: those it takes up again behind."""
+    done = subprocess.run(
+        [sys.executable, "-c", compile], input=whole(text), capture_output=True, text=True, check=True
+    )
+    return {instruction.split(" = ")[-1] for instruction in _MISSED.findall(done.stderr)}
+
+
+@pytest.fixture(params=["zookeeper/standard-sessions", "every operation"])
+def text(request: pytest.FixtureRequest) -> str:
+    """The kernels of a model."""
+    every = request.param == "every operation"
+    model = models.everything(nodes=2) if every else models.scenario_model(request.param)
+    return Kernels(model, Layout(model.leaves)).text()
+
+
+def test_the_fast_selector_knows_what_a_kernel_says(text: str) -> None:
+    # A product of 128 bits, of the fingerprint alone.
+    assert {re.sub(r"%[\w.]+", "%", left) for left in missed(text)} <= {"trunc i128 % to i64"}
+
+
+def test_it_does_not_know_the_text_as_it_is_written(text: str) -> None:
+    """Otherwise the rewriting is not needed any more, or the question above is none."""
+    as_written = _COMPILE.replace("llvm.set", "compiler._for_the_fast_selector = str; llvm.set")
+    kinds = {" ".join(left.split()[:2]) for left in missed(text, as_written)}
+    assert kinds & {"icmp eq", "select i1"}
