@@ -16,16 +16,20 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 VARIABLE = "HIGHWATER_CACHE"
 """The environment variable: a directory, or OFF."""
 OFF = "off"
 MOST_BYTES = 256 << 20
-"""What a directory may hold. The standard scenarios take a twentieth of it."""
+"""What a directory may hold. The standard scenarios take an eighth of it."""
+_LOOKS = 32
+"""A process looks how much there is when it has put such a part of that: so much more there may be for each process."""
 
 _FORMAT = b"highwater code 1\n"
 _DIGEST = hashlib.sha256().digest_size
+_HEAD = len(_FORMAT) + 2 * _DIGEST
 _NAME = re.compile(r"[0-9a-f]{64}\.code")
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.new")
 _HOUR = 3600
@@ -36,6 +40,7 @@ class Cache:
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self.directory, self._most = directory, most_bytes
+        self._put = most_bytes  # since it was last looked how much there is: at first that is not known
 
     def get(self, key: bytes) -> bytes | None:
         """The content that was put under a key of 32 bytes; None where there is none that can be trusted."""
@@ -53,7 +58,10 @@ class Cache:
             with self._open() as folder:
                 if folder is not None:
                     self._write(folder, key, content)
-                    self._trim(folder)
+                    self._put += _HEAD + len(content)
+                    if self._put >= self._most // _LOOKS:
+                        self._put = 0
+                        self._trim(folder)
 
     @contextmanager
     def _open(self) -> Iterator[int | None]:
@@ -73,7 +81,7 @@ class Cache:
         with open(os.open(_name(key), flags, dir_fd=folder), "rb") as file:
             found = os.fstat(file.fileno())
             if stat.S_ISREG(found.st_mode) and _ours(found) and found.st_size <= self._most:
-                head, content = file.read(len(_FORMAT) + 2 * _DIGEST), file.read()
+                head, content = file.read(_HEAD), file.read()
                 if head == _head(key, content):
                     os.utime(file.fileno())
                     return content
@@ -121,14 +129,19 @@ def chosen() -> Cache | None:
     if named == OFF:
         return None
     if named:
-        return Cache(Path(named).absolute())
+        return _of(Path(named).absolute())
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():
         try:
             base = Path.home() / ".cache"
         except RuntimeError:  # nobody's home
             return None
-    return Cache(base / "highwater")
+    return _of(base / "highwater")
+
+
+@lru_cache(maxsize=8)
+def _of(directory: Path) -> Cache:
+    return Cache(directory)
 
 
 def _name(key: bytes) -> str:

@@ -2,7 +2,7 @@
 
 A mistake in a protocol's text often shows as nothing else: the action vanishes, and the verdict is "holds". Most of
 what does nothing is meant so, as a scenario grants nothing of a budget or leaves a feature out. That is told apart by
-asking the same text with larger parameters, and without rules: what can be taken there is withheld by the scenario, and
+asking the same text with other parameters, and without rules: what can be taken there is withheld by the scenario, and
 so is what waits for a field that only withheld actions write. The rest is said, unless the scenario expects it.
 """
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import SearchResult
@@ -20,7 +21,6 @@ from highwater.checker.engines import kept
 from highwater.model.language import graph
 from highwater.model.language.branches import next_script
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import Node
 from highwater.model.language.model import (
     Instance,
     Model,
@@ -149,12 +149,10 @@ def _withheld(model: Model, request: Request, idle: Iterable[str]) -> set[str]:
     withheld: set[str] = set()
     missing = _Written()
     for other in _others(request):
-        leaves = other.state.leaves("")
-        inputs = state_inputs(leaves)
         for name, action in list(left.items()):
-            if (instance := _first(other, leaves, inputs, action)) is not None:
+            if (instance := other.first(action)) is not None:
                 withheld.add(left.pop(name).name)
-                missing.add(leaves, instance)
+                missing.add(other.leaves, instance)
         if not left:
             break
     waiting = {name: [i for i in model.instances if i.action.name == name] for name in idle}
@@ -201,31 +199,61 @@ class _Written:
         return {f for f in known if f in self.anything or self.values[f] - other.values.get(f, set())}
 
 
-def _others(request: Request) -> Iterator[Protocol]:
-    """The protocol with all parameters a step larger; with those that are 0, also at their most, and without rules."""
+class _Other:
+    """A protocol with other parameters or rules: what its guards allow of an action is traced once."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol, self.leaves = protocol, protocol.state.leaves("")
+        self._inputs = state_inputs(self.leaves)
+        self._known: dict[str, Instance | None] = {}
+
+    def first(self, action: Action) -> Instance | None:
+        """The first instance of an action that its guards allow, if there is one."""
+        if action.name not in self._known:
+            self._known[action.name] = self._traced(action)
+        return self._known[action.name]
+
+    def _traced(self, action: Action) -> Instance | None:
+        domains = [parameter_values(self._protocol, action, p) for p in action.domains]
+        for choice in itertools.product(*domains):
+            try:
+                parameters = dict(zip(action.domains, choice, strict=True))
+                own = trace_instances(self._protocol, self.leaves, self._inputs, action, parameters)
+                instance = next(own, None)
+            except LanguageError:  # nobody asked for these parameters
+                return None
+            if instance is not None:
+                return instance
+        return None
+
+
+def _others(request: Request) -> Iterator[_Other]:
+    """Others that could allow what a scenario withholds: small ones that all its neighbours share, and larger ones.
+
+    Shared are the default parameters, 1 where that is 0, without rules and with the scenario's. Of its own are all
+    parameters a step larger; those that are 0 a step larger, or at their most; and the former without rules.
+    """
     definition, given = request.scenario.definition, dict(request.parameters)
     rules = [name for name, on in request.rules.items() if on]
     most = {name: parameter.high for name, parameter in definition.protocol.parameters.items()}
     larger = {name: min(value + 1, most[name]) for name, value in given.items()}
     zero = [name for name, value in given.items() if not value]
     a_step, all_ = ({name: chosen[name] for name in zero} for chosen in (larger, most))
+    make: Callable[..., Protocol] = definition.protocol
+    small = tuple((name, p.default or min(1, p.high)) for name, p in definition.protocol.parameters.items())
+    for shared in ((), tuple(rules)):
+        with suppress(LanguageError):
+            yield _shared(make, small, shared)
     for raised, on in ((larger, rules), (a_step, rules), (all_, rules), (a_step, [])):
         with suppress(LanguageError):  # nobody asked for these parameters
-            yield definition.protocol({**given, **raised}, on)
+            yield _Other(definition.protocol({**given, **raised}, on))
 
 
-def _first(protocol: Protocol, leaves: list[Leaf], inputs: list[Node], action: Action) -> Instance | None:
-    """The first instance of an action that its guards allow, if there is one."""
-    domains = [parameter_values(protocol, action, p) for p in action.domains]
-    for choice in itertools.product(*domains):
-        try:
-            parameters = dict(zip(action.domains, choice, strict=True))
-            instance = next(trace_instances(protocol, leaves, inputs, action, parameters), None)
-        except LanguageError:  # nobody asked for these parameters
-            return None
-        if instance is not None:
-            return instance
-    return None
+@lru_cache(maxsize=64)
+def _shared(
+    protocol: Callable[..., Protocol], parameters: tuple[tuple[str, int], ...], rules: tuple[str, ...]
+) -> _Other:
+    return _Other(protocol(dict(parameters), rules))
 
 
 def _field(leaf: Leaf) -> str:

@@ -15,8 +15,20 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import run as run_entry
+from highwater.checker.telling import vacuity
 from highwater.checker.telling.vacuity import constant_properties, vacuous
-from highwater.model.language import Int, Model, Protocol, State, Struct, action, require, step_property
+from highwater.model.language import (
+    Action,
+    Int,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    require,
+    step_property,
+)
+from highwater.model.language.model import Instance
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 from tests.slow import all_but
@@ -250,6 +262,28 @@ def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
     """As far as tracing tells; what is never taken is asked of their searches, by the gate."""
     request = Request.of(scenarios.find(name), Overrides())
     assert vacuous(request.model(), request, SearchResult(stopped_by="states")) == ()
+
+
+def test_what_the_default_parameters_allow_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours leave out the same: it is asked of a protocol that they share, and of nothing that is their own."""
+    traced: list[str] = []
+    honest = vacuity._Other._traced
+
+    def counted(self: vacuity._Other, action: Action) -> Instance | None:
+        traced.append(action.name)
+        return honest(self, action)
+
+    monkeypatch.setattr(vacuity._Other, "_traced", counted)
+    vacuity._shared.cache_clear()
+    known: set[str] = set()
+    for name in ("quorum/small-elections", "quorum/small-three-voters"):
+        request = Request.of(scenarios.find(name), Overrides())
+        model = request.model()
+        del traced[:]
+        assert vacuous(model, request, SearchResult(stopped_by="states")) == ()
+        assert set(traced) == set(model.ruled_out) - known
+        assert not known or known & set(model.ruled_out)
+        known |= set(model.ruled_out)
 
 
 @step_property("test")

@@ -183,6 +183,18 @@ def test_what_was_used_longest_ago_goes(folder: Path) -> None:
     assert (folder / "mine.txt").exists()
 
 
+def test_it_is_looked_now_and_then_how_much_there_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    honest = Cache._trim
+    monkeypatch.setattr(Cache, "_trim", lambda self, at: looks.append(at) or honest(self, at))
+    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
+    kept = Cache(folder, most_bytes=64 * size)
+    for n in range(200):
+        kept.put(bytes([n]) * 32, CONTENT)
+        assert sum(path.stat().st_size for path in files(folder)) <= 66 * size
+    assert len(looks) == 100
+
+
 def test_what_was_never_finished_goes_after_an_hour(folder: Path) -> None:
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
@@ -190,7 +202,7 @@ def test_what_was_never_finished_goes_after_an_hour(folder: Path) -> None:
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 7200,) * 2)
-    kept.put(OTHER, CONTENT)
+    Cache(folder).put(OTHER, CONTENT)
     assert not old.exists()
     assert new.exists()
 

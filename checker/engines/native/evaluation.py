@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.asking.search import EngineError
 from highwater.checker.engines.layout import Layout, Words
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
 from highwater.checker.engines.state_graph import Explored
-from highwater.model.language import graph as expressions
 from highwater.model.language.graph import BOOL, Node
 
 
@@ -21,8 +19,6 @@ class Evaluation:
     """Compiled expressions. Raises EngineError where one may need more than 62 bits."""
 
     def __init__(self, layout: Layout, nodes: Sequence[Node], effort: Effort = Effort.USUAL) -> None:
-        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in expressions.reachable(nodes)):
-            raise EngineError("an expression computes with numbers or sets that may need more than 62 bits")
         self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
         self._machine = Machine(_text(layout, nodes), effort)
         self._function = self._machine.function("evaluate", 3)

@@ -13,6 +13,7 @@ from highwater.checker.engines import kept
 from highwater.checker.engines.layout import Layout, Words
 from highwater.checker.engines.native.code.beside import Beside
 from highwater.checker.engines.native.code.machine import Effort, Machine, TextName, whole
+from highwater.checker.engines.native.text.ir import WideNumberError, is_wide
 from highwater.checker.engines.native.text.kernels import (
     FINGERPRINT,
     PREDECESSOR,
@@ -69,11 +70,13 @@ class CompiledModel:
             raise EngineError("at most 64 properties can be checked in one run")
         self._key = model.identity, self.kernels, self.runtime, symmetry
         known = kept.found(TextName, *self._key)
-        if known is None:
+        if known is None and symmetry and ask:
+            refuse_asymmetry(model)
+        try:
+            self._name = known or TextName.of(whole(self.text))
+        except WideNumberError:
             refuse_wide_numbers(model)
-            if symmetry and ask:
-                refuse_asymmetry(model)
-        self._name = known or TextName.of(whole(self.text))
+            raise
         # The ones before stay: somebody may hold a function of theirs.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
@@ -235,7 +238,7 @@ class Program(CompiledModel):
 
 
 def refuse_wide_numbers(model: Model) -> None:
-    """EngineError where a number could leave 64 bits: kernels compute with machine words."""
+    """WideNumberError where a number could leave 64 bits: who computes with it."""
     roots = {
         **{
             str(i): [
@@ -253,11 +256,10 @@ def refuse_wide_numbers(model: Model) -> None:
         },
         **{f"property {p.name}": [p.node, p.premise] for p in model.step_properties if p.is_large},
     }
-    if not _wide(node for nodes in roots.values() for node in nodes):
-        return
-    what = next(name for name, nodes in roots.items() if _wide(nodes))
-    raise EngineError(f"{what} computes with numbers or sets that may need more than 62 bits")
+    for what, nodes in roots.items():
+        if _wide(nodes):
+            raise WideNumberError(f"{what} computes with numbers or sets that may need more than 62 bits")
 
 
 def _wide(roots: Iterable[Node]) -> bool:
-    return any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(roots))
+    return any(is_wide(node) for node in graph.reachable(roots))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from highwater.checker.asking.search import EngineError
 from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.native.text.order import operands
 from highwater.model.language.graph import BOOL, PARTIAL, Node
@@ -31,6 +32,13 @@ _OPERATIONS = {
     "singleton": "shl i64 1, {0}",
     "count": "call i64 @llvm.ctpop.i64(i64 {0})",
 }
+
+
+_WIDE = 1 << 62
+
+
+class WideNumberError(EngineError):
+    """A number could leave 64 bits: kernels compute with machine words."""
 
 
 class FunctionText:
@@ -213,6 +221,7 @@ class ValueScope:
         if found is None and node.is_const:
             found = self._constants.get(node.id)
             if found is None:
+                _refuse_wide(node)
                 found = ("true" if node.value else "false") if node.sort == BOOL else str(node.value)
                 self._constants[node.id] = found
         return found
@@ -255,6 +264,7 @@ class ValueScope:
         return name
 
     def _emit(self, node: Node) -> str:
+        _refuse_wide(node)
         f = self._function
         if node.op == "input":
             return self._unpack(node)
@@ -317,6 +327,16 @@ class ValueScope:
         if slot.low:
             value = f.op(f"sub i64 {value}, {slot.low}")
         return f.op(f"shl i64 {value}, {slot.shift}") if slot.shift else value
+
+
+def is_wide(node: Node) -> bool:
+    """Whether a number or a set may need more than 62 bits."""
+    return node.low < -_WIDE or node.high >= _WIDE
+
+
+def _refuse_wide(node: Node) -> None:
+    if is_wide(node):
+        raise WideNumberError("an expression computes with numbers or sets that may need more than 62 bits")
 
 
 def signed(mask: int) -> int:

@@ -1,0 +1,80 @@
+"""Kernels compute with machine words: what may need more is refused, by the name of who computes with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from highwater.checker.asking.search import EngineError, SearchOptions
+from highwater.checker.engines.layout import Layout
+from highwater.checker.engines.native.evaluation import Evaluation
+from highwater.checker.engines.native.search import search
+from highwater.language import Protocol, Struct, action, invariant, require, step_property
+from highwater.model.language.model import Model
+from highwater.model.language.types import Int
+
+MOST = (1 << 31) - 1
+
+
+class Large(Protocol):
+    """A number whose square fits, and whose square's square does not."""
+
+    name = "large"
+    power = 2
+
+    def define(self) -> Struct:
+        return Struct("State", number=Int(0, MOST))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"number": 0}]
+
+    @action("")
+    def go(self, s: Any) -> None:
+        """One more, while its power is small."""
+        power = s.number
+        for _ in range(self.power - 1):
+            power = power * s.number
+        require("it is small", power < 10)
+        s.next.number = s.number + 1
+
+
+class TooLarge(Large):
+    power = 3
+
+
+@invariant("")
+def cubes_are_small(m: Any, s: Any) -> Any:
+    """Of a state."""
+    return s.number * s.number * s.number < 1000
+
+
+@step_property("")
+def cubes_rise(m: Any, before: Any, after: Any) -> Any:
+    """Of a step."""
+    return before.number * before.number * before.number <= after.number * after.number * after.number
+
+
+def test_what_fits_is_computed() -> None:
+    assert search(Model(Large()), SearchOptions()).distinct_states == 5
+
+
+@pytest.mark.parametrize(
+    ("model", "who"),
+    [
+        (lambda: Model(TooLarge()), "go()"),
+        (lambda: Model(Large(), [cubes_are_small]), "property cubes_are_small"),
+        (lambda: Model(Large(), step_properties=[cubes_rise]), "property cubes_rise"),
+    ],
+    ids=["an action", "a property", "a property of steps"],
+)
+def test_what_may_need_more_is_refused(model: Any, who: str) -> None:
+    with pytest.raises(EngineError) as refused:
+        search(model(), SearchOptions())
+    assert str(refused.value) == f"{who} computes with numbers or sets that may need more than 62 bits"
+
+
+def test_an_expression_on_many_states_that_may_need_more() -> None:
+    model = Model(Large(), [cubes_are_small])
+    with pytest.raises(EngineError, match="an expression computes with numbers or sets"):
+        Evaluation(Layout(model.leaves), [model.properties[0].node])
