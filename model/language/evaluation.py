@@ -32,13 +32,15 @@ _PYTHON: dict[str, str] = {
 }
 
 
-Evaluate = Callable[[Sequence[int]], tuple[Any, ...]]
+Values = tuple[Any, ...]
+"""Values of nodes: numbers, sets as their bits, and truth values as bools."""
+Evaluate = Callable[[Sequence[int]], Values]
 """From the scalars of a state to values."""
 
 
-def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> tuple[Any, ...]:
+def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
     """The values of these nodes in one state: sooner than by a compiled function, which pays the second time."""
-    values: dict[int, Any] = {}
+    values: dict[int, int] = {}
     for node in graph.reachable(roots):
         if node.op == "const":
             values[node.id] = bool(node.value) if node.sort == graph.BOOL else node.value
@@ -50,10 +52,11 @@ def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> tuple[Any, ...]:
 
 
 @functools.cache
-def _operation(op: str) -> Callable[..., Any]:
+def _operation(op: str) -> Callable[..., int]:
     """An operation as a function of its arguments' values."""
     operands = [f"a{number}" for number in range(3)]
-    return eval(f"lambda a0, a1=None, a2=None: {_PYTHON[op].format(*operands)}")  # a text of this module
+    function: Callable[..., int] = eval(f"lambda a0, a1=None, a2=None: {_PYTHON[op].format(*operands)}")
+    return function  # of a text of this module alone
 
 
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.evaluation import Evaluate, compile_nodes, values_of
+from highwater.model.language.evaluation import Evaluate, Values, compile_nodes, values_of
 from highwater.model.language.graph import Node
 from highwater.model.language.model import Instance, Model, Scalars
 
@@ -135,7 +135,7 @@ def _values(
     roots: Callable[[Instance], list[Node]],
     instance: Instance,
     state: Scalars,
-) -> tuple[Any, ...]:
+) -> Values:
     """Values of an instance's expressions. A function of them is compiled the second time: most runs take it once."""
     function = compiled.get(key)
     if function is None:

@@ -107,6 +107,7 @@ def test_what_was_compiled_for_an_answer_is_there_for_the_next(
     views: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = views.run({"path": "0"})
+    assert views.run({"path": "0"}) == first  # what is asked twice is compiled
 
     def compiled_again(*_: object) -> None:
         raise AssertionError("compiled again")
