@@ -18,19 +18,19 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 """
 
 _OPERATIONS = {
-    "not": "xor i1 {0}, true",
-    "and": "and i1 {0}, {1}",
-    "or": "or i1 {0}, {1}",
-    "lt": "icmp slt i64 {0}, {1}",
-    "add": "add i64 {0}, {1}",
-    "sub": "sub i64 {0}, {1}",
-    "mul": "mul i64 {0}, {1}",
-    "min": "call i64 @llvm.smin.i64(i64 {0}, i64 {1})",
-    "max": "call i64 @llvm.smax.i64(i64 {0}, i64 {1})",
-    "union": "or i64 {0}, {1}",
-    "intersection": "and i64 {0}, {1}",
-    "singleton": "shl i64 1, {0}",
-    "count": "call i64 @llvm.ctpop.i64(i64 {0})",
+    "not": "xor i1 %s, true",
+    "and": "and i1 %s, %s",
+    "or": "or i1 %s, %s",
+    "lt": "icmp slt i64 %s, %s",
+    "add": "add i64 %s, %s",
+    "sub": "sub i64 %s, %s",
+    "mul": "mul i64 %s, %s",
+    "min": "call i64 @llvm.smin.i64(i64 %s, i64 %s)",
+    "max": "call i64 @llvm.smax.i64(i64 %s, i64 %s)",
+    "union": "or i64 %s, %s",
+    "intersection": "and i64 %s, %s",
+    "singleton": "shl i64 1, %s",
+    "count": "call i64 @llvm.ctpop.i64(i64 %s)",
 }
 
 
@@ -199,10 +199,9 @@ class ValueScope:
         self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
     ) -> None:
         self._function, self._layout, self._words = function, layout, words
-        # One table for all: names, the nodes of those that some scope will take out again, and what is known anyway.
+        # One table for all: names, and the nodes of those that some scope will take out again; constants stay.
         self._names: dict[int, str] = {} if parent is None else parent._names
         self._order: list[int] = [] if parent is None else parent._order
-        self._constants: dict[int, str] = {} if parent is None else parent._constants
         self._end = len(self._order)
 
     def child(self) -> ValueScope:
@@ -216,16 +215,6 @@ class ValueScope:
             del self._names[number]
         del self._order[self._end :]
 
-    def _find(self, node: Node) -> str | None:
-        found = self._names.get(node.id)
-        if found is None and node.is_const:
-            found = self._constants.get(node.id)
-            if found is None:
-                _refuse_wide(node)
-                found = ("true" if node.value else "false") if node.sort == BOOL else str(node.value)
-                self._constants[node.id] = found
-        return found
-
     def values(self, nodes: Iterable[Node]) -> list[str]:
         """The names of these nodes' values, computed where they are not at hand."""
         nodes = list(nodes)
@@ -233,46 +222,45 @@ class ValueScope:
         for node in nodes:
             self._compute(node)
         self._end = len(self._order)
-        return [self._name(n) for n in nodes]
+        return [self._names[n.id] for n in nodes]
 
     def _compute(self, node: Node) -> None:
         """Code for a node and what it is made of, each where it is first needed."""
-        if self._find(node) is not None:
-            return
         names, order, stack = self._names, self._order, [node]
         while stack:
             top = stack[-1]
             if top.id in names:
                 stack.pop()
                 continue
-            missing = [a for a in operands(top) if a.id not in names and not a.is_const]
+            args = operands(top)
+            missing = [a for a in args if a.id not in names]
             if missing:
                 missing.reverse()
                 stack += missing
+                continue
+            stack.pop()
+            if is_wide(top):
+                raise WideNumberError(
+                    "an expression computes with numbers or sets that may need more than 62 bits"
+                )
+            if top.is_const:
+                names[top.id] = ("true" if top.value else "false") if top.sort == BOOL else str(top.value)
             else:
-                stack.pop()
-                names[top.id] = self._emit(top)
+                names[top.id] = self._emit(top, [names[a.id] for a in args])
                 order.append(top.id)
 
     def value(self, node: Node) -> str:
         """The name of one node's value."""
         return self.values([node])[0]
 
-    def _name(self, node: Node) -> str:
-        name = self._find(node)
-        assert name is not None
-        return name
-
-    def _emit(self, node: Node) -> str:
-        _refuse_wide(node)
+    def _emit(self, node: Node, args: list[str]) -> str:
         f = self._function
+        if (operation := _OPERATIONS.get(node.op)) is not None:
+            return f.op(operation % tuple(args))
         if node.op == "input":
             return self._unpack(node)
         if node.op == "selector":
             return f.load("@selector")
-        args = [self._name(a) for a in operands(node)]
-        if node.op in _OPERATIONS:
-            return f.op(_OPERATIONS[node.op].format(*args))
         kind = "i1" if node.args[-1].sort == BOOL else "i64"
         if node.op == "eq":
             return f.op(f"icmp eq {kind} {args[0]}, {args[1]}")
@@ -332,11 +320,6 @@ class ValueScope:
 def is_wide(node: Node) -> bool:
     """Whether a number or a set may need more than 62 bits."""
     return node.low < -_WIDE or node.high >= _WIDE
-
-
-def _refuse_wide(node: Node) -> None:
-    if is_wide(node):
-        raise WideNumberError("an expression computes with numbers or sets that may need more than 62 bits")
 
 
 def signed(mask: int) -> int:
