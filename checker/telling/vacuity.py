@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -140,7 +140,7 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
 # --- what other parameters would allow ----------------------------------------------------------------
 
 
-def _withheld(model: Model, request: Request, idle: Iterable[str]) -> set[str]:
+def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
     """Actions that other parameters or rules would allow, and of the idle ones those that wait for such an action.
 
     What an action waits for is a value of a field that its guards ask about, which nothing that is taken writes there.
@@ -148,7 +148,7 @@ def _withheld(model: Model, request: Request, idle: Iterable[str]) -> set[str]:
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
     missing = _Written()
-    for other in _others(request):
+    for other in itertools.chain(() if idle else _shared_others(request), _others(request)):
         for name, action in list(left.items()):
             if (instance := other.first(action)) is not None:
                 withheld.add(left.pop(name).name)
@@ -227,11 +227,24 @@ class _Other:
         return None
 
 
-def _others(request: Request) -> Iterator[_Other]:
-    """Others that could allow what a scenario withholds: small ones that all its neighbours share, and larger ones.
+def _shared_others(request: Request) -> Iterator[_Other]:
+    """Small ones that allow nearly all that scenarios withhold, and that all its neighbours share.
 
-    Shared are the default parameters, 1 where that is 0, without rules and with the scenario's. Of its own are all
-    parameters a step larger; those that are 0 a step larger, or at their most; and the former without rules.
+    They have the default parameters, 1 where that is 0: first without rules, then with the scenario's. What is written
+    there says little of what would be written in the scenario.
+    """
+    protocol = request.scenario.definition.protocol
+    make: Callable[..., Protocol] = protocol
+    parameters = tuple((name, p.default or min(1, p.high)) for name, p in protocol.parameters.items())
+    for rules in ((), tuple(name for name, on in request.rules.items() if on)):
+        with suppress(LanguageError):
+            yield _shared(make, parameters, rules)
+
+
+def _others(request: Request) -> Iterator[_Other]:
+    """Others that could allow what a scenario withholds: with parameters a step larger, or without rules.
+
+    All parameters are a step larger; those that are 0 a step larger, or at their most; and the former without rules.
     """
     definition, given = request.scenario.definition, dict(request.parameters)
     rules = [name for name, on in request.rules.items() if on]
@@ -239,11 +252,6 @@ def _others(request: Request) -> Iterator[_Other]:
     larger = {name: min(value + 1, most[name]) for name, value in given.items()}
     zero = [name for name, value in given.items() if not value]
     a_step, all_ = ({name: chosen[name] for name in zero} for chosen in (larger, most))
-    make: Callable[..., Protocol] = definition.protocol
-    small = tuple((name, p.default or min(1, p.high)) for name, p in definition.protocol.parameters.items())
-    for shared in ((), tuple(rules)):
-        with suppress(LanguageError):
-            yield _shared(make, small, shared)
     for raised, on in ((larger, rules), (a_step, rules), (all_, rules), (a_step, [])):
         with suppress(LanguageError):  # nobody asked for these parameters
             yield _Other(definition.protocol({**given, **raised}, on))

@@ -78,6 +78,7 @@ def test_every_promise_is_kept(names: tuple[str, ...]) -> None:
     }
     assert len(found) > 20
     assert {r["scenario"]: r["promised"] for r in found} == {r["scenario"]: True for r in found}
+    assert {r["scenario"]: r["warnings"] for r in found} == {r["scenario"]: [] for r in found}
     counts = {r["scenario"]: r["distinct_states"] for r in found}
     assert counts == {name: BASELINE[name]["distinct_states"] for name in counts}
 
