@@ -13,7 +13,7 @@ import pytest
 from docs.bench import commands, development, tlc
 from docs.bench.commands import Command
 from docs.bench.whole import Whole, run_whole
-from highwater.checker.engines.cache import VARIABLE
+from highwater.checker.engines.cache import OFF, VARIABLE
 
 MB = 1_000_000
 _HOLDS = "import sys; held = b'x' * int(sys.argv[1]); print(flush=True); sys.stdin.read()"
@@ -53,17 +53,22 @@ def test_cold_is_with_an_empty_cache_and_again_with_what_was_left_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept: list[tuple[str, bool]] = []
+    modules: list[set[Path]] = []
     run = run_whole
 
     def seen(line: str, *, environment: Any) -> Any:
         kept.append((environment[VARIABLE], os.path.isdir(environment[VARIABLE])))
+        assert "PYTHONDONTWRITEBYTECODE" not in environment
+        modules.append({*Path(environment["PYTHONPYCACHEPREFIX"]).rglob("*.pyc")})
         return run(line, environment=environment)
 
     monkeypatch.setattr(commands, "run_whole", seen)
     found = commands.measure(SMALL, 3)
-    (cold, was_there), (again, is_there) = kept
+    (before, _), (cold, was_there), (again, is_there) = kept
+    assert before == OFF  # the command for which Python compiles the modules
     assert cold == again
     assert (was_there, is_there) == (False, True)
+    assert [len(there) > 100 for there in modules] == [False, True, True]
     assert found.states == {39_619}
     assert (len(found.cold), len(found.again), len(found.tlc)) == (1, 1, 0)
 
