@@ -68,7 +68,7 @@ def _for_the_fast_selector(text: str) -> str:
 
 def _in_fast_instructions(found: re.Match[str]) -> str:
     result, operands = found[1], found.groupdict()
-    first, second = f"%a{result[1:]}", f"%b{result[1:]}"
+    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label is called so
     if operands["if"]:  # a choice between truth values
         apart = f"{first} = xor i1 {operands['yes']}, {operands['no']}\n"
         return f"{apart}{second} = and i1 {operands['if']}, {first}\n{result} = xor i1 {second}, {operands['no']}"
