@@ -13,7 +13,7 @@ from highwater.checker.engines import native
 from highwater.checker.engines.solver import bounded
 from highwater.checker.telling.counterexample import follow_all
 from highwater.model.language import Model
-from tests.slow import all_but, largest
+from tests.slow import all_but, largest, often
 
 WITHIN = 12
 STATES = 5_000_000
@@ -47,6 +47,8 @@ DEEP = {
     "truncation/kip-101",
     "truncation/kip-279",
 }
+ASKED = sorted({*QUICK, *sorted(set(GALLERY) - DEEP)[:: often(3, 1)]})
+"""Every third, or all."""
 
 
 def every_rule_on(scenario: Scenario) -> Model:
@@ -75,7 +77,7 @@ def solved(model: Model, depth: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     "name",
     [
-        *all_but(QUICK, sorted(set(GALLERY) - DEEP), "a bounded check of every defect, twice; two are quick"),
+        *all_but(QUICK, ASKED, "a bounded check of defects, twice; two are quick"),
         *(pytest.param(name, marks=largest("a minute for the last state or two")) for name in sorted(DEEP)),
     ],
 )
