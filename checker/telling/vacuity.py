@@ -148,7 +148,10 @@ def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
     missing = _Written()
-    for other in itertools.chain(() if idle else _shared_others(request), _others(request)):
+    others = [_shared_others(request), _others(request)]
+    if idle:  # what is written counts: first the scenario's own
+        others.reverse()
+    for other in itertools.chain(*others):
         for name, action in list(left.items()):
             if (instance := other.first(action)) is not None:
                 withheld.add(left.pop(name).name)
@@ -234,7 +237,7 @@ def _shared_others(request: Request) -> Iterator[_Other]:
     there says little of what would be written in the scenario.
     """
     protocol = request.scenario.definition.protocol
-    make: Callable[..., Protocol] = protocol
+    make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
     parameters = tuple((name, p.default or min(1, p.high)) for name, p in protocol.parameters.items())
     for rules in ((), tuple(name for name, on in request.rules.items() if on)):
         with suppress(LanguageError):

@@ -103,6 +103,14 @@ IDLE = '''
         require("five are in it", s.number == 5)
         s.next.number = 0
 '''
+SIZE = '"size": Parameter(5, 1, 9, "how large it is"), '
+STACK = '''
+    @action("")
+    def stack(self, s):
+        """Only on a large one."""
+        require("it is large", self.p.size >= 5)
+        s.next.number = 0
+'''
 SOUND = "[the_number_is_small]"
 
 
@@ -190,6 +198,20 @@ def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box:
     granted = highwater("check", box(), "--set", "faults=1", "--set", "reset=1")
     assert (granted.status, granted.err) == (0, "")
     assert "never taken" not in granted.out
+
+
+@pytest.mark.parametrize("idle", ["", IDLE], ids=["nothing waits", "something waits"])
+def test_what_the_default_parameters_would_allow_is_withheld(
+    highwater: Callable[..., Run], box: Any, idle: str
+) -> None:
+    """Where a step larger is not enough; also where it counts what withheld actions would write."""
+    path = box(STACK + idle)
+    text = path.with_suffix(".py").read_text()
+    path.with_suffix(".py").write_text(text.replace("parameters = {", "parameters = {" + SIZE))
+    said = [
+        line for line in highwater("check", path, "--set", "size=3").err.splitlines() if "warning" in line
+    ]
+    assert [line.split(": ")[3].split()[0] for line in said] == (["wait"] if idle else [])
 
 
 def test_what_is_expected_is_not(highwater: Callable[..., Run], box: Any) -> None:

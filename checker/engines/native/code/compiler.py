@@ -61,7 +61,7 @@ def _for_the_fast_selector(text: str) -> str:
     """The same in instructions that LLVM selects fast, without passes.
 
     At level 0 it takes each instruction by itself, but there are some that it cannot take so; at such a one it leaves
-    all that stands before it in the block to the selector of the other levels, which takes two to four times as long.
+    all that stands before it in the block to the selector of the other levels: a text took two to three times as long.
     """
     return _NOT_FAST.sub(_in_fast_instructions, text)
 
