@@ -147,6 +147,12 @@ def _with_brokers(
     for finding in (*found, *(f for f in data.finish() if _named(f) not in known)):
         is_reliable = not report.is_doubted(finding.partition)
         report.find(replace(finding, kip=finding.kip or RULEBOOK.origin(finding.rule), reliable=is_reliable))
+    concerned = {f.partition for f in report.findings} | {one.partition for one in report.offline}
+    for name, ends in (*data.ends().items(), *watermarks.ends.items()):
+        if name in concerned:
+            report.logs[name] = ends
+    report.controllers.failures = watermarks.controllers.failures
+    report.controllers.refused = watermarks.controllers.refused
     report.notes += [*watermarks.notes, *notes, *data.notes]
     if broker_logs:
         report.figures |= watermarks.figures

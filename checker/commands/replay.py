@@ -24,11 +24,13 @@ from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import rich_summary, summary
+from highwater.traces.reports.incidents import SEVERITIES
+from highwater.traces.reports.summary import in_all, rich_summary, summary
+from highwater.traces.reports.text import count
 from highwater.traces.runs.history import RunHistory
 
 
-@click.command(short_help="Whether the protocol explains what a system did.")
+@click.command(short_help="Find lost records, offline partitions and forbidden changes in Kafka's logs.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--profile", metavar="NAME", help="The rules to replay with, instead of what the input says.")
 @rule_option
@@ -50,6 +52,13 @@ from highwater.traces.runs.history import RunHistory
 @click.option(
     "--html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write a page to look at."
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(("lost", "stuck", "at-risk", "unclean", "any")),
+    default="any",
+    show_default=True,
+    help="Exit with 1 from this severity on; any: also for notices and for what does not conform.",
+)
 @quiet_option("the last line")
 def replay(
     paths: tuple[Path, ...],
@@ -60,17 +69,20 @@ def replay(
     out: Path | None,
     json_file: str | None,
     page: Path | None,
+    fail_on: str,
     quiet: bool,
 ) -> Status:
-    """Replay each PATH: every change that was recorded must be one that the protocol allows from the state before it.
+    """Replay what a system did: find lost records and offline partitions, and changes that the protocol forbids.
 
-    A PATH is Kafka's metadata log (the directory __cluster_metadata-0, a segment or a snapshot) or its dump, a file
-    with recorded operations of a controller, a run of a model, or a directory with any of these below it. Logs of
-    brokers with kafka.cluster.Partition at DEBUG, given or below a directory, are read with the metadata log.
+    A PATH is Kafka's metadata log (the directory __cluster_metadata-0, a segment or a snapshot) or its dump, recorded
+    operations of a controller, a run of a model, or a directory with any of these below it. Brokers' logs with
+    kafka.cluster.Partition at DEBUG, given or below a directory, are read with the metadata log.
 
-    Exit status: 0 all is explained and nothing was found; 1 something was; 2 the request or an input is bad, also
-    where damage is met in the middle of a log; 3 nothing that is reliable was found, but something in the input is not
-    known; 130 interrupted.
+    Severities, the worst first: lost (committed records), stuck (offline, does not come back by itself), at_risk,
+    unclean (an unclean election that lost nothing as far as known), notice.
+
+    Exit status: 0 no problem; 1 a problem (--fail-on says from which severity on); 2 the request or an input is bad,
+    or a log is damaged; 3 no reliable problem, but the input is incomplete; 130 interrupted.
     """
     output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
     if page is not None:
@@ -81,9 +93,10 @@ def replay(
         raise InputError("--html: the page is made by the embedded engine only")
     reports: list[Report] = []
     histories: list[RunHistory] = []
-    interrupted = False
+    interrupted, skipped = False, 0
     try:
         found = inputs(paths)
+        skipped = found.passed_over
         if engine == "spark":
             replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
         else:
@@ -96,21 +109,18 @@ def replay(
         for report in replayed:
             reports.append(report)
             _clear()
-            if not quiet:
-                _print(report, output)
             if report.interrupted:
                 break
-        if found.passed_over and not quiet:
-            output.say(f"passed over: {found.passed_over} files that are nothing to replay")
     except KeyboardInterrupt:
         interrupted = True
     except (TraceError, LanguageError, InputError) as wrong:
         _clear()
         if reports:
-            _end(reports, output, page, histories)
+            _end(reports, output, page, histories, quiet, fail_on)
         raise InputError(printable(wrong, 1000)) from None
     _clear()
-    return _end(reports, output, page, histories, interrupted or any(r.interrupted for r in reports))
+    interrupted = interrupted or any(r.interrupted for r in reports)
+    return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted)
 
 
 def _on_spark(
@@ -157,9 +167,17 @@ def _end(
     output: JsonOutput,
     page: Path | None,
     histories: Sequence[RunHistory],
+    quiet: bool,
+    fail_on: str,
+    skipped: int = 0,
     interrupted: bool = False,
 ) -> Status:
-    """The last line, the JSON, the page, and the status."""
+    """The summaries, the worst first, the last line, the JSON, the page, and the status."""
+    if not quiet:
+        for report in sorted(reports, key=_severity):
+            _print(report, output)
+        if skipped:
+            output.say(f"skipped {count(skipped, 'unrecognized file')}")
     try:
         output.write([r.to_json() for r in reports])
         if page is not None and histories:
@@ -173,10 +191,16 @@ def _end(
                 printable(f"highwater: {damage.message}; replayed up to offset {damage.offset}", 1000),
                 err=True,
             )
-        output.say(("interrupted: " if interrupted else "") + _in_all(reports))
+        output.say(("interrupted: " if interrupted else "") + in_all(reports))
     if interrupted:
         return Status.INTERRUPTED
-    return worst(_status(r) for r in reports)
+    return worst(_status(r, fail_on) for r in reports)
+
+
+def _severity(report: Report) -> tuple[int, bool]:
+    """Where an input stands in the output: by its worst incident, then by whether it conforms."""
+    found = report.incidents
+    return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained
 
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
@@ -189,27 +213,18 @@ def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHis
     write_runs(str(page), "Replay", [run for run in found if run is not None], about)
 
 
-def _status(report: Report) -> Status:
-    """What counts is what is sure; a log that is explained in part only is not as promised."""
+def _status(report: Report, fail_on: str) -> Status:
+    """The status of one input: only what is certain and reliable fails, and only from the severity asked for on."""
     if report.damage:
         return Status.BAD_REQUEST
-    if report.is_violated:
+    if fail_on == "any":
+        fails = report.is_violated or any(i.certain and i.reliable for i in report.incidents)
+    else:
+        least = SEVERITIES.index(fail_on.replace("-", "_"))
+        fails = any(i.certain and i.reliable and SEVERITIES.index(i.severity) <= least for i in report.incidents)
+    if fails:
         return Status.VIOLATED
     return Status.INCONCLUSIVE if report.doubts else Status.AS_PROMISED
-
-
-def _in_all(reports: list[Report]) -> str:
-    wrong = sum(r.unexplained_count for r in reports)
-    found = sum(sum(r.findings_count.values()) for r in reports)
-    records, seconds = sum(r.records or r.operations for r in reports), sum(r.seconds for r in reports)
-    rate = f", {records / seconds:,.0f} records a second" if seconds else ""
-    inputs = f"{len(reports)} input{'s' * (len(reports) != 1)}"
-    said = f"{inputs}, {records:,} records, {wrong} not explained, {found} findings"
-    if doubted := sum(bool(r.doubts) for r in reports):
-        said += f", not sure of {doubted}"
-    if damaged := sum(bool(r.damage) for r in reports):
-        said += f", {damaged} damaged"
-    return said + rate
 
 
 def _progress() -> Callable[[Report], None] | None:

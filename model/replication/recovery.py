@@ -166,12 +166,22 @@ def require_answers(m: Cluster, s: State) -> None:
 
 
 def is_better(m: Cluster, theirs: StructValue, mine: StructValue) -> Truth:
-    """966.14. Whether an answer is better than another: by the last written leader epoch, then by the log's length."""
+    """966.14. Whether an answer is better than another, by the rules that are on."""
+    by_epoch, by_length = m.on("recovery_by_last_epoch"), m.on("recovery_by_length")
+    return is_better_log(theirs, mine, by_epoch, by_length, m.on("recovery_prefers_longer"))
+
+
+def is_better_log(
+    theirs: StructValue, mine: StructValue, by_epoch: bool = True, by_length: bool = True, prefers_longer: bool = True
+) -> Truth:
+    """966.14. Whether a log is better than another: by the leader epoch of its last record, then by its length.
+
+    Each log has ``last_epoch`` (none: it is empty) and ``end``, its log end offset.
+    """
     epoch, own = theirs.last_epoch, mine.last_epoch
-    by_epoch = m.on("recovery_by_last_epoch")
     newer = epoch.is_some & (own.is_none | (epoch.value > own.value)) & by_epoch
-    longer = theirs.end > mine.end if m.on("recovery_prefers_longer") else theirs.end < mine.end
-    return newer | (((epoch == own) | (not by_epoch)) & longer & m.on("recovery_by_length"))
+    longer = theirs.end > mine.end if prefers_longer else theirs.end < mine.end
+    return newer | (((epoch == own) | (not by_epoch)) & longer & by_length)
 
 
 def forget_answers(m: Cluster, s: State) -> None:

@@ -28,6 +28,8 @@ LIMIT_STINTS = 10_000
 AS_LOGGED = 0
 """Stands for a setting that the broker did not tell: what the metadata log says is taken."""
 RECENT = 64
+LIMIT_TRUNCATIONS = 64
+"""So many truncations are kept of a broker and partition: the last ones."""
 
 MinIsr = Callable[[int], "tuple[int | None, int | None]"]
 """By partition epoch: the min ISR that was in force, None where that is not certain; and the number of replicas."""
@@ -43,6 +45,15 @@ class _Committed:
     event: events.BrokerEvent
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a broker's log ended, by a line of its own. ``is_exact`` is false where it may have grown since."""
+
+    offset: int
+    is_exact: bool
+    event: events.BrokerEvent
+
+
 class BrokerView:
     """One broker, one partition. Feed it with ``take`` and end with ``finish``."""
 
@@ -51,6 +62,9 @@ class BrokerView:
         self.stints: deque[Stint] = deque(maxlen=LIMIT_STINTS)
         self.followed: deque[events.BecameFollower] = deque(maxlen=LIMIT_STINTS)
         self.positions: deque[Position] = deque(maxlen=2 * LIMIT_STINTS)
+        self.end: LogEnd | None = None
+        self.truncations: deque[tuple[int, events.Truncating]] = deque(maxlen=LIMIT_TRUNCATIONS)
+        """Truncations, each with the leader epoch in which the broker followed."""
         self.tells_truncations = False
         """Whether the file is there that would say so if the broker's log were cut."""
         self.seen: list[Breach] = []
@@ -80,6 +94,7 @@ class BrokerView:
 
     def take(self, event: events.BrokerEvent) -> None:
         """The next event of this broker and partition."""
+        self._move_end(event)
         match event:
             case events.HwmMoved():
                 self._moved(event)
@@ -111,7 +126,28 @@ class BrokerView:
                 self._settings = (*(self._settings[-1:] or (AS_LOGGED,)), event.min_isr)
             case events.Truncating():
                 self._truncated = True
+                epoch = self.positions[-1].epoch if self.positions else -1
+                self.truncations.append((epoch, event))
                 self._end_tenure()
+            case _:
+                pass
+
+    def _move_end(self, event: events.BrokerEvent) -> None:
+        """Keep where the log ends. It grows unlogged while the broker leads or follows a leader."""
+        known = -1 if self.end is None else self.end.offset
+        match event:
+            case events.BecameFollower():
+                self.end = LogEnd(event.leo, event.leader is None, event)
+            case events.BecameLeader():
+                self.end = LogEnd(event.start_offset, False, event)
+            case events.LogLoaded():
+                self.end = LogEnd(event.leo, True, event)
+            case events.IsrShrinking():
+                self.end = LogEnd(max(known, event.leo), False, event)
+            case events.HwmMoved() if self._stint is not None and event.after > known:
+                self.end = LogEnd(event.after, False, event)
+            case events.Truncating():
+                self.end = LogEnd(min(known, event.offset) if known >= 0 else event.offset, False, event)
             case _:
                 pass
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 
 from highwater.invariants import statements
 from highwater.traces.brokers.lineage import first_difference
+from highwater.traces.brokers.replica_logs import by_dumps
 from highwater.traces.kafka.data_dump import ReplicaLog
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.observed import PartitionChange, ReplicaEnd
 from highwater.traces.rules import log_rules
 
 _KIP = "KIP-966"
@@ -117,6 +118,10 @@ class DataLogs:
                 _KIP, facts=facts,
             )
         )  # fmt: skip
+
+    def ends(self) -> dict[str, list[ReplicaEnd]]:
+        """Where each replica's log ended when it was dumped, by partition."""
+        return {name: list(by_dumps(known.logs)) for name, known in self._partitions.items()}
 
     def finish(self) -> list[Finding]:
         """What was found, by partition."""

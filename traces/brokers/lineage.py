@@ -77,6 +77,21 @@ class Lineage:
         self._own[broker] = self._written[epoch]
         return log
 
+    def last_epoch(self, broker: int, end: int) -> int | None:
+        """The leader epoch of the last record of a broker's log that ends here now; None where it is not known.
+
+        Call it when ``starts`` was called for all leaders.
+        """
+        positions = self._positions[broker]
+        for at in range(self._next[broker], len(positions)):
+            self._own[broker] = self._reach(broker, positions[at - 1] if at else None, positions[at])
+        self._next[broker] = len(positions)
+        last = positions[-1] if positions else None
+        log = self._own.get(broker)
+        if last is not None and not last.leads and last.leader is not None and end > last.offset:
+            log = self._written.get(last.epoch)
+        return None if log is None else _epoch_at(log, end - 1)
+
     def written(self, epoch: int) -> Log | None:
         """The log of the leader of an epoch, with what it wrote."""
         return self._written.get(epoch)

@@ -35,12 +35,15 @@ from highwater.traces.brokers.broker_view import LIMIT_SEEN, BrokerView
 from highwater.traces.brokers.elections import Epochs, PartitionVersion, election
 from highwater.traces.brokers.lineage import Lineage, first_difference
 from highwater.traces.brokers.losses import KIP, Loss, place
+from highwater.traces.brokers.replica_logs import by_broker_logs
 from highwater.traces.brokers.stints import Breach, Stint
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
+    ControllerResigned,
     IsrUpdated,
+    RegistrationFailed,
     StillFollower,
     StillLeader,
     TopicConfigured,
@@ -48,12 +51,14 @@ from highwater.traces.kafka.broker_events import (
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.reports.courses import Courses
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.observed import Controllers, PartitionChange, ReplicaEnd
 from highwater.traces.reports.text import apart
 from highwater.traces.rules import log_rules
 
 MAX_VIEWS = 100_000
 """More pairs of a broker and a partition than this are not followed."""
+LIMIT_FAILURES = 100
+"""So many kinds of failures of controllers are counted."""
 MAX_VERSIONS = 20_000
 """So many changes of a partition are kept: the last ones."""
 
@@ -93,6 +98,10 @@ class Watermarks:
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
         """Elections whose leader had all that was committed, by partition and offset: its LEO, and the HWM."""
+        self.controllers = Controllers()
+        """Why controllers resigned; after ``finish``."""
+        self.ends: dict[str, list[ReplicaEnd]] = {}
+        """The last that is known of each replica's log, by partition; after ``finish``."""
 
     def change(self, change: PartitionChange) -> None:
         """The next change of a partition, in the order of the metadata log."""
@@ -174,6 +183,9 @@ class Watermarks:
                 for of_topic in self._of_topic.get((event[1].topic, event[1].broker), ()):
                     of_topic.take(event[1])
                 continue
+            if isinstance(event[1], ControllerResigned | RegistrationFailed):
+                self._failed(event[1])
+                continue
             view = self._views.get(event[1].name, {}).get(event[1].broker)
             if view is None:
                 if views >= MAX_VIEWS:
@@ -190,6 +202,15 @@ class Watermarks:
                 f"more than {MAX_VIEWS} pairs of broker and partition: the rest is not looked at"
             )
         return count
+
+    def _failed(self, event: ControllerResigned | RegistrationFailed) -> None:
+        """Count why controllers resigned, and whose registration they refused then."""
+        if isinstance(event, ControllerResigned):
+            counts, key = self.controllers.failures, f"{event.event}: {event.exception}"
+        else:
+            counts, key = self.controllers.refused, str(event.broker)
+        if key in counts or len(counts) < LIMIT_FAILURES:
+            counts[key] = counts.get(key, 0) + 1
 
     def _noted(self, source: Iterable[BrokerEvent]) -> Iterator[BrokerEvent]:
         """A file's events; its path is noted with the first."""
@@ -278,6 +299,7 @@ class Watermarks:
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
             steps.append((stint.epoch, started, high))
+        self.ends[name] = list(by_broker_logs(views, lineage, self._utc))
         levels = Levels(steps, self._unseen(known))
         for broker in sorted(views):
             findings += self._incomplete(name, known, views[broker], levels)

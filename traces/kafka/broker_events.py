@@ -177,3 +177,16 @@ class TopicConfigured(BrokerEvent):
     """
 
     min_isr: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerResigned(BrokerEvent):
+    """An event made the active controller of this node resign: its name and the exception. ``partition`` is -1."""
+
+    event: str
+    exception: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationFailed(BrokerEvent):
+    """A controller that met an unexpected error refused to register this broker. ``partition`` is -1."""

@@ -36,7 +36,7 @@ _HEAD = re.compile(
     rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) "
 )
 _LOGGER = re.compile(rb"\(([A-Za-z_$][A-Za-z0-9_.$]*)\)\s*\Z")
-_BROKER = re.compile(r"(?:BrokerServer id|Broker id|nodeId|broker)=(\d{1,10})\]")
+_BROKER = re.compile(r"(?:BrokerServer id|QuorumController id|ControllerServer id|Broker id|nodeId|broker)=(\d{1,10})\]")
 _TP = r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)"
 _PARTITION = rf"\[Partition {_TP} broker=(?P<broker>\d+)\] "
 _STATE = r"\[Broker id=(?P<broker>\d+)\] "
@@ -58,7 +58,7 @@ class _Line:
         broker = self.number("broker", 0, INT32) if "broker" in groups else self._broker
         assert broker is not None
         partition = self.number("partition", 0, INT32) if "partition" in groups else -1
-        return self.path, self.line, self.time_ms, broker, self._match["topic"], partition
+        return self.path, self.line, self.time_ms, broker, groups.get("topic", ""), partition
 
     def wrong(self, name: str, message: str) -> TraceError:
         """An error in a part of this line."""
@@ -103,6 +103,7 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
     "isr": _Line.ids,
     "leader": lambda m, name: m.number(name, -1, INT32),
     "replica": lambda m, name: m.number(name, 0, INT32),
+    **dict.fromkeys(("event", "exception"), _Line.text),
     "under": _Line.has,
 }
 
@@ -185,6 +186,12 @@ _LOWERED = (
      _parts(events.HwmLowered, "before", "after")),
 )  # fmt: skip
 
+_RESIGNED = (
+    (". Renouncing leadership ",
+     r".*?(?P<event>[A-Za-z]{1,100}): event failed with (?P<exception>[A-Za-z]{1,100}) .*\. Renouncing leadership ",
+     _parts(events.ControllerResigned, "event", "exception")),
+)  # fmt: skip
+
 # The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
 # first keeps most lines away from the expressions.
 _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
@@ -241,6 +248,13 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
             ("] Updating topic ",
              r"\[DynamicConfigPublisher broker id=(?P<broker>\d+)\] Updating topic (?P<topic>[A-Za-z0-9._-]{1,249}) "
              r"with new configuration : ?(?P<settings>.*)", _topic_configured),
+        ),
+        "org.apache.kafka.controller.QuorumController": _RESIGNED,
+        "org.apache.kafka.server.fault.LoggingFaultHandler": _RESIGNED,
+        "kafka.server.BrokerLifecycleManager": (
+            ("] Unable to register broker ",
+             r"\[BrokerLifecycleManager id=(?P<broker>\d+)\] Unable to register broker \d+ because the controller "
+             r"returned error UNKNOWN_SERVER_ERROR", _parts(events.RegistrationFailed)),
         ),
         "kafka.log.LogManager": (
             ("Completed load of Log(",

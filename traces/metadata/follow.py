@@ -60,7 +60,7 @@ class MetadataFollower(Tracker):
         if batch.leader_epoch != self._epoch and not self.is_loading:
             for group in self.groups.settle():
                 self.cut_off(group)
-            self.written_by(batch.leader_epoch)
+            self.written_by(batch.leader_epoch, batch.base_offset, batch.timestamp)
         values, time = batch.values, batch.timestamp
         self.report.records += len(values)
         if batch.control:
@@ -132,9 +132,10 @@ class MetadataFollower(Tracker):
                 return other, found[1]
         return None
 
-    def written_by(self, epoch: int) -> None:
-        """What follows was written by the controller of this epoch."""
+    def written_by(self, epoch: int, offset: int, time: int) -> None:
+        """What follows, from an offset and a time (ms since the epoch) on, was written by the controller of this epoch."""
         before, self._epoch = self._epoch, epoch
+        self.report.controllers.elected(epoch, offset, time)
         if before not in (None, epoch):
             self.after_failover()
 

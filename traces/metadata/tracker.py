@@ -295,7 +295,7 @@ class Tracker:
         """The last that is seen of all partitions, and how large the tables have become."""
         self.automaton()  # features that changed last count, also where no partition changed after them
         for partition in self.image.of_topics():
-            self.reporter.close(partition, time)
+            self.reporter.ends(partition, time)
         self.report.figures["beliefs"] = len(self.beliefs)
         self.report.figures["steps explained"] = self._automaton.explained
         self.report.figures["brokers"] = len(self.image.brokers)

@@ -1,219 +1,359 @@
-"""Incidents in one sentence each, from the facts of their findings. No rule is stated here, and no text is read."""
+"""Incidents in words, from the facts of their findings: a headline, and the cause in short sentences.
+
+No rule is stated here, and no text is read. An offset of the metadata log is always called so; any other is one of the
+partition's log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, SettingChange
-from highwater.traces.reports.text import utc
+from highwater.traces.reports.text import brokers, count, moment, offsets, span
 
 if TYPE_CHECKING:
     from highwater.traces.reports.findings import Finding
     from highwater.traces.reports.incidents import Group
+    from highwater.traces.reports.observed import Controllers
 
+LABELS = {
+    "lost": "DATA LOSS",
+    "stuck": "OFFLINE",
+    "at_risk": "AT RISK",
+    "unclean": "UNCLEAN ELECTION",
+    "notice": "NOTICE",
+}
+"""What stands before a headline, by severity."""
 _ON_REQUEST = "elect_leader"
-_SIDES = {"the ISR": "from the ISR", "the ELR": "from the ELR"}
 
 
-def lost(group: Group) -> str:
-    """Records that were committed are gone from the leader's log."""
-    loss = group.with_fact("lost")
-    assert loss is not None
+# --- headlines ------------------------------------------------------------------------------------------------------
+
+
+def lost(loss: Finding, group: Group) -> str:
+    """Committed records are gone from the leader's log."""
     known = loss.facts
-    number = _records(known["lost"])
-    head = f"{group.partition} lost {'up to ' if known.get('at_most') else ''}{number}, "
-    said = (
-        head
-        + f"offsets [{known['first_lost']}, {known['end_lost']}), at {_first_when(group.head)}: {_how(group)}"
-    )
-    said += (
-        f" with a log that ended at offset {known['leo']}{_configured(group)}{_after(group)}{_stuck(group)}"
-    )
-    parts = [said]
-    if had := _had(known["had"], known["lost"]):
-        parts.append(had)
-    if gone := group.with_fact("gone"):
-        parts.append(f"no replica had {_all_of(gone.facts['gone'], known['lost'])} any more")
-    if shown := group.with_fact("shown"):
-        before, after = shown.facts["shown_before"], shown.facts["shown"]
-        parts.append(
-            f"consumers were shown the end of the log at {before}, and later at {after}"
-            if after < before
-            else f"consumers that had read up to {before} go on with other records"
-        )
-    return "; ".join(parts) + "."
+    number = ("up to " if known.get("at_most") else "") + count(known["lost"], "committed record")
+    where = offsets(known["first_lost"], known["end_lost"])
+    return f"{group.partition} lost {number} (offset{'s' * (known['lost'] > 1)} {where}) at {_when(group)}"
 
 
-def elected(group: Group, has_logs: bool) -> str:
+def lost_nothing(election: Finding, group: Group) -> str:
+    """An unclean election whose leader had everything."""
+    leader = election.facts["after"]["leader"]
+    return f"{group.partition} elected broker {leader} at {_when(group)} and lost no committed record"
+
+
+def may_be_lost(group: Group) -> str:
     """An unclean election of which it is not known that it lost anything."""
-    election = group.of("leader_elected_cleanly", "leader_completeness")
-    assert election is not None
-    complete = election.facts.get("complete")
-    around = f"{_how(group)}{_configured(group)}{_after(group)}{_stuck(group)}"
-    if complete is not None:
-        return (
-            f"{group.partition} had an unclean election at {_first_when(group.head)}, and lost nothing that the "
-            f"brokers' logs show: {around}; its log ended at offset {complete['leo']}, and the HWM had reached "
-            f"{complete['hwm']}."
-        )
-    why = "the brokers' logs do not say" if has_logs else "only the brokers' logs can say"
-    return (
-        f"{group.partition} may have lost committed records at {_first_when(group.head)}: {around}; whether any, and "
-        f"how many, {why}."
-    )
+    return f"{group.partition} may have lost committed records by an unclean election at {_when(group)}"
 
 
-def nobody(group: Group) -> str:
-    """A partition has nobody who can be elected cleanly."""
-    head = group.head
-    before, after, cause = (head.facts[name] for name in ("before", "after", "cause"))
-    had = (*before["isr"], *before["elr"])
-    if cause == "change_min_isr":
-        emptied = f"the ELR ({_brokers(before['elr'])})" if before["elr"] else "what was left of it"
-        what = f"{_min_isr_change(head.facts)}, which emptied {emptied}"
-    elif cause == "register" and had:
-        what = f"the registration of a broker took {_brokers(had)} out of ISR and ELR"
-    else:
-        what = f"{_brokers(had)} left ISR and ELR" if had else "ISR and ELR are empty"
-    known = after["last_known_elr"]
-    rest = f"its last known leader is {_brokers(known)}" if known else "no last known leader is left either"
-    told = "" if cause == "change_min_isr" else _after(group)
-    return (
-        f"{group.partition} has nobody to elect without loss since {_first_when(head)}: {what}{told}; {rest}."
-    )
+def can_be_lost(group: Group) -> str:
+    """A promise is broken without a loss so far."""
+    if group.is_over:
+        return f"{group.partition} could lose committed records from {_when(group)} on; this is over"
+    return f"{group.partition} can lose committed records since {_when(group)}"
+
+
+def shut_out(group: Group) -> str:
+    """The registration of a replica makes the controller fail."""
+    if group.is_over:
+        return f"{group.partition} could make the controller fail from {_when(group)} on; this is over"
+    return f"{group.partition} makes the controller fail when a replica registers, since {_when(group)}"
+
+
+def had_no_eligible(group: Group) -> str:
+    """It had no eligible leader for a time."""
+    return f"{group.partition} had no eligible leader from {_when(group)} on; this is over"
+
+
+def waits(group: Group, leader: int) -> str:
+    """It is offline, and one broker brings it back."""
+    return f"{group.partition} is offline since {_when(group)} and waits for broker {leader}"
+
+
+def stuck(group: Group) -> str:
+    """It is offline for good."""
+    return f"{group.partition} has no leader and no eligible replica since {_when(group)}"
 
 
 def broken(group: Group) -> str:
-    """A promise that is broken without a loss so far."""
-    head = group.head
-    told = _risks(group)
-    if not told:
-        return f"{group.partition}, at {_first_when(head)}: {head.summary}"
-    known = "can" if head.certain else "may, as far as the log tells,"
-    since = f"lose committed records since {_first_when(head)}"
-    return f"{group.partition} {known} {since}: {'; '.join(told)}{_after(group)}."
+    """A promise is broken that is not about committed records."""
+    return f"{group.partition} breaks {group.head.property} at {_when(group)}"
 
 
-def is_configured(group: Group) -> bool:
-    """Whether an unclean election was what the settings in force allow."""
-    return any(f.facts.get("unclean_election") for f in group.findings)
+def controllers_change(elections: Sequence[tuple[int, int, int]]) -> str:
+    """A controller is elected over and over."""
+    first, last = elections[0][2], elections[-1][2]
+    return f"the active controller changed {len(elections)} times in {span(last - first)}, from {moment(first)} on"
 
 
-def _risks(group: Group) -> list[str]:
-    """What can come of it, in the order in which it is read best."""
-    said = []
-    stranger, standing = group.of("elr_within_replicas"), group.of("elr_only_under_min_isr")
-    if stranger is not None and "after" in stranger.facts:
-        after = stranger.facts["after"]
-        gone = [b for b in after["elr"] if b not in after["replicas"]]
-        by = ", which a reassignment took away," if "reassign" in (stranger.facts["cause"] or "") else ""
-        who = "are in the ELR and no replicas" if len(gone) > 1 else "is in the ELR and no replica"
-        said += [f"{_brokers(gone)}{by} {who} any more"] if gone else []
-    elif standing is not None and standing.facts.get("min_isr") is not None:
-        after, min_isr = standing.facts["after"], standing.facts["min_isr"]
-        one = len(after["elr"]) == 1
+# --- causes ---------------------------------------------------------------------------------------------------------
+
+
+def loss_causes(loss: Finding, group: Group) -> list[str]:
+    """How records were lost."""
+    known = loss.facts
+    election = group.of("leader_elected_cleanly", "leader_completeness")
+    said = [_of_loss(known, group) if election is None or "after" not in election.facts else _elected(election, group)]
+    if known.get("hwm") is not None:
+        said.append(f"Its log ended at offset {known['leo']}; the high watermark had reached {known['hwm']}.")
+    else:
+        said.append(f"Its log ended at offset {known['leo']}; the former ISR had records up to {known['end_lost']}.")
+    if known["leo"] > known["first_lost"]:
+        said.append(f"Its log differs from the committed one from offset {known['first_lost']} on.")
+    said += _circumstances(group)
+    if shown := group.with_fact("shown"):
+        before, after = shown.facts["shown_before"], shown.facts["shown"]
         said.append(
-            f"{_brokers(after['elr'])} {'stays' if one else 'stay'} in the ELR though the ISR {after['isr']} has min "
-            f"ISR ({min_isr}) members, so the HWM does not wait for {'it' if one else 'them'}"
+            f"Consumers were shown the end of the log at offset {before}, and later at {after}."
+            if after < before
+            else f"Consumers that had read up to offset {before} now get other records below it."
         )
-    few = group.of("enough_are_electable")
-    if few is not None and few.facts.get("min_isr") is not None:
-        said.append(f"fewer than min ISR ({few.facts['min_isr']}) replicas are in ISR and ELR")
-    lacking = [f.facts for f in group.findings if "member_of" in f.facts]
-    said += [
-        f"the log of broker {f['broker']}, in the {f['member_of']}, ended at {f['leo']}, below the HWM {f['hwm']}"
-        for f in lacking
-    ]
     return said
 
 
-def _how(group: Group) -> str:
-    """Who came to lead, and from where."""
-    loss, election = group.with_fact("lost"), group.of("leader_elected_cleanly", "leader_completeness")
-    if loss is not None and (election is None or "after" not in election.facts):
-        known = loss.facts
-        if known["restarted"]:
-            return f"leader {known['leader']} restarted in leader epoch {known['leader_epoch']}"
-        side = known["elected_from"]
-        return f"broker {known['leader']}{_from(side)} was elected for leader epoch {known['leader_epoch']}"
-    assert election is not None
+def election_causes(election: Finding, group: Group) -> list[str]:
+    """How an unclean election came about."""
+    said = [_elected(election, group)]
+    complete = election.facts.get("complete")
+    if complete is not None:
+        said.append(f"Its log ended at offset {complete['leo']}; the high watermark had reached {complete['hwm']}.")
+    elif group.has_logs:
+        said.append("The brokers' logs in the input do not show whether records are lost.")
+    else:
+        said.append("The metadata log does not show whether records are lost; the brokers' logs do.")
+    return said + _circumstances(group)
+
+
+def stuck_causes(group: Group) -> list[str]:
+    """Why a partition has no eligible leader."""
+    head = group.head
+    before, after, cause = (head.facts[name] for name in ("before", "after", "cause"))
+    had = (*before["isr"], *before["elr"])
+    at = _metadata(head)
+    if cause == "change_min_isr":
+        emptied = f"the ELR ({brokers(before['elr'])})" if before["elr"] else "the last known leader"
+        said = [f"{_min_isr_change(head.facts)}.", f"Kafka then emptied {emptied} of the leaderless partition."]
+    elif cause == "register" and had:
+        said = [f"A broker registered after an unclean shutdown, which took {brokers(had)} out of ISR and ELR{at}."]
+    elif had:
+        said = [f"{_capital(brokers(had))} left ISR and ELR{at}."]
+    else:
+        said = [f"ISR and ELR are empty{at}."]
+    known = after["last_known_elr"]
+    said.append(f"The last known leader is {brokers(known)}." if known else "No last known leader is left.")
+    return said + ([] if cause == "change_min_isr" else _after_setting(group))
+
+
+def risks(group: Group) -> list[str]:
+    """Why committed records can be lost."""
+    said = []
+    standing = group.of("elr_only_under_min_isr")
+    if gone := strangers(group):
+        at, many = _metadata(group.head), len(gone) > 1
+        by = "A reassignment removed" if _was_reassigned(group) else "The partition no longer has"
+        said.append(
+            f"{by} {brokers(gone)} from the replicas, and {'they stay' if many else 'it stays'} in the ELR{at}."
+            if _was_reassigned(group)
+            else f"{_capital(brokers(gone))} {'are' if many else 'is'} in the ELR and no {'replicas' if many else 'replica'}{at}."
+        )
+        said.append("A broker that is no replica deletes its log. Once it is a replica again it can be elected.")
+    elif standing is not None and standing.facts.get("min_isr") is not None:
+        after, min_isr = standing.facts["after"], standing.facts["min_isr"]
+        stays = "stays" if len(after["elr"]) == 1 else "stay"
+        said.append(
+            f"{_capital(brokers(after['elr']))} {stays} in the ELR although the ISR {after['isr']} has "
+            f"min.insync.replicas ({min_isr}) members{_metadata(group.head)}."
+        )
+        said.append("The high watermark no longer waits for the ELR, which can still be elected.")
+    few = group.of("enough_are_electable")
+    if few is not None and few.facts.get("min_isr") is not None:
+        said.append(f"ISR and ELR together have fewer members than min.insync.replicas ({few.facts['min_isr']}).")
+    for facts in (f.facts for f in group.findings if "member_of" in f.facts):
+        said.append(
+            f"The log of broker {facts['broker']}, in the {facts['member_of']}, ended at offset {facts['leo']}, below "
+            f"the high watermark {facts['hwm']}."
+        )
+    return [*(said or observed(group)), *_after_setting(group)]
+
+
+def shut_out_causes(group: Group) -> list[str]:
+    """Why a registration makes the controller fail."""
+    after = group.head.facts["after"]
+    return [
+        f"{_capital(brokers(after['last_known_elr']))}, the last known leader, is no replica any more"
+        f"{_metadata(group.head)}.",
+        "When no ISR or ELR member is left, the registration of a replica throws in the controller, which resigns.",
+    ]
+
+
+def observed(group: Group) -> list[str]:
+    """What the finding itself says."""
+    return [sentence for f in group.findings[:1] for sentence in _sentences(f.summary)]
+
+
+def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator[str]:
+    """What makes controllers resign, where the input shows it."""
+    for what, number in sorted(found.failures.items(), key=lambda item: -item[1])[:2]:
+        event, _, exception = what.partition(": ")
+        yield f"The controllers' logs: event {event} failed with {exception}, and the controller resigned ({number} times)."
+    for broker, number in sorted(found.refused.items(), key=lambda item: -item[1])[:2]:
+        yield f"Broker {broker} was refused its registration {count(number, 'time')}."
+    for finding in blamed[:2]:
+        yield (
+            f"{finding.partition} makes a controller fail at the registration of a replica"
+            f"{_metadata(finding)}."
+        )
+    if not found.failures and not blamed:
+        yield "The input does not show why; controller.log of the controllers does."
+
+
+# --- what the advice goes by ----------------------------------------------------------------------------------------
+
+
+def configured(group: Group) -> Mapping[str, Any] | None:
+    """The setting by which unclean election was enabled, {} where its level is not known; None: it was not."""
+    found = next((f for f in group.findings if f.facts.get("unclean_election")), None)
+    return None if found is None else found.facts["settings"].get(UNCLEAN) or {}
+
+
+def was_requested(group: Group) -> bool:
+    """Whether somebody asked for the election."""
+    return any(f.facts.get("cause") == _ON_REQUEST for f in group.findings)
+
+
+def resized(group: Group) -> Finding | None:
+    """The finding that a change of min.insync.replicas led to, if any."""
+    everything = (*group.before, *group.findings)
+    return next((f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None)
+
+
+def strangers(group: Group) -> list[int]:
+    """Members of the ELR that are no replicas."""
+    found = group.of("elr_within_replicas")
+    if found is None or "after" not in found.facts:
+        return []
+    after = found.facts["after"]
+    return [b for b in after["elr"] if b not in after["replicas"]]
+
+
+def members_that_lack(group: Group) -> list[int]:
+    """Members of ISR or ELR that can be elected and may lack committed records."""
+    said = [f.facts["broker"] for f in group.findings if "member_of" in f.facts]
+    found = group.of("elr_only_under_min_isr")
+    if found is not None:
+        said += found.facts["after"]["elr"]
+    now = group.final
+    return [b for b in dict.fromkeys(said) if now is None or b in (*now.isr, *now.elr)]
+
+
+def leader(group: Group) -> int | None:
+    """Who leads at the end of the input, or behind the change."""
+    if group.final is not None:
+        return group.final.leader
+    found = group.with_fact("after")
+    return None if found is None else found.facts["after"]["leader"]
+
+
+def cause_key(group: Group) -> str:
+    """Equal for incidents of one cause: what happened, in the same second, to the same brokers."""
+    head = group.head
+    after = head.facts.get("after", {})
+    setting = (head.facts.get("resized") or {}).get("setting", {}).get("offset")
+    names = sorted({f.property for f in group.findings})
+    second = None if head.time is None else head.time // 1000
+    return repr((head.facts.get("cause"), setting, second, after.get("leader"), names))
+
+
+# --- parts of sentences ---------------------------------------------------------------------------------------------
+
+
+def _of_loss(known: Mapping[str, Any], group: Group) -> str:
+    """How the leader of a loss came to lead, where the metadata log does not have it."""
+    if known["restarted"]:
+        return f"Leader {known['leader']} restarted in leader epoch {known['leader_epoch']} with a shorter log."
+    where = {"the ISR": " from the ISR", "the ELR": " from the ELR"}.get(
+        known["elected_from"] or "", _outside(group) if known["elected_from"] else ""
+    )
+    return f"Broker {known['leader']} was elected{where} for leader epoch {known['leader_epoch']}{_metadata(group.head)}."
+
+
+def _elected(election: Finding, group: Group) -> str:
+    """Who was elected, and from where."""
     facts = election.facts
-    leader, epoch = facts["after"]["leader"], facts["leader_epoch"]
+    leader, before = facts["after"]["leader"], facts["before"]
     request = " on request" if facts["cause"] == _ON_REQUEST else ""
-    designed = ", as the first phase of KIP-966 has it (966.15)" if _is_designed(group, election) else ""
-    return f"broker {leader}{_side(election)} was elected{request} for leader epoch {epoch}{designed}"
-
-
-def _side(election: Finding) -> str:
-    """Where the leader was before the change."""
-    before, leader = election.facts["before"], election.facts["after"]["leader"]
     is_clean = election.property != "leader_elected_cleanly"
+    last = ", the last known leader," if leader in before["last_known_elr"] else ""
     if is_clean and leader in (*before["isr"], *before["elr"]):
-        return ", from the ISR," if leader in before["isr"] else ", from the ELR,"
-    last = "the last known leader, " if leader in before["last_known_elr"] else ""
-    if leader in before["elr"]:
-        return f", {last}which the same change took out of the ELR,"
-    return f", {last}in neither ISR nor ELR,"
+        where = " from the ISR" if leader in before["isr"] else " from the ELR"
+    elif leader in before["elr"]:
+        where = " after the same change took it out of the ELR"
+    else:
+        where = _outside(group)
+    return (
+        f"Broker {leader}{last} was elected{request}{where}, for leader epoch {facts['leader_epoch']}"
+        f"{_metadata(election)}."
+    )
+
+
+def _outside(group: Group) -> str:
+    return " from outside ISR and ELR" if group.has_elr else " from outside the ISR"
+
+
+def _circumstances(group: Group) -> list[str]:
+    """The settings and the time before an election."""
+    said = []
+    if (setting := configured(group)) is not None:
+        of = f" {_level(setting)}" if setting else ""
+        where = f" (metadata offset {setting['offset']})" if setting else ""
+        said.append(f"{UNCLEAN}{of} was true{where}.")
+    said += _after_setting(group)
+    if group.before:
+        first = group.before[0]
+        said.append(f"The partition had no eligible leader since {moment(first.time)}{_metadata(first)}.")
+    election = group.of("leader_elected_cleanly")
+    if election is not None and _is_designed(group, election):
+        said.append("This election is the first phase of KIP-966 (966.15: the last known leader is elected).")
+    return said
 
 
 def _is_designed(group: Group, election: Finding) -> bool:
     """Whether it is the proposal's own election of the last known leader, where nobody asked for another one."""
     facts = election.facts
-    by_itself = facts["cause"] != _ON_REQUEST and not is_configured(group)
+    by_itself = facts["cause"] != _ON_REQUEST and configured(group) is None
     is_last = facts["after"]["leader"] in facts["before"]["last_known_elr"]
     return by_itself and is_last and election.certain and not group.of("leader_is_active")
 
 
-def _from(side: str | None) -> str:
-    return "" if side is None else f", {_SIDES.get(side, 'in neither ISR nor ELR')},"
-
-
-def _configured(group: Group) -> str:
-    """That unclean election was enabled, and where."""
-    found = next((f for f in group.findings if f.facts.get("unclean_election")), None)
-    if found is None:
-        return ""
-    setting = found.facts["settings"].get(UNCLEAN)
-    of, where = ("", "") if setting is None else (f" {_level(setting)}", f" since offset {setting['offset']}")
-    return f", as configured ({UNCLEAN}{of} is true{where})"
-
-
-def _after(group: Group) -> str:
+def _after_setting(group: Group) -> list[str]:
     """The change of min.insync.replicas that met the partition under min ISR, and how long before."""
     found = next((f for f in (*group.before, *group.findings) if f.facts.get("resized")), None)
     if found is None:
-        return ""
-    span = _apart(found.facts["resized"]["setting"]["time"], group.head.time)
-    left = ", which left nobody to elect cleanly" if _by_setting(group.before) else ""
-    return f", {span}after {_min_isr_change(found.facts)}{left}"
-
-
-def _stuck(group: Group) -> str:
-    """Since when nobody could be elected cleanly, where it does not come from the setting that is told."""
-    if not group.before or _by_setting(group.before):
-        return ""
-    return f"; nobody could be elected cleanly since {_when(group.before[0])}"
-
-
-def _by_setting(before: Sequence[Finding]) -> bool:
-    return any(f.facts["cause"] == "change_min_isr" and f.facts["resized"] for f in before)
+        return []
+    earlier, later = found.facts["resized"]["setting"]["time"], group.head.time
+    ago = f"{_capital(span(later - earlier))} before, " if later is not None and later > earlier else ""
+    change = _min_isr_change(found.facts)
+    return [f"{ago}{change}."]
 
 
 def _min_isr_change(facts: Mapping[str, Any]) -> str:
     """The change of min.insync.replicas, by its values where they are known, else by the effective ones (966.2)."""
-    resized = facts["resized"]
-    told = facts["settings"].get(MIN_ISR) if resized is None else resized["setting"]
+    changed = facts["resized"]
+    told = facts["settings"].get(MIN_ISR) if changed is None else changed["setting"]
     if told is None:
         return f"{MIN_ISR} was changed"
     setting = SettingChange.from_json(told)
-    before = setting.before if resized is None else setting.before or str(resized["before"])
-    after = setting.value if resized is None else setting.value or str(resized["after"])
+    before = setting.before if changed is None else setting.before or str(changed["before"])
+    after = setting.value if changed is None else setting.value or str(changed["after"])
     how = "changed"
-    if resized is not None:
-        how = "lowered" if resized["after"] < resized["before"] else "raised"
+    if changed is not None:
+        how = "lowered" if changed["after"] < changed["before"] else "raised"
     values = f" from {before}" * (before is not None) + f" to {after}" * (after is not None)
-    return f"{MIN_ISR} {_level(told)} was {how}{values} (offset {setting.position})"
+    return f"{MIN_ISR} {_level(told)} was {how}{values} (metadata offset {setting.position})"
 
 
 def _level(setting: Mapping[str, Any]) -> str:
@@ -221,56 +361,24 @@ def _level(setting: Mapping[str, Any]) -> str:
     return "of the cluster" if level == "cluster" else f"of {level} {resource}"
 
 
-def _apart(earlier: int, later: int | None) -> str:
-    if later is None or later < earlier or later == earlier:
-        return ""
-    return f"{_span(later - earlier)} "
+def _was_reassigned(group: Group) -> bool:
+    found = group.of("elr_within_replicas")
+    return found is not None and "reassign" in (found.facts.get("cause") or "")
 
 
-def _span(milliseconds: int) -> str:
-    """A duration in its two largest units at most."""
-    if milliseconds < 1000:
-        return f"{milliseconds} ms"
-    seconds = round(milliseconds / 1000)
-    for unit, name, less, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= unit:
-            rest = seconds % unit // less
-            return f"{seconds // unit} {name}" + (f" {rest} {small}" if rest else "")
-    return f"{seconds} s"
+def _when(group: Group) -> str:
+    return moment(group.head.time)
 
 
-def _had(had: Sequence[Mapping[str, Any]], lost_records: int) -> str:
-    """Who had the records before."""
-    whole = [one["broker"] for one in had if one["records"] == lost_records]
-    parts = [one for one in had if one["records"] != lost_records]
-    said = [f"{_brokers(whole)} had all of them"] if whole else []
-    said += [
-        f"broker {one['broker']} had {'at least ' if one['at_least'] else ''}{one['records']:,} of them"
-        for one in parts
-    ]
-    return (
-        f"{' and '.join(said)}, and drop{'s' * (len(had) == 1)} them to follow the new leader" if said else ""
-    )
+def _metadata(finding: Finding) -> str:
+    offset = finding.position.get("offset")
+    return "" if offset is None else f" (metadata offset {offset})"
 
 
-def _all_of(gone: int, lost_records: int) -> str:
-    return "any of them" if gone == lost_records else f"{gone:,} of them"
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
-def _brokers(members: Sequence[int]) -> str:
-    *rest, last = map(str, dict.fromkeys(members))
-    return f"brokers {', '.join(rest)} and {last}" if rest else f"broker {last}"
-
-
-def _records(number: int) -> str:
-    return f"{number:,} committed record{'s' * (number != 1)}"
-
-
-def _first_when(found: Finding) -> str:
-    """The time, and the place in the metadata log, which is not one of the offsets that a sentence is about."""
-    return _when(found).replace(")", " of the metadata log)")
-
-
-def _when(found: Finding) -> str:
-    offset = found.position.get("offset")
-    return utc(found.time) + ("" if offset is None else f" (offset {offset})")
+def _sentences(text: str) -> list[str]:
+    """A finding's own summary, as a sentence."""
+    return [_capital(text).rstrip(".") + "."] if text else []

@@ -1,34 +1,42 @@
-"""Incidents: what of a report a partition's owner has to know, each told once.
+"""Incidents: what the owner of a partition has to know, each once, with its cause and what to do.
 
 Findings are made by different checks, each of one promise. One election that lost records breaks several of them: by
 its leader's place outside ISR and ELR, by what the leader's log lacks, by the end of the log that consumers are shown
-next. Here these are put together again, by their facts: the partition, the offset of the change, the leader epoch.
-Findings without facts (recordings of a controller, runs of the model) are in no incident.
+next. Here they are put together by their facts: the partition, the offset of the change, the leader epoch. Findings
+without facts (recordings of a controller, runs of the model) are in no incident.
 
-Everything comes from the report's findings, so a log that was replayed in shares has the same incidents.
+Everything comes from the report, so a log that was replayed in shares has the same incidents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
+from highwater.traces.reports import advice
 from highwater.traces.reports import incident_words as words
+from highwater.traces.reports.advice import Holder, Replicas, Step
 from highwater.traces.reports.findings import Finding, Reported
-from highwater.traces.reports.known import Defect, known_defects, to_do
+from highwater.traces.reports.known import Defect, known_defects
+from highwater.traces.reports.observed import Controllers, FinalState
 
-LOST, MAY_BE_LOST, CAN_BE_LOST = "lost", "may be lost", "can be lost"
-NOBODY, NOTHING_LOST, OTHER = "nobody to elect", "nothing lost", "other"
-KINDS = (LOST, MAY_BE_LOST, CAN_BE_LOST, NOBODY, NOTHING_LOST, OTHER)
-"""What became of committed records, the worst first: some are lost; an election may have lost some; a later one can;
-nobody can be elected without that; an unclean election lost none that the brokers' logs show; or it is about others."""
+if TYPE_CHECKING:
+    from highwater.traces.reports.report import Report
 
+LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
+SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
+"""The worst first: committed records are lost; a partition is offline and does not come back by itself; records or
+availability are at risk; an unclean election lost nothing as far as known; anything else that breaks a promise."""
+
+MANY_ELECTIONS, WITHIN_MS = 4, 60_000
+"""So many elections of a controller within a minute are an incident."""
 _AVAILABILITY = frozenset(
     {
-        "every_broker_comes_back", "isr_members_are_eligible", "last_known_elr_is_not_electable",
-        "last_known_leader_is_a_broker", "last_known_leader_only_without_leader", "leader_epoch_behind_partition_epoch",
-        "leader_is_active", "reassignment_within_replicas",
+        "isr_members_are_eligible", "last_known_elr_is_not_electable", "last_known_leader_is_a_broker",
+        "last_known_leader_only_without_leader", "leader_epoch_behind_partition_epoch", "leader_is_active",
+        "reassignment_within_replicas", "somebody_is_electable",
     }
 )  # fmt: skip
 """Properties that are not about who holds committed records."""
@@ -36,11 +44,20 @@ _AVAILABILITY = frozenset(
 
 @dataclass
 class Group:
-    """The findings of one incident: ``before`` are those of an earlier change that led to its election."""
+    """The findings of one incident: ``before`` are those of an earlier change that led to its election.
+
+    ``replicas`` are the partition's, with the ends of their logs; ``final`` is the partition at the end of the input,
+    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the rules in force have the ELR. ``has_logs``: the input has brokers' logs.
+    """
 
     partition: str
     findings: list[Finding] = field(default_factory=list)
     before: list[Finding] = field(default_factory=list)
+    replicas: Replicas = Replicas("", ())
+    final: FinalState | None = None
+    is_over: bool = False
+    has_elr: bool = True
+    has_logs: bool = False
 
     def of(self, *properties: str) -> Finding | None:
         """The first finding of one of these properties."""
@@ -58,19 +75,25 @@ class Group:
 
 @dataclass(frozen=True)
 class Incident(Reported):
-    """What happened to one partition, in a sentence, and what to do about it.
+    """What happened to one partition, or to the controllers (``partition`` None), and what to do about it.
 
-    ``kind`` is one of ``KINDS``. ``position`` and ``time`` (ms since the epoch) are those of the change that did it.
+    ``id`` is the same in each replay of the log, also of a longer one. ``group`` is the id of the first incident with
+    the same cause. ``severity`` is one of ``SEVERITIES``. ``position`` and ``time`` (ms since the epoch) are those of
+    the change that did it. ``cause`` is told in sentences; ``holders`` say what became of lost records on each replica.
     ``lost`` is the number of committed records that the new leader lacked (``at_most``: or fewer), from offset
     ``first_lost`` on; None where it is not known. ``broken`` are the properties of its findings.
     """
 
-    partition: str
-    kind: str
+    id: str
+    group: str
+    severity: str
+    partition: str | None
     position: dict[str, Any]
     time: int | None
-    sentence: str
-    to_do: str
+    headline: str
+    cause: tuple[str, ...]
+    holders: tuple[Holder, ...]
+    steps: tuple[Step, ...]
     defects: tuple[Defect, ...]
     lost: int | None
     first_lost: int | None
@@ -80,26 +103,52 @@ class Incident(Reported):
     certain: bool
     reliable: bool
 
+    @property
+    def label(self) -> str:
+        """The headline with its severity in front."""
+        possible = "" if self.certain else "POSSIBLE "
+        unsure = "" if self.reliable else " (not reliable: incomplete input)"
+        return f"{possible}{words.LABELS[self.severity]}: {self.headline}{unsure}"
 
-def incidents(findings: Iterable[Finding], profile: str, has_logs: bool) -> list[Incident]:
-    """The incidents in findings of a log that is held against a profile, the worst first, of a kind in order of time.
 
-    ``has_logs``: the brokers' logs were there.
-    """
+def incidents(report: Report) -> list[Incident]:
+    """The incidents of a report, the worst first, of a severity in order of time; what is only possible comes last."""
     by_partition: dict[str, list[Finding]] = {}
-    for found in findings:
+    for found in report.findings:
         if found.partition is not None and found.facts:
             by_partition.setdefault(found.partition, []).append(found)
-    made = [
-        _incident(group, profile, has_logs)
-        for name, of_partition in by_partition.items()
-        for group in groups(name, of_partition)
-    ]
-    return sorted(made, key=_order)
+    made = []
+    for name, of_partition in by_partition.items():
+        for group in groups(name, of_partition):
+            group.final = report.final.get(name)
+            group.is_over = _is_over(group)
+            group.replicas = Replicas(name, _replicas(group), tuple(report.logs.get(name, ())))
+            group.has_elr = "eligible_leader_replicas" in report.rules or not report.rules
+            group.has_logs = "broker logs" in report.figures
+            made.append((_incident(group, report.profile), words.cause_key(group)))
+    made += [(one, one.id) for one in _controllers(report.controllers, report.findings)]
+    made.sort(key=lambda pair: _order(pair[0]))
+    first: dict[tuple[str, str], str] = {}
+    return [replace(one, group=first.setdefault((one.severity, key), one.id)) for one, key in made]
 
 
 def _order(incident: Incident) -> tuple[bool, int, int, str]:
-    return not incident.certain, KINDS.index(incident.kind), incident.time or 0, incident.partition
+    severity = SEVERITIES.index(incident.severity)
+    return not incident.certain, severity, incident.time or 0, incident.partition or ""
+
+
+def _is_over(group: Group) -> bool:
+    """Whether the properties that a change of the metadata log broke all hold at the end of the input."""
+    broken = {f.property for f in group.findings if "offset" in f.position}
+    return bool(broken) and (group.final is None or broken.isdisjoint(group.final.failing))
+
+
+def _replicas(group: Group) -> tuple[int, ...]:
+    """The partition's replicas in their order: at the end of the input where that is known, else at the incident."""
+    if group.final is not None:
+        return group.final.replicas
+    known = group.with_fact("after")
+    return () if known is None else tuple(known.facts["after"]["replicas"])
 
 
 def _elects(finding: Finding) -> bool:
@@ -145,7 +194,7 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """Where nobody could be elected cleanly, and then somebody was elected uncleanly, that is one incident."""
+    """Where no replica was eligible, and then one was elected uncleanly, that is one incident."""
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None
@@ -155,62 +204,153 @@ def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> I
             election.before += group.findings
 
 
-def _kind(group: Group) -> str:
-    if group.with_fact("lost"):
-        return LOST
-    election = group.of("leader_elected_cleanly", "leader_completeness")
-    if election is not None:
-        return NOTHING_LOST if "complete" in election.facts else MAY_BE_LOST
-    if any(f.property not in _AVAILABILITY | {"somebody_is_electable"} for f in group.findings):
-        return CAN_BE_LOST
-    return NOBODY if group.of("somebody_is_electable") else OTHER
-
-
-def _incident(group: Group, profile: str, has_logs: bool) -> Incident:
-    kind, head, loss = _kind(group), group.head, group.with_fact("lost")
+def _incident(group: Group, profile: str) -> Incident:
+    severity, headline, cause, steps = _told(group)
+    head, loss = group.head, group.with_fact("lost")
     known = {} if loss is None else loss.facts
     everything = [*group.findings, *group.before]
+    is_of_group = severity in (AT_RISK, NOTICE)
     return Incident(
+        _id(group),
+        "",
+        severity,
         group.partition,
-        kind,
         dict(head.position),
         head.time,
-        _sentence(kind, group, has_logs),
-        _advice(kind, group),
+        headline,
+        tuple(cause),
+        () if loss is None else _holders(group, loss),
+        tuple(steps),
         known_defects(profile, everything),
         known.get("lost"),
         known.get("first_lost"),
         bool(known.get("at_most")),
         head.facts.get("leader_epoch"),
         tuple(dict.fromkeys(f.property for f in everything)),
-        all(f.certain for f in group.findings) if kind in (CAN_BE_LOST, OTHER) else head.certain,
+        all(f.certain for f in group.findings) if is_of_group else head.certain,
         all(f.reliable for f in everything),
     )
 
 
-def _sentence(kind: str, group: Group, has_logs: bool) -> str:
-    if kind == LOST:
-        return words.lost(group)
-    if kind in (MAY_BE_LOST, NOTHING_LOST):
-        return words.elected(group, has_logs)
-    if kind == NOBODY:
-        return words.nobody(group)
-    return words.broken(group)
-
-
-def _advice(kind: str, group: Group) -> str:
+def _id(group: Group) -> str:
+    """By the change in the metadata log; else by the property and the broker of whose log a line breaks it."""
     head = group.head
-    if kind == LOST:
-        configured = ["configured"] if words.is_configured(group) else []
-        return to_do("gone" if group.with_fact("gone") else "lost", *configured)
-    if kind == NOTHING_LOST:
-        return to_do("whole")
-    if kind == MAY_BE_LOST:
-        return to_do("maybe", *(["configured"] if words.is_configured(group) else []))
-    if kind == NOBODY:
-        by_setting = head.facts.get("cause") == "change_min_isr"
-        waits = "waits" if head.facts["after"]["last_known_elr"] else "stuck"
-        return to_do(waits, *(["min_isr"] if by_setting else []))
-    if group.of("elr_within_replicas"):
-        return to_do("removed")
-    return to_do("elr") if group.of("elr_only_under_min_isr", "electable_completeness") else ""
+    if "offset" in head.position:
+        return f"{group.partition}@{head.position['offset']}"
+    return f"{group.partition}/{head.property}/{head.facts.get('broker', head.facts.get('leader_epoch', ''))}"
+
+
+def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
+    known = loss.facts
+    return advice.holders(
+        known["had"], group.replicas, known["leader"], known["leader_epoch"], known["first_lost"], known["end_lost"]
+    )
+
+
+def _told(group: Group) -> tuple[str, str, list[str], list[Step]]:
+    """Severity, headline, cause and steps."""
+    loss = group.with_fact("lost")
+    if loss is not None:
+        return LOST, words.lost(loss, group), words.loss_causes(loss, group), _after_loss(loss, group)
+    election = group.of("leader_elected_cleanly", "leader_completeness")
+    if election is not None:
+        cause = words.election_causes(election, group)
+        if "complete" in election.facts:
+            done = Step(advice.NOW, "No action needed.")
+            return UNCLEAN, words.lost_nothing(election, group), cause, [done]
+        steps = [*advice.compare(group.replicas, election.facts["after"]["leader"]), *_prevent(group)]
+        return AT_RISK, words.may_be_lost(group), cause, steps
+    if group.of("every_broker_comes_back"):
+        steps = [] if group.is_over else list(advice.shut_out(group.replicas))
+        return _while_open(group), words.shut_out(group), words.shut_out_causes(group), steps
+    if any(f.property not in _AVAILABILITY for f in group.findings):
+        steps = [] if group.is_over else list(_at_risk(group))
+        return _while_open(group), words.can_be_lost(group), words.risks(group), steps
+    if group.of("somebody_is_electable"):
+        return _not_electable(group)
+    return NOTICE, words.broken(group), words.observed(group), []
+
+
+def _while_open(group: Group) -> str:
+    """The severity of what can go wrong as long as a promise is broken."""
+    return NOTICE if group.is_over else AT_RISK
+
+
+def _after_loss(loss: Finding, group: Group) -> list[Step]:
+    known = loss.facts
+    kept = _holders(group, loss)
+    steps = advice.after_loss(
+        group.replicas, kept, known["leader"], known["first_lost"], known["end_lost"]
+    )
+    return [*steps, *_prevent(group)]
+
+
+def _prevent(group: Group) -> Iterator[Step]:
+    """How to avoid another one, by what led to it."""
+    if (configured := words.configured(group)) is not None:
+        yield advice.no_unclean_election(group.replicas.topic, configured.get("level", "topic"))
+    if words.was_requested(group):
+        yield advice.compare_before_request()
+    if words.resized(group) is not None:
+        yield advice.whole_isr_first()
+
+
+def _not_electable(group: Group) -> tuple[str, str, list[str], list[Step]]:
+    """ISR and ELR are empty."""
+    by_setting = words.resized(group) is not None
+    after = [advice.whole_isr_first()] if by_setting else []
+    cause = words.stuck_causes(group)
+    now = group.final
+    if now is None or not now.is_offline or now.isr or now.elr:
+        return NOTICE, words.had_no_eligible(group), cause, after
+    if now.last_known_elr:
+        leader = now.last_known_elr[0]
+        steps = [*advice.start_last_known_leader(group.replicas, leader), *after]
+        return AT_RISK, words.waits(group, leader), cause, steps
+    return STUCK, words.stuck(group), cause, [*advice.elect_best_log(group.replicas), *after]
+
+
+def _at_risk(group: Group) -> Iterator[Step]:
+    strangers, members, leader = words.strangers(group), words.members_that_lack(group), words.leader(group)
+    strangers = [b for b in strangers if b not in group.replicas.order]
+    if group.final is not None and group.final.is_offline and (strangers or members):
+        yield from advice.start_best_log(group.replicas, group.final.waits_for)
+    elif strangers:
+        yield from advice.non_replica_in_elr(group.replicas, strangers, leader)
+    elif members:
+        yield from advice.start_elr_members(members, leader)
+
+
+def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[Incident]:
+    """A controller that is elected over and over: each series of elections, one a minute at least."""
+    series: list[list[tuple[int, int, int]]] = []
+    for before, after in pairwise(found.elections):
+        if after[2] - before[2] > WITHIN_MS or not series or series[-1][-1] != before:
+            series.append([])
+        series[-1].append(after)
+    blamed = [f for f in findings if f.property == "every_broker_comes_back" and f.partition is not None]
+    for elections in series:
+        quick = any(b[2] - a[2] <= WITHIN_MS for a, b in zip(elections, elections[MANY_ELECTIONS - 1 :], strict=False))
+        if not quick:
+            continue
+        _, offset, time = elections[0]
+        yield Incident(
+            f"controller@{offset}",
+            "",
+            AT_RISK,
+            None,
+            {"offset": offset},
+            time,
+            words.controllers_change(elections),
+            tuple(words.controller_causes(found, blamed)),
+            (),
+            tuple(advice.controller_resigns(found, [str(f.partition) for f in blamed])),
+            (),
+            None,
+            None,
+            False,
+            None,
+            ("every_broker_comes_back",) if blamed else (),
+            True,
+            True,
+        )

@@ -1,4 +1,4 @@
-"""Which known defect an incident is, where the log decides it; and what to do. The words are in ``known.toml``."""
+"""Which known defect an incident is, where the log decides it. The words are in ``known.toml``."""
 
 from __future__ import annotations
 
@@ -110,8 +110,3 @@ def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ..
         for name, holds in CONDITIONS.items()
         if name.split("/")[0] == version and any(holds(f) for f in sure)
     )
-
-
-def to_do(*kinds: str) -> str:
-    """What to do about incidents of these kinds."""
-    return " ".join(_words()["to_do"][kind] for kind in kinds)

@@ -12,7 +12,7 @@ from highwater.traces.reports.courses import Course
 from highwater.traces.reports.exchanges import ShownMessage
 from highwater.traces.reports.findings import LIMIT, Damage, Doubt, Finding, Unexplained, as_json
 from highwater.traces.reports.incidents import Incident, incidents
-from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.observed import Controllers, FinalState, PartitionChange, ReplicaEnd
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.reports.summary import summary
 
@@ -20,7 +20,7 @@ LIMIT_CHANGES = 500
 """So many changes of a partition are kept for its timeline."""
 _WRITTEN = (
     "input", "kind", "profile", "rules", "operations", "records", "partitions", "changes", "skipped", "unexplained",
-    "unexplained_count", "incidents", "findings", "findings_count", "unreliable_count", "doubts", "damage", "notes",
+    "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count", "doubts", "damage", "notes",
     "figures", "interrupted",
 )  # fmt: skip
 """What JSON has, in its order, before the seconds and the versions."""
@@ -59,7 +59,9 @@ class Report:
     behind a doubt. ``doubts`` say what is not known, ``damage`` where the input could not be read any further.
     ``notes`` are about the
     input itself, such as a torn last batch. ``timelines`` are kept where they were asked for. ``figures`` are
-    totals by name, such as milliseconds under min ISR. Of how much of the input was read, ``bytes_total`` is 0 where
+    totals by name, such as milliseconds under min ISR. ``final`` has the partitions that
+    are offline at the end, or break a promise then; ``logs`` the ends of the replicas' logs of partitions that are
+    offline or have findings. Of how much of the input was read, ``bytes_total`` is 0 where
     it is not known. ``interrupted`` is set where the replay was stopped
     before the end.
     """
@@ -82,6 +84,9 @@ class Report:
     damage: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
+    final: dict[str, FinalState] = field(default_factory=dict)
+    logs: dict[str, list[ReplicaEnd]] = field(default_factory=dict)
+    controllers: Controllers = field(default_factory=Controllers)
     timelines: dict[str, Timeline] = field(default_factory=dict)
     seconds: float = 0.0
     bytes_read: int = 0
@@ -102,7 +107,12 @@ class Report:
     @property
     def incidents(self) -> list[Incident]:
         """What a partition's owner has to know: findings that belong together, told once, the worst first."""
-        return incidents(self.findings, self.profile, "broker logs" in self.figures)
+        return incidents(self)
+
+    @property
+    def offline(self) -> list[FinalState]:
+        """The partitions without a leader at the end of the input, by name."""
+        return [one for _, one in sorted(self.final.items()) if one.is_offline]
 
     def is_doubted(self, partition: str | None) -> bool:
         """Whether there is a doubt about a partition, wherever it begins."""
@@ -140,6 +150,9 @@ class Report:
         found.findings = [Finding(**f) for f in data["findings"]]
         found.doubts = [Doubt.from_json(d) for d in data["doubts"]]
         found.damage = [Damage(**d) for d in data["damage"]]
+        found.final = {name: FinalState.from_json(one) for name, one in data["final"].items()}
+        found.logs = {name: [ReplicaEnd.from_json(e) for e in ends] for name, ends in data["logs"].items()}
+        found.controllers = Controllers.from_json(data["controllers"])
         return found
 
     def to_json(self) -> dict[str, Any]:

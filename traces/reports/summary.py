@@ -7,15 +7,16 @@ comes from the input passes through ``printable``, so that no input can command 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.reading.errors import printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained
-from highwater.traces.reports.incidents import LOST
-from highwater.traces.reports.text import Folded, apart, duration, utc
+from highwater.traces.reports.advice import HAS, TRUNCATED, UNKNOWN, Holder
+from highwater.traces.reports.incidents import AT_RISK, LOST, NOTICE, STUCK, UNCLEAN, Incident
+from highwater.traces.reports.text import Folded, apart, count, duration, moment, utc
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +30,8 @@ _WIDTH, _STATE_WIDTH = 160, 600
 """A value, and a whole state, are cut after so many characters."""
 _DEEP = 20
 """A value that is nested deeper is cut there."""
-_INCIDENTS = 6
+_INCIDENTS, _IN_FULL, _COMMANDS = 6, 2, 4
+"""So many incidents behind the first are told, so many of them in full, with so many commands of a step."""
 _NAME = 300
 """Kafka's names of partitions are shorter."""
 _SENTENCE = 900
@@ -38,6 +40,13 @@ _WORK = frozenset({"beliefs", "steps explained"})
 """Figures of how much work it was."""
 _MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
 """Figures of request logs, each with its parts by name."""
+_PROFILES = {
+    "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
+    "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
+    "kafka_trunk_2024_10": "KIP-966 as Kafka trunk of October 2024 implements it",
+    "kafka_trunk_2024_10_elr_off": "the rules of Kafka trunk of October 2024 without ELR",
+}
+_COUNTED = ((AT_RISK, "at risk", "at risk"), (UNCLEAN, "unclean election", None), (NOTICE, "notice", None))
 _ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}
 _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
@@ -84,23 +93,73 @@ def _is_duration(name: str) -> bool:
     return bool(_DURATION_WORDS & set(name.replace("_", " ").split()))
 
 
-def verdict(report: Report) -> str:
-    """The answer in a few words: explained or not, how many findings, and whether that is sure."""
-    begun = "interrupted: " if report.interrupted else ""
-    begun += "damaged: " if report.damage else ""
-    begun += "not sure: " if report.doubts else ""
-    found = sum(report.findings_count.values())
-    certain = any(f.certain for f in report.findings)
-    properties = _count(len(report.findings_count), "property", "properties")
-    findings = f"{_count(found, 'finding' if certain else 'possible finding')} of {properties}"
-    if lost := sum(i.lost or 0 for i in report.incidents if i.certain):
-        findings = f"{_count(lost, 'committed record')} lost, {findings}"
+def headline(report: Report) -> str:
+    """The answer in one line: the worst incident, else what does not conform, else that there is no problem."""
+    begun = "INTERRUPTED: " if report.interrupted else ""
+    begun += "DAMAGED INPUT: " if report.damage else ""
+    found = report.incidents
+    if found:
+        more = f" (and {count(len(found) - 1, 'more incident')})" if len(found) > 1 else ""
+        return f"{begun}{printable(found[0].label, _SENTENCE)}{more}"
     if report.unexplained_count:
-        wrong = _count(report.unexplained_count, "line" if report.operations else "record")
-        return f"{begun}{wrong} not explained" + (f", {findings}" if found else "") + _unreliable(report)
+        return f"{begun}{_nonconforming(report)}"
+    if number := sum(report.findings_count.values()):
+        possible = "" if any(f.certain for f in report.findings) else "POSSIBLE "
+        properties = count(len(report.findings_count), "property", "properties")
+        return f"{begun}{possible}VIOLATED: {count(number, 'violation')} of {properties}{_unreliable(report)}"
+    if report.doubts:
+        return f"{begun}INCOMPLETE INPUT: no problem found in what is known"
     so_far = " so far" if report.interrupted or report.damage else ""
-    so_far = " as far as it is known" if report.doubts else so_far
-    return f"{begun}explained{so_far}" + (f", but {findings}" if found else "") + _unreliable(report)
+    return f"{begun}No problem found{so_far}: every {_unit(report)} conforms to {rules_in_words(report.profile)}"
+
+
+def rules_in_words(profile: str) -> str:
+    """The rules that an input was replayed with, as people call them."""
+    return _PROFILES.get(profile) or f"the rules of {printable(profile, 80)}"
+
+
+def _unit(report: Report) -> str:
+    return "operation" if report.operations and not report.records else "change"
+
+
+def _nonconforming(report: Report) -> str:
+    number = count(report.unexplained_count, "operation" if report.operations else "record")
+    no = "do" if report.unexplained_count > 1 else "does"
+    return f"DOES NOT CONFORM: {number} {no} not conform to {rules_in_words(report.profile)}{_unreliable(report)}"
+
+
+def in_all(reports: Sequence[Report], rate: bool = True) -> str:
+    """All inputs in one line: what was lost, what is offline for good, and the rest by number."""
+    read = sum(r.records or r.operations for r in reports)
+    found = [i for r in reports for i in r.incidents if i.certain]
+    parts = []
+    lost = [i for i in found if i.severity == LOST]
+    if lost:
+        number = count(sum(i.lost or 0 for i in lost), "committed record")
+        parts.append(f"{number} lost ({_few_names(i.partition for i in lost)})")
+    stuck = [i for i in found if i.severity == STUCK]
+    if stuck:
+        parts.append(f"{count(len(stuck), 'partition')} stuck ({_few_names(i.partition for i in stuck)})")
+    for severity, one, more in _COUNTED:
+        if number_of := sum(i.severity == severity for i in found):
+            parts.append(count(number_of, one, more))
+    if wrong := sum(r.unexplained_count for r in reports):
+        parts.append(f"{wrong:,} not conforming")
+    if others := sum(sum(r.findings_count.values()) for r in reports if not r.incidents):
+        parts.append(count(others, "other violation"))
+    if doubted := sum(bool(r.doubts) for r in reports):
+        parts.append(f"{count(doubted, 'input')} incomplete")
+    if damaged := sum(bool(r.damage) for r in reports):
+        parts.append(f"{count(damaged, 'input')} damaged")
+    seconds = sum(r.seconds for r in reports)
+    speed = f" ({read / seconds:,.0f} records a second)" if rate and seconds else ""
+    inputs = f"{count(len(reports), 'input')}, {count(read, 'record')}"
+    return f"{inputs}: {', '.join(parts) or 'no problem found'}{speed}"
+
+
+def _few_names(partitions: Iterable[str | None]) -> str:
+    names = [printable(name, _NAME) for name in dict.fromkeys(partitions) if name is not None]
+    return ", ".join(_few(names, _PARTITIONS, "more"))
 
 
 def _unreliable(report: Report) -> str:
@@ -108,7 +167,8 @@ def _unreliable(report: Report) -> str:
     told, unreliable = report.unexplained_count + sum(report.findings_count.values()), report.unreliable_count
     if not unreliable:
         return ""
-    return "; none of it is reliable" if unreliable == told else f"; {unreliable:,} of these are not reliable"
+    which = "all" if unreliable == told else f"{unreliable:,}"
+    return f" ({which} not reliable: incomplete input)"
 
 
 def groups(report: Report) -> list[PropertyGroup]:
@@ -138,48 +198,109 @@ def summary(report: Report) -> list[str]:
 
 def rich_summary(report: Report) -> RenderableType:
     """What was found in one input, for a terminal: the lines of ``summary``, folded between words and coloured."""
-    verdict_style = "green" if report.explained else "bold red"
+    severe = report.incidents and report.incidents[0].severity not in (LOST, STUCK) and not report.unexplained_count
+    verdict_style = "green" if report.explained else "bold yellow" if severe else "bold red"
     styles = {
         "head": "bold", "verdict": verdict_style, "bad": "red", "maybe": "yellow", "note": "yellow", "quiet": "dim",
+        "command": "cyan",
     }  # fmt: skip
     return Folded([(line.text, line.indent, styles.get(line.kind, "")) for line in _lines(report)])
 
 
 def _lines(report: Report) -> Iterator[_Line]:
-    """What matters first: the verdict, what is not known, incidents, what is not explained, findings, all the rest."""
-    yield from _head(report)
-    yield from _incidents(report)
+    """What matters first: the answer with its incident, other incidents, what does not conform, then all the rest."""
+    yield _Line(headline(report), kind="verdict")
+    found = report.incidents
+    if found:
+        yield from _incident(found[0])
+    yield from _caveats(report)
+    yield from _others(found)
+    yield from _offline(report)
     yield from _unexplained(report)
     yield from _findings(report)
     yield from _rest(report)
 
 
-def _incidents(report: Report) -> Iterator[_Line]:
-    found = report.incidents
-    for incident in found[:_INCIDENTS]:
-        possible = "" if incident.certain else "possible: "
-        unsure = "" if incident.reliable else " (not reliable)"
-        is_bad = incident.kind == LOST and incident.certain
-        yield _Line(
-            possible + printable(incident.sentence, _SENTENCE) + unsure, 2, "bad" if is_bad else "maybe"
-        )
-        for known in incident.defects:
-            near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
-            yield _Line(f"known defect: {known.title} docs/{known.page}#{known.anchor}{near}", 4)
-        if incident.to_do:
-            yield _Line(f"to do: {incident.to_do}", 4)
-    if len(found) > _INCIDENTS:
-        yield _Line(
-            f"and {len(found) - _INCIDENTS:,} more incidents; --json and --html have them", 2, "quiet"
-        )
+def _incident(incident: Incident) -> Iterator[_Line]:
+    """The labelled lines below an incident's headline."""
+    yield _Line(f"cause: {printable(' '.join(incident.cause), _SENTENCE)}", 2)
+    if incident.holders:
+        yield _Line(f"who still has them: {who_has(incident.holders)}", 2)
+    label = ""
+    for step in incident.steps:
+        yield _Line(f"{step.when}: {step.text}" if step.when != label else step.text, 2 if step.when != label else 4)
+        label = step.when
+        yield from (_Line(f"$ {printable(c, _SENTENCE)}", 6, "command") for c in step.commands[:_COMMANDS])
+        if len(step.commands) > _COMMANDS:
+            yield _Line(f"and {len(step.commands) - _COMMANDS} more commands; --json and --html have them", 6, "quiet")
+    for known in incident.defects:
+        near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
+        yield _Line(f"known bug: {known.title} docs/{known.page}#{known.anchor}{near}", 2)
+
+
+def who_has(holders: Sequence[Holder]) -> str:
+    """What became of lost records, replica by replica."""
+    has = [h for h in holders if h.state == HAS]
+    said = []
+    for h in holders:
+        since = "" if h.time is None else f" at {moment(h.time)}"
+        if h.state == HAS:
+            said.append(f"broker {h.broker} has {h.records:,} (last seen{since or ' in its dump'})")
+        elif h.state == TRUNCATED:
+            said.append(f"broker {h.broker} truncated its log to offset {h.offset}{since}")
+        elif h.state == UNKNOWN:
+            said.append(f"broker {h.broker}: not known")
+        else:
+            said.append(f"broker {h.broker} lacks them")
+    nobody = "" if has else "not known: " if any(h.state == UNKNOWN for h in holders) else "no replica: "
+    return nobody + "; ".join(said)
+
+
+def _others(found: Sequence[Incident]) -> Iterator[_Line]:
+    """The incidents behind the first one, those of one cause together."""
+    if not found:
+        return
+    first = found[0]
+    same = [i for i in found[1:] if i.group == first.id]
+    if same:
+        yield _Line(f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2)
+    heads = [i for i in found[1:] if i.group == i.id]
+    for number, incident in enumerate(heads[:_INCIDENTS]):
+        same = [i for i in found if i.group == incident.id and i is not incident]
+        is_bad = incident.severity in (LOST, STUCK) and incident.certain
+        yield _Line(printable(incident.label, _SENTENCE), 0, "bad" if is_bad else "maybe")
+        if number < _IN_FULL:
+            yield from _incident(incident)
+        if same:
+            yield _Line(f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2)
+    if len(heads) > _INCIDENTS:
+        yield _Line(f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html have them", 0, "quiet")
+
+
+def _offline(report: Report) -> Iterator[_Line]:
+    """The partitions without a leader at the end, but for those that an incident is about."""
+    told = {i.partition for i in report.incidents if i.severity in (STUCK, AT_RISK)}
+    left = [one for one in report.offline if one.partition not in told]
+    if not left:
+        return
+    said = [
+        f"{printable(one.partition, _NAME)} (waits for broker {' or '.join(map(str, one.waits_for)) or 'none'})"
+        for one in left[:_PARTITIONS]
+    ]
+    names = ", ".join(_few(said, _PARTITIONS, "more", len(left)))
+    yield _Line(f"offline at the end of the input: {count(len(left), 'partition')}: {names}", 2, "maybe")
 
 
 def _findings(report: Report) -> Iterator[_Line]:
-    """The first finding of each property, and how many there are."""
-    found = groups(report)
+    """The properties that are violated; of those of no incident the first violation."""
+    if report.incidents:
+        names = [f"{printable(g.property, 60)} ({printable(g.rule, 20)})" for g in groups(report)]
+        yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
+    in_incidents = {name for incident in report.incidents for name in incident.broken}
+    found = [g for g in groups(report) if g.property not in in_incidents]
     if not found:
         return
-    yield _Line("findings", kind="head")
+    yield _Line("violations", kind="head")
     short = apart(str(g.first.position["file"]) for g in found if "file" in g.first.position)
     for group in found[:_RULES]:
         first = group.first
@@ -200,22 +321,24 @@ def _named(group: PropertyGroup) -> str:
     return said + (f": {group.count:,}, the first" if group.count > 1 else "")
 
 
-def _head(report: Report) -> Iterator[_Line]:
-    """The verdict, and what it does not rest on."""
-    yield _Line(f"{printable(report.input)}: {verdict(report)}", kind="verdict")
-    yield from (_Line(f"DAMAGED: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
-    for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more things that are not known"):
-        yield _Line(f"NOT SURE: {text}", 2, "bad")
+def _caveats(report: Report) -> Iterator[_Line]:
+    """What the answer does not rest on."""
+    yield from (_Line(f"damaged: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
+    for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more gaps in the input"):
+        yield _Line(f"incomplete input: {text}", 2, "bad")
+    if report.incidents and report.unexplained_count:
+        yield _Line(_nonconforming(report), 0, "bad")
 
 
 def _rest(report: Report) -> Iterator[_Line]:
     """What was read, with which rules, what was left out, and what it took."""
     counted = ((report.operations, "operation"), (report.records, "record"), (report.partitions, "partition"))
-    counts = [_count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
+    counts = [count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
     read = report.records or report.operations
     if report.seconds > 0:
         unit = "records" if report.records else "operations"
         counts.append(f"{report.seconds:.1f} s, {read / report.seconds:,.0f} {unit} a second")
+    yield _Line(f"input: {printable(report.input)}", 2)
     yield _Line(
         f"{printable(report.kind)}, {printable(report.profile)}: {', '.join(counts) or 'nothing was read'}", 2
     )
@@ -232,21 +355,21 @@ def _rest(report: Report) -> Iterator[_Line]:
     if report.skipped:
         most = sorted(report.skipped.items(), key=lambda item: (-item[1], item[0]))
         said = [f"{printable(name, 60)} {count:,}" for name, count in most]
-        yield _Line(f"not modelled, skipped: {', '.join(_few(said, _SKIPPED, 'more types'))}", 2, "quiet")
+        yield _Line(f"skipped (not modelled): {', '.join(_few(said, _SKIPPED, 'more types'))}", 2, "quiet")
 
 
 def _damage(damage: Damage) -> str:
     """What cannot be read, and what is lost with it."""
-    lost = [] if damage.bytes_lost is None else [_count(damage.bytes_lost, "byte") + " of the file"]
-    lost += [_count(damage.segments_lost, "segment") + " behind it"] if damage.segments_lost else []
+    lost = [] if damage.bytes_lost is None else [count(damage.bytes_lost, "byte") + " of the file"]
+    lost += [count(damage.segments_lost, "segment") + " behind it"] if damage.segments_lost else []
     said = f" ({' and '.join(lost)})" if lost else ""
     if damage.position.keys() == {"file"} and not said:
         return damage.message
-    return f"{damage.message}; not replayed: everything from offset {damage.offset} on{said}"
+    return f"{damage.message}; not replayed: everything from metadata offset {damage.offset} on{said}"
 
 
 def _doubt(doubt: Doubt) -> str:
-    """What is not known, from where on, and about which partitions."""
+    """What is missing, from where on, and for which partitions."""
     said = printable(doubt.summary, 300)
     if doubt.partitions is not None:
         if not doubt.partitions:
@@ -255,7 +378,7 @@ def _doubt(doubt: Doubt) -> str:
         whom = ", ".join(_few(names, _PARTITIONS, "more partitions"))
     else:
         whom = "any partition"
-    return f"{said}. What is said of {whom} from {_position(doubt.position)} on is not reliable"
+    return f"{said}. Results for {whom} from {_position(doubt.position)} on are not reliable"
 
 
 def _unexplained(report: Report) -> Iterator[_Line]:
@@ -263,11 +386,8 @@ def _unexplained(report: Report) -> Iterator[_Line]:
     if not report.unexplained:
         return
     first = report.unexplained[0]
-    of = (
-        f"first of {report.unexplained_count:,} not explained"
-        if report.unexplained_count > 1
-        else "not explained"
-    )
+    many = report.unexplained_count > 1
+    of = f"first of {report.unexplained_count:,} that do not conform" if many else "does not conform"
     place = [_position(first.position), utc(first.time)]
     place += [printable(first.partition)] if first.partition is not None else []
     yield _Line(of, kind="head")
@@ -275,7 +395,7 @@ def _unexplained(report: Report) -> Iterator[_Line]:
     yield from _details(first)
     if report.unexplained_count > 1:
         yield _Line(
-            f"and {report.unexplained_count - 1:,} more that are not explained; {_more(report.unexplained_count)}",
+            f"and {report.unexplained_count - 1:,} more that do not conform; {_more(report.unexplained_count)}",
             2,
             "quiet",
         )
@@ -290,11 +410,11 @@ def _details(line: Unexplained) -> Iterator[_Line]:
         ]
         yield from (_Line(text, 4) for text in _few(told, _STATES, "more states", len(before)))
     if not line.candidates:
-        yield _Line("no action of the model comes near", 2)
+        yield _Line("no action of the model is near", 2)
     for candidate in line.candidates[:_CANDIDATES]:
         yield from _candidate(candidate)
     if len(line.candidates) > _CANDIDATES:
-        yield _Line(f"and {len(line.candidates) - _CANDIDATES} more actions that come near", 2, "quiet")
+        yield _Line(f"and {len(line.candidates) - _CANDIDATES} more near actions", 2, "quiet")
 
 
 def _candidate(candidate: Candidate) -> Iterator[_Line]:
@@ -305,8 +425,8 @@ def _candidate(candidate: Candidate) -> Iterator[_Line]:
     for name in _few([printable(n) for n in candidate.refused_by], _CHECKS, "more checks"):
         yield _Line(f"refused by: {name}", 4)
     differing = [
-        f"{printable(path)}: the model says {printable(_value(model), _WIDTH)}, "
-        f"recorded is {printable(_value(recorded), _WIDTH)}"
+        f"{printable(path)}: expected {printable(_value(model), _WIDTH)}, "
+        f"recorded {printable(_value(recorded), _WIDTH)}"
         for path, (model, recorded) in islice(candidate.differences.items(), _DIFFERENCES)
     ]
     told = _few(differing, _DIFFERENCES, "more fields", len(candidate.differences))
@@ -365,10 +485,6 @@ def _few(texts: Sequence[str], limit: int, what: str = "more", count: int | None
     """The first ones, and how many more there are."""
     rest = (len(texts) if count is None else count) - limit
     return [*texts[:limit], f"and {rest} {what}"] if rest > 0 else list(texts)
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _natural(rule: str) -> tuple[tuple[int, str], ...]:

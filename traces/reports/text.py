@@ -20,6 +20,40 @@ _LEAST = 20
 """Columns that a text is given at least, whatever stands before it."""
 
 
+def brokers(members: Iterable[int]) -> str:
+    """Brokers by their ids, each once: ``broker 1``, or ``brokers 1 and 2``."""
+    *rest, last = map(str, dict.fromkeys(members))
+    return f"brokers {', '.join(rest)} and {last}" if rest else f"broker {last}"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def offsets(first: int, end: int) -> str:
+    """A range of offsets, the last one included; ``end`` is the one behind it."""
+    return str(first) if end == first + 1 else f"{first}–{end - 1}"
+
+
+def moment(time: int | None) -> str:
+    """A time in ms since the epoch as UTC, to the second."""
+    said = utc(time)
+    return f"{said[:19]} UTC" if said.endswith(" UTC") else said
+
+
+def span(milliseconds: int) -> str:
+    """A duration in words, in its two largest units at most."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    seconds = round(milliseconds / 1000)
+    for unit, name, less, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= unit:
+            rest = seconds % unit // less
+            return f"{seconds // unit} {name}" + (f" {rest} {small}" if rest else "")
+    return f"{seconds} s"
+
+
 def utc(time: int | None) -> str:
     """A time in ms since the epoch as UTC; as a number where the calendar has no such time."""
     if time is None or time < 0:

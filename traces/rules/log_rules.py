@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Any
 
 from highwater.invariants import statements
-from highwater.model.language import Index, Int, Set, Struct
+from highwater.model.language import Index, Int, Option, Set, Struct
 from highwater.model.language.function import Function
 from highwater.model.language.types import Type
 from highwater.model.language.values import Number, StructValue, Truth
-from highwater.model.replication import high_watermark
+from highwater.model.replication import high_watermark, recovery
 from highwater.model.replication.controller import elections
 from highwater.model.replication.controller.types import MAX_INT, MAX_LONG
 
@@ -43,6 +43,7 @@ def _is_clean(partition: StructValue, leader: Number) -> Truth:
 _COUNT = Int(0, MAX_INT)
 _OFFSET = Int(-1, MAX_LONG)
 """-1 stands for an offset that is not known: nothing is known to be reached."""
+_LOG = Struct("ReplicaLog", last_epoch=Option(Int(0, MAX_INT)), end=_OFFSET)
 _ONE = Index("broker", 1)
 """A cluster that is looked at for one broker's sake has no others."""
 
@@ -69,6 +70,7 @@ one_proposal_is_under_way = AskedRule(statements.one_proposal_is_under_way.funct
 acknowledged_has_copies = AskedRule(
     statements.acknowledged_has_copies.function, hwm=_OFFSET, offset=_OFFSET, copies=_COUNT, min_isr=_COUNT
 )
+is_better_log = AskedRule(recovery.is_better_log, theirs=_LOG, mine=_LOG)
 _clean = AskedRule(_is_clean, partition=Struct("Partition", isr=Set(_ONE), elr=Set(_ONE)), leader=_ONE)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from highwater.traces.metadata.beliefs.explanation import MEASURED
 from highwater.traces.metadata.beliefs.observations import Brokers
 from highwater.traces.metadata.beliefs.slots import with_brokers
 from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition
@@ -13,7 +14,7 @@ from highwater.traces.metadata.image.image import Image
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.reporting.findings import facts, finding
 from highwater.traces.reports.findings import Candidate, Finding, Unexplained
-from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.observed import FinalState, PartitionChange, PartitionState
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.rules.agreement import Disagreement
@@ -189,6 +190,14 @@ class Reporter:
         if belief.leaderless != (partition.leaderless_since is not None):
             self._measured("without a leader", partition.leaderless_since, time)
             partition.leaderless_since = time if belief.leaderless else None
+
+    def ends(self, partition: Partition, time: int) -> None:
+        """The log ends while there is this partition."""
+        self.close(partition, time)
+        failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
+        if failing or partition.leaderless_since is not None:
+            since, name = partition.leaderless_since, partition.name
+            self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
         """The last that is seen of a partition."""

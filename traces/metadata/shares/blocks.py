@@ -17,7 +17,8 @@ from highwater.traces.metadata.sharing import Elsewhere, SharedRecord
 CHANGES, GROUP, GAP, CHECK, FILE, LOADING, EPOCH, CUT_OFF = range(8)
 """Kinds of entries: changes that are decisions of their own; records that belong together; a gap, with the offset
 expected in the place of a time; a snapshot to compare, by its number; the file that is read from now on; whether a
-snapshot is loaded from now on; the leader epoch of what follows, in the place of a time; records that belong together
+snapshot is loaded from now on; the controller epoch of what follows, in the place of
+a time, which is the value; records that belong together
 and are the last ones of their controller. All but the first are the same ones in all shares, apart from what is left
 out."""
 _HEAD = struct.Struct("<III")

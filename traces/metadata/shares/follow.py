@@ -105,7 +105,8 @@ class ShareFollower(MetadataFollower):
             case k if k == blocks.CUT_OFF:
                 self.cut_off(records)
             case k if k == blocks.EPOCH:
-                self.written_by(time)
+                assert isinstance(value, bytes)
+                self.written_by(time, offset, int.from_bytes(value, "big", signed=True))
             case k if k == blocks.GAP:
                 self.gap(self.path, time, offset)
             case k if k == blocks.CHECK:

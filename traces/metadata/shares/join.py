@@ -72,6 +72,8 @@ def join(
     chosen = agreed.chosen()
     report.profile, report.rules = chosen.profile, tuple(sorted(chosen.rules))
     report.figures = _figures(shares)
+    report.final = {name: one for s in shares for name, one in s.report.final.items()}
+    report.controllers = first.report.controllers
     report.notes = [*log.notes, *(note for h in heads for note in h.notes), *first.notes]
     if log.start is not None:
         report.notes.append(begins_with(log.start))

@@ -110,7 +110,8 @@ class _Routed:
         if batch.leader_epoch != self._epoch:
             self._epoch = batch.leader_epoch
             self._settle()
-            self._common(EPOCH, [(0, batch.leader_epoch, b"")])
+            time = batch.timestamp.to_bytes(8, "big", signed=True)
+            self._common(EPOCH, [(batch.base_offset, batch.leader_epoch, time)])
         self._take(path, batch)
 
     def _take(self, path: Path, batch: RecordBatch) -> None:

@@ -1,0 +1,402 @@
+"""What to do about an incident: the steps, the most urgent first, with Kafka's commands filled in.
+
+Each advice names the scenario in which the model takes its steps: nothing more is lost there, and the partition is
+led again (tests/traces/test_advice.py). ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP`` and ``GROUP``
+are left for the reader to fill in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from highwater.traces.reports.findings import Reported
+from highwater.traces.reports.observed import EMPTY, Controllers, ReplicaEnd
+from highwater.traces.reports.text import brokers as named
+from highwater.traces.reports.text import count, offsets
+from highwater.traces.rules import log_rules
+
+NOW, RESTORE, CLIENTS, PREVENT = "do now", "restore", "clients", "prevent"
+"""When a step is due, in their order: before anything is lost for good; to bring the partition back; what producers and
+consumers need; how to avoid it next time."""
+HAS, TRUNCATED, LACKS, UNKNOWN = "has", "truncated", "lacks", "unknown"
+"""What became of lost records on a replica."""
+
+SCENARIOS = {
+    "after_loss": "replication/advice-after-unclean-election",
+    "compare": "replication/advice-after-unclean-election",
+    "elect_best_log": "replication/advice-elect-best-log",
+    "start_last_known_leader": "replication/advice-last-known-leader",
+    "non_replica_in_elr": "replication/advice-non-replica-in-elr",
+    "start_elr_members": "replication/advice-elr-without-gate",
+    "shut_out": "replication/controller/advice-shut-out",
+}
+"""By the name of an advice below, the scenario that takes its steps."""
+
+_SERVER = "--bootstrap-server HOST:PORT"
+
+
+@dataclass(frozen=True)
+class Step(Reported):
+    """A step: when it is due, what to do, and the commands that do it."""
+
+    when: str
+    text: str
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Holder(Reported):
+    """What became of lost records on a broker: ``records`` of them are, or were, in its log.
+
+    ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None where not known.
+    """
+
+    broker: int
+    state: str
+    records: int
+    time: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """A partition's replicas in their order, with the ends of their logs as far as the input shows them."""
+
+    partition: str
+    order: tuple[int, ...]
+    ends: tuple[ReplicaEnd, ...] = ()
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.partition.rpartition("-")[0]
+
+    @property
+    def number(self) -> str:
+        """The partition's number within its topic."""
+        return self.partition.rpartition("-")[2]
+
+    @property
+    def known(self) -> dict[int, ReplicaEnd]:
+        """The ends of the logs whose last leader epoch and length are known."""
+        return {e.broker: e for e in self.ends if e.last_epoch is not None and not e.at_least}
+
+    @property
+    def not_known(self) -> list[int]:
+        """The replicas of whose logs the end is not known."""
+        return [b for b in self.order if b not in self.known]
+
+    def best(self) -> int | None:
+        """966.14. The replica whose log is best, the first of equal ones; None where no log is known."""
+        found: ReplicaEnd | None = None
+        for end in (self.known[b] for b in self.order if b in self.known):
+            if found is None or log_rules.is_better_log(theirs=_log(end), mine=_log(found)):
+                found = end
+        return None if found is None else found.broker
+
+
+def _log(end: ReplicaEnd) -> dict[str, int | None]:
+    return {"last_epoch": None if end.last_epoch == EMPTY else end.last_epoch, "end": end.leo}
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+def stop(broker: int) -> str:
+    """Stops a broker, in order."""
+    return f"kafka-server-stop.sh --node-id={broker}"
+
+
+def start(broker: int) -> str:
+    """Starts a broker, on its machine."""
+    return f"kafka-server-start.sh -daemon config/server.properties  # on broker {broker}"
+
+
+def copy(partition: str, broker: int) -> str:
+    """Copies a replica's directory, on the broker's machine."""
+    return f"cp -a LOG_DIR/{partition} BACKUP/{partition}-broker-{broker}  # on broker {broker}"
+
+
+def dump(partition: str, broker: int, data: bool = False) -> str:
+    """Prints a replica's batches with their leader epochs, or its records."""
+    files = f'"$(ls LOG_DIR/{partition}/*.log | paste -sd,)"'
+    if data:
+        return f"kafka-dump-log.sh --print-data-log --files {files.replace('LOG_DIR', 'BACKUP', 1)}"
+    return f"kafka-dump-log.sh --files {files} > data-node{broker}.txt  # on broker {broker}"
+
+
+def elect(r: Replicas) -> str:
+    """Requests an unclean election."""
+    return f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {r.topic} --partition {r.number}"
+
+
+def set_topic(topic: str, setting: str) -> str:
+    """Sets a configuration of a topic."""
+    return f"kafka-configs.sh {_SERVER} --alter --entity-type topics --entity-name {topic} --add-config {setting}"
+
+
+def set_cluster(setting: str) -> str:
+    """Sets a default of the cluster."""
+    return f"kafka-configs.sh {_SERVER} --alter --entity-type brokers --entity-default --add-config {setting}"
+
+
+def reset(r: Replicas, offset: int) -> str:
+    """Sets the position of a consumer group."""
+    return (
+        f"kafka-consumer-groups.sh {_SERVER} --group GROUP --topic {r.topic}:{r.number} --reset-offsets "
+        f"--to-offset {offset} --execute"
+    )
+
+
+# --- advice ---------------------------------------------------------------------------------------------------------
+
+
+def after_loss(
+    r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int
+) -> Iterator[Step]:
+    """Committed records are gone from the leader's log; some replica may still have them."""
+    have = [h for h in holders if h.state == HAS]
+    unknown = [h.broker for h in holders if h.state == UNKNOWN]
+    for holder in have:
+        b = holder.broker
+        yield Step(
+            NOW,
+            f"Stop broker {b}, or keep it stopped, and copy its log. It had {count(holder.records, 'lost record')}, "
+            f"and truncates them when it follows leader {leader}.",
+            (stop(b), copy(r.partition, b)),
+        )
+    for b in unknown:
+        yield Step(
+            NOW,
+            f"Copy the log of broker {b} before it follows leader {leader}: the input does not show whether it still "
+            "has the records.",
+            (copy(r.partition, b), dump(r.partition, b)),
+        )
+    if not have and not unknown:
+        yield Step(NOW, "Nothing can be saved: no replica has the lost records any more.")
+    if have or unknown:
+        sources = [h.broker for h in have] or unknown
+        yield Step(
+            RESTORE,
+            f"Start {named(sources)} after the copy. Read offsets {offsets(first, end)} from the copy, and let the "
+            "application write them again.",
+            (dump(r.partition, sources[0], data=True), *(start(b) for b in sources)),
+        )
+    yield Step(
+        CLIENTS,
+        "Tell the producers' owners: acknowledged records are lost. Only an application with its own copy can send "
+        "them again.",
+    )
+    yield Step(
+        CLIENTS,
+        f"Stop each consumer group that has read past offset {first}, and reset it. Otherwise it skips the records "
+        "written there since.",
+        (reset(r, first),),
+    )
+
+
+def compare(r: Replicas, leader: int) -> Iterator[Step]:
+    """An election may have lost records, and the input does not show it."""
+    others = [b for b in r.order if b != leader]
+    yield Step(
+        NOW,
+        f"Stop {named(others)} and copy their logs, before they truncate to the log of leader {leader}.",
+        (*(stop(b) for b in others), *(copy(r.partition, b) for b in others)),
+    )
+    yield Step(
+        RESTORE,
+        "Compare the logs: run highwater replay with the brokers' logs, or with dumps of their data. Then start the "
+        "brokers.",
+        (*(dump(r.partition, b) for b in r.order), *(start(b) for b in others)),
+    )
+
+
+def elect_best_log(r: Replicas) -> Iterator[Step]:
+    """No replica is eligible: the one with the best log has to be elected uncleanly (966.14)."""
+    best, missing = r.best(), r.not_known
+    if missing or best is None:
+        yield from _collect(r)
+        return
+    yield Step(
+        NOW,
+        "Copy the log of each replica before an election.",
+        tuple(copy(r.partition, b) for b in r.order),
+    )
+    ends = "; ".join(_end(r.known[b]) for b in r.order)
+    yield Step(
+        RESTORE,
+        f"Elect broker {best}. Its last record has the highest leader epoch, and its log is the longest of that epoch.",
+    )
+    yield Step(RESTORE, f"The ends of the logs: {ends}.")
+    before = r.order[: r.order.index(best)]
+    if before:
+        yield Step(
+            RESTORE,
+            f"First stop {named(before)}, and wait until fenced: the controller elects the first live replica in the "
+            f"order {list(r.order)}.",
+            tuple(stop(b) for b in before),
+        )
+    yield Step(RESTORE, f"With broker {best} running, request the unclean election.", (elect(r),))
+    if before:
+        yield Step(RESTORE, f"Start {named(before)} again.", tuple(start(b) for b in before))
+
+
+def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[Step]:
+    """The partition is offline, and an eligible replica may lack committed records: the first one to start leads."""
+    best, missing = r.best(), r.not_known
+    yield Step(
+        NOW,
+        f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
+    )
+    if missing or best is None:
+        yield from _collect(r)
+    elif best in eligible:
+        yield Step(RESTORE, f"Start broker {best} first: its log is the best. Then start the others.", (start(best),))
+    else:
+        yield from elect_best_log(r)
+
+
+def _collect(r: Replicas) -> Iterator[Step]:
+    """Where the input does not show the end of each replica's log: how to see it, and what decides then (966.14)."""
+    best, missing = r.best(), r.not_known
+    yield Step(
+        NOW,
+        f"The input does not show where the logs of {named(missing)} end. Copy and dump them before any election.",
+        tuple(c for b in missing for c in (copy(r.partition, b), dump(r.partition, b))),
+    )
+    so_far = "" if best is None else f" The best of the known logs: {_end(r.known[best])}."
+    yield Step(
+        RESTORE,
+        "Run highwater replay again with the dumps. The log with the highest last leader epoch is the best; of equal "
+        f"ones the longest.{so_far}",
+        (f"highwater replay METADATA_LOG {' '.join(f'data-node{b}.txt' for b in missing)}",),
+    )
+
+
+def _end(end: ReplicaEnd) -> str:
+    if end.last_epoch == EMPTY:
+        return f"broker {end.broker}: empty"
+    return f"broker {end.broker}: leader epoch {end.last_epoch}, offset {end.leo:,}"
+
+
+def start_last_known_leader(r: Replicas, leader: int) -> Iterator[Step]:
+    """ISR and ELR are empty; the last known leader is elected when it returns (966.15)."""
+    yield Step(
+        RESTORE,
+        f"Start broker {leader}, the last known leader. The controller elects it as soon as it is unfenced.",
+        (start(leader),),
+    )
+    yield Step(
+        RESTORE,
+        f"If broker {leader} has lost its disk, keep it stopped. Dump the other replicas' logs, and elect the one with "
+        "the highest last leader epoch.",
+        tuple(dump(r.partition, b) for b in r.order if b != leader),
+    )
+
+
+def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[Step]:
+    """Brokers that a reassignment took away are in the ELR, and have deleted their logs."""
+    yield Step(
+        NOW,
+        f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
+    )
+    if leader is not None:
+        yield Step(NOW, f"Keep leader {leader} running.")
+
+
+def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Step]:
+    """ELR members lack what was committed since; they are safe again once they are in the ISR."""
+    if leader is not None:
+        yield Step(NOW, f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.")
+    yield Step(
+        RESTORE,
+        f"Start {named(members)} while the leader runs, so that the missing records are fetched first.",
+        tuple(start(b) for b in members),
+    )
+
+
+def shut_out(r: Replicas) -> Iterator[Step]:
+    """The last known leader is no replica: the registration of a replica makes each controller resign."""
+    yield Step(NOW, f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.")
+
+
+def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[Step]:
+    """A controller is elected over and over."""
+    refused = sorted(int(b) for b in found.refused)
+    if refused:
+        yield Step(
+            NOW,
+            f"Stop {named(refused)}: each attempt to register makes the active controller resign.",
+            tuple(stop(b) for b in refused),
+        )
+    if partitions:
+        yield Step(RESTORE, f"See the incident of {', '.join(partitions[:3])}.")
+    else:
+        yield Step(
+            NOW,
+            "Read why the controllers resign.",
+            ("grep 'Renouncing leadership' controller.log  # on each controller",),
+        )
+
+
+def no_unclean_election(topic: str, level: str) -> Step:
+    """Unclean election was enabled."""
+    setting = "unclean.leader.election.enable=false"
+    return Step(
+        PREVENT,
+        "Disable unclean leader election, if the partition should wait rather than lose records.",
+        (set_cluster(setting) if level == "cluster" else set_topic(topic, setting),),
+    )
+
+
+def whole_isr_first() -> Step:
+    """min.insync.replicas was changed while the partition was under min ISR."""
+    return Step(
+        PREVENT,
+        "Change min.insync.replicas only while each partition concerned has a leader and all replicas in the ISR.",
+    )
+
+
+def compare_before_request() -> Step:
+    """Somebody requested the unclean election."""
+    return Step(
+        PREVENT,
+        "Before you request an unclean election, compare the logs of all replicas with highwater replay.",
+    )
+
+
+def holders(
+    had: Sequence[Mapping[str, object]],
+    r: Replicas,
+    leader: int,
+    leader_epoch: int,
+    first: int,
+    end: int,
+) -> tuple[Holder, ...]:
+    """What became of lost records on each replica, by what the brokers' logs or dumps show.
+
+    ``had`` are the facts of the loss: which broker had how many before. ``first`` and ``end`` are the first lost
+    offset and the one behind the last.
+    """
+    records = {int(str(one["broker"])): int(str(one["records"])) for one in had}
+    ends = {one.broker: one for one in r.ends}
+    found = []
+    for broker in dict.fromkeys((*r.order, *records)):
+        known, number = ends.get(broker), records.get(broker, 0)
+        if broker == leader or (known is not None and not number):
+            found.append(Holder(broker, LACKS, 0))
+        elif known is None:
+            found.append(Holder(broker, UNKNOWN, number))
+        else:
+            found.append(_holder(known, number, leader_epoch, first, end))
+    return tuple(found)
+
+
+def _holder(known: ReplicaEnd, number: int, leader_epoch: int, first: int, end: int) -> Holder:
+    cut = next((t for t in known.truncations if t.leader_epoch >= leader_epoch and t.to < end), None)
+    if cut is not None:
+        return Holder(known.broker, TRUNCATED, number, cut.time, cut.to)
+    if known.leader_epoch < leader_epoch:
+        return Holder(known.broker, HAS if known.leo > first else UNKNOWN, number, known.time, known.leo)
+    return Holder(known.broker, UNKNOWN, number, known.time, known.leo)
