@@ -22,9 +22,9 @@ from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.replay import replay_input
+from highwater.traces.reports.incidents import SEVERITIES
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
-from highwater.traces.reports.incidents import SEVERITIES
 from highwater.traces.reports.summary import in_all, rich_summary, summary
 from highwater.traces.reports.text import count
 from highwater.traces.runs.history import RunHistory
@@ -173,8 +173,9 @@ def _end(
     interrupted: bool = False,
 ) -> Status:
     """The summaries, the worst first, the last line, the JSON, the page, and the status."""
+    ordered = sorted(reports, key=_severity)
     if not quiet:
-        for report in sorted(reports, key=_severity):
+        for report in ordered:
             _print(report, output)
         if skipped:
             output.say(f"skipped {count(skipped, 'unrecognized file')}")
@@ -184,7 +185,7 @@ def _end(
             _runs_page(page, reports, histories)
         elif page is not None:
             with written("--html", page) as beside:
-                write_page(reports, beside)
+                write_page(ordered, beside)
     finally:  # what was found is said, whatever becomes of the files
         for damage in (found for report in reports for found in report.damage):
             click.echo(
@@ -197,10 +198,11 @@ def _end(
     return worst(_status(r, fail_on) for r in reports)
 
 
-def _severity(report: Report) -> tuple[int, bool]:
+def _severity(report: Report) -> tuple[int, bool, int]:
     """Where an input stands in the output: by its worst incident, then by whether it conforms."""
     found = report.incidents
-    return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained
+    lost = sum(i.lost or 0 for i in found if i.certain)
+    return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained, -lost
 
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
@@ -221,7 +223,9 @@ def _status(report: Report, fail_on: str) -> Status:
         fails = report.is_violated or any(i.certain and i.reliable for i in report.incidents)
     else:
         least = SEVERITIES.index(fail_on.replace("-", "_"))
-        fails = any(i.certain and i.reliable and SEVERITIES.index(i.severity) <= least for i in report.incidents)
+        fails = any(
+            i.certain and i.reliable and SEVERITIES.index(i.severity) <= least for i in report.incidents
+        )
     if fails:
         return Status.VIOLATED
     return Status.INCONCLUSIVE if report.doubts else Status.AS_PROMISED

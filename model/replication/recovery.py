@@ -172,7 +172,11 @@ def is_better(m: Cluster, theirs: StructValue, mine: StructValue) -> Truth:
 
 
 def is_better_log(
-    theirs: StructValue, mine: StructValue, by_epoch: bool = True, by_length: bool = True, prefers_longer: bool = True
+    theirs: StructValue,
+    mine: StructValue,
+    by_epoch: bool = True,
+    by_length: bool = True,
+    prefers_longer: bool = True,
 ) -> Truth:
     """966.14. Whether a log is better than another: by the leader epoch of its last record, then by its length.
 

@@ -20,7 +20,9 @@ def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) 
         if end is None:
             continue
         epoch = view.positions[-1].epoch if view.positions else -1
-        heard = [s.leos[broker] for v in views.values() for s in v.stints if s.epoch == epoch and broker in s.leos]
+        heard = [
+            s.leos[broker] for v in views.values() for s in v.stints if s.epoch == epoch and broker in s.leos
+        ]
         leo = end.offset if end.is_exact else max([end.offset, *heard])
         yield ReplicaEnd(
             broker,

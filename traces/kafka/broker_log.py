@@ -36,7 +36,9 @@ _HEAD = re.compile(
     rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) "
 )
 _LOGGER = re.compile(rb"\(([A-Za-z_$][A-Za-z0-9_.$]*)\)\s*\Z")
-_BROKER = re.compile(r"(?:BrokerServer id|QuorumController id|ControllerServer id|Broker id|nodeId|broker)=(\d{1,10})\]")
+_BROKER = re.compile(
+    r"(?:(?:BrokerServer|ControllerServer|QuorumController|Broker) id|nodeId|broker)=(\d{1,10})\]"
+)
 _TP = r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)"
 _PARTITION = rf"\[Partition {_TP} broker=(?P<broker>\d+)\] "
 _STATE = r"\[Broker id=(?P<broker>\d+)\] "

@@ -133,7 +133,7 @@ class MetadataFollower(Tracker):
         return None
 
     def written_by(self, epoch: int, offset: int, time: int) -> None:
-        """What follows, from an offset and a time (ms since the epoch) on, was written by the controller of this epoch."""
+        """The controller of this epoch wrote what follows: from an offset and a time (ms since the epoch) on."""
         before, self._epoch = self._epoch, epoch
         self.report.controllers.elected(epoch, offset, time)
         if before not in (None, epoch):

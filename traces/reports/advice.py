@@ -1,8 +1,8 @@
 """What to do about an incident: the steps, the most urgent first, with Kafka's commands filled in.
 
-Each advice names the scenario in which the model takes its steps: nothing more is lost there, and the partition is
-led again (tests/traces/test_advice.py). ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP`` and ``GROUP``
-are left for the reader to fill in.
+``SCENARIOS`` has the scenario in which the model takes the steps of an advice: nothing more is lost there, and the
+partition is led again. ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP`` and ``GROUP`` are left for
+the reader to fill in.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def dump(partition: str, broker: int, data: bool = False) -> str:
 
 def elect(r: Replicas) -> str:
     """Requests an unclean election."""
-    return f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {r.topic} --partition {r.number}"
+    return (
+        f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {r.topic} --partition {r.number}"
+    )
 
 
 def set_topic(topic: str, setting: str) -> str:
@@ -152,9 +154,7 @@ def reset(r: Replicas, offset: int) -> str:
 # --- advice ---------------------------------------------------------------------------------------------------------
 
 
-def after_loss(
-    r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int
-) -> Iterator[Step]:
+def after_loss(r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int) -> Iterator[Step]:
     """Committed records are gone from the leader's log; some replica may still have them."""
     have = [h for h in holders if h.state == HAS]
     unknown = [h.broker for h in holders if h.state == UNKNOWN]
@@ -252,7 +252,9 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[Step]:
     if missing or best is None:
         yield from _collect(r)
     elif best in eligible:
-        yield Step(RESTORE, f"Start broker {best} first: its log is the best. Then start the others.", (start(best),))
+        yield Step(
+            RESTORE, f"Start broker {best} first: its log is the best. Then start the others.", (start(best),)
+        )
     else:
         yield from elect_best_log(r)
 
@@ -308,7 +310,10 @@ def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None
 def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Step]:
     """ELR members lack what was committed since; they are safe again once they are in the ISR."""
     if leader is not None:
-        yield Step(NOW, f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.")
+        yield Step(
+            NOW,
+            f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.",
+        )
     yield Step(
         RESTORE,
         f"Start {named(members)} while the leader runs, so that the missing records are fetched first.",
@@ -318,7 +323,10 @@ def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[St
 
 def shut_out(r: Replicas) -> Iterator[Step]:
     """The last known leader is no replica: the registration of a replica makes each controller resign."""
-    yield Step(NOW, f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.")
+    yield Step(
+        NOW,
+        f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",
+    )
 
 
 def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[Step]:

@@ -12,6 +12,8 @@ MAX_POINTS = 240
 MAX_LINES = 20_000
 """So many lines are kept at most."""
 HWM, LEO = "HWM", "LEO"
+UNKNOWN = -1
+"""The offset of a point from which on an HWM is not known: Kafka logs no follower's HWM."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class Course:
     def add(self, time: int, offset: int) -> None:
         """The next point; the last one before a fall is always kept."""
         last = self.points[-1] if self.points else None
+        if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
+            return
         if last is not None and offset >= last[1] and self._left > 0:
             self._left -= 1
             if len(self.points) > 1 and self.points[-2][1] <= last[1]:
@@ -60,11 +64,13 @@ class Courses:
     def take(self, event: events.BrokerEvent) -> None:
         """The next event of its broker."""
         for broker, kind, offset in _said(event):
-            if offset < 0:
-                continue
             of_partition = self._lines.setdefault(event.name, {})
             key = (broker, event.broker, kind)
             line = of_partition.get(key)
+            if offset < 0 and (offset != UNKNOWN or line is None):
+                continue
+            if isinstance(event, events.HwmLowered) and (line is None or line.points[-1][1] == UNKNOWN):
+                continue
             if line is None:
                 if self._count >= MAX_LINES:
                     continue
@@ -111,8 +117,7 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
             yield event.broker, HWM, event.hwm
         case events.BecameFollower() | events.LogLoaded():
             yield event.broker, LEO, event.leo
-            if isinstance(event, events.BecameFollower):
-                yield event.broker, HWM, event.hwm
+            yield event.broker, HWM, UNKNOWN
         case events.Truncating():  # never to beyond its end
             yield event.broker, LEO, event.offset
         case _:

@@ -97,11 +97,17 @@ def loss_causes(loss: Finding, group: Group) -> list[str]:
     """How records were lost."""
     known = loss.facts
     election = group.of("leader_elected_cleanly", "leader_completeness")
-    said = [_of_loss(known, group) if election is None or "after" not in election.facts else _elected(election, group)]
+    said = [
+        _of_loss(known, group)
+        if election is None or "after" not in election.facts
+        else _elected(election, group)
+    ]
     if known.get("hwm") is not None:
         said.append(f"Its log ended at offset {known['leo']}; the high watermark had reached {known['hwm']}.")
     else:
-        said.append(f"Its log ended at offset {known['leo']}; the former ISR had records up to {known['end_lost']}.")
+        said.append(
+            f"Its log ended at offset {known['leo']}; the former ISR had records up to {known['end_lost']}."
+        )
     if known["leo"] > known["first_lost"]:
         said.append(f"Its log differs from the committed one from offset {known['first_lost']} on.")
     said += _circumstances(group)
@@ -120,7 +126,9 @@ def election_causes(election: Finding, group: Group) -> list[str]:
     said = [_elected(election, group)]
     complete = election.facts.get("complete")
     if complete is not None:
-        said.append(f"Its log ended at offset {complete['leo']}; the high watermark had reached {complete['hwm']}.")
+        said.append(
+            f"Its log ended at offset {complete['leo']}; the high watermark had reached {complete['hwm']}."
+        )
     elif group.has_logs:
         said.append("The brokers' logs in the input do not show whether records are lost.")
     else:
@@ -136,9 +144,14 @@ def stuck_causes(group: Group) -> list[str]:
     at = _metadata(head)
     if cause == "change_min_isr":
         emptied = f"the ELR ({brokers(before['elr'])})" if before["elr"] else "the last known leader"
-        said = [f"{_min_isr_change(head.facts)}.", f"Kafka then emptied {emptied} of the leaderless partition."]
+        said = [
+            f"{_min_isr_change(head.facts)}.",
+            f"Kafka then emptied {emptied} of the leaderless partition.",
+        ]
     elif cause == "register" and had:
-        said = [f"A broker registered after an unclean shutdown, which took {brokers(had)} out of ISR and ELR{at}."]
+        said = [
+            f"A broker registered after an unclean shutdown, which took {brokers(had)} out of ISR and ELR{at}."
+        ]
     elif had:
         said = [f"{_capital(brokers(had))} left ISR and ELR{at}."]
     else:
@@ -153,14 +166,16 @@ def risks(group: Group) -> list[str]:
     said = []
     standing = group.of("elr_only_under_min_isr")
     if gone := strangers(group):
-        at, many = _metadata(group.head), len(gone) > 1
-        by = "A reassignment removed" if _was_reassigned(group) else "The partition no longer has"
+        at, many, names = _metadata(group.head), len(gone) > 1, brokers(gone)
+        if _was_reassigned(group):
+            stay = "they stay" if many else "it stays"
+            said.append(f"A reassignment removed {names} from the replicas, and {stay} in the ELR{at}.")
+        else:
+            are = "are in the ELR and no replicas" if many else "is in the ELR and no replica"
+            said.append(f"{_capital(names)} {are}{at}.")
         said.append(
-            f"{by} {brokers(gone)} from the replicas, and {'they stay' if many else 'it stays'} in the ELR{at}."
-            if _was_reassigned(group)
-            else f"{_capital(brokers(gone))} {'are' if many else 'is'} in the ELR and no {'replicas' if many else 'replica'}{at}."
+            "A broker that is no replica deletes its log. Once it is a replica again it can be elected."
         )
-        said.append("A broker that is no replica deletes its log. Once it is a replica again it can be elected.")
     elif standing is not None and standing.facts.get("min_isr") is not None:
         after, min_isr = standing.facts["after"], standing.facts["min_isr"]
         stays = "stays" if len(after["elr"]) == 1 else "stay"
@@ -171,7 +186,9 @@ def risks(group: Group) -> list[str]:
         said.append("The high watermark no longer waits for the ELR, which can still be elected.")
     few = group.of("enough_are_electable")
     if few is not None and few.facts.get("min_isr") is not None:
-        said.append(f"ISR and ELR together have fewer members than min.insync.replicas ({few.facts['min_isr']}).")
+        said.append(
+            f"ISR and ELR together have fewer members than min.insync.replicas ({few.facts['min_isr']})."
+        )
     for facts in (f.facts for f in group.findings if "member_of" in f.facts):
         said.append(
             f"The log of broker {facts['broker']}, in the {facts['member_of']}, ended at offset {facts['leo']}, below "
@@ -199,7 +216,8 @@ def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator
     """What makes controllers resign, where the input shows it."""
     for what, number in sorted(found.failures.items(), key=lambda item: -item[1])[:2]:
         event, _, exception = what.partition(": ")
-        yield f"The controllers' logs: event {event} failed with {exception}, and the controller resigned ({number} times)."
+        times = count(number, "time")
+        yield f"The controller resigned {times}: event {event} failed with {exception} (controller.log)."
     for broker, number in sorted(found.refused.items(), key=lambda item: -item[1])[:2]:
         yield f"Broker {broker} was refused its registration {count(number, 'time')}."
     for finding in blamed[:2]:
@@ -228,7 +246,9 @@ def was_requested(group: Group) -> bool:
 def resized(group: Group) -> Finding | None:
     """The finding that a change of min.insync.replicas led to, if any."""
     everything = (*group.before, *group.findings)
-    return next((f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None)
+    return next(
+        (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None
+    )
 
 
 def strangers(group: Group) -> list[int]:
@@ -273,12 +293,12 @@ def cause_key(group: Group) -> str:
 
 def _of_loss(known: Mapping[str, Any], group: Group) -> str:
     """How the leader of a loss came to lead, where the metadata log does not have it."""
+    leader, epoch = known["leader"], known["leader_epoch"]
     if known["restarted"]:
-        return f"Leader {known['leader']} restarted in leader epoch {known['leader_epoch']} with a shorter log."
-    where = {"the ISR": " from the ISR", "the ELR": " from the ELR"}.get(
-        known["elected_from"] or "", _outside(group) if known["elected_from"] else ""
-    )
-    return f"Broker {known['leader']} was elected{where} for leader epoch {known['leader_epoch']}{_metadata(group.head)}."
+        return f"Leader {leader} restarted in leader epoch {epoch} with a shorter log."
+    sources = {None: "", "the ISR": " from the ISR", "the ELR": " from the ELR"}
+    where = sources.get(known["elected_from"], _outside(group))
+    return f"Broker {leader} was elected{where} for leader epoch {epoch}{_metadata(group.head)}."
 
 
 def _elected(election: Finding, group: Group) -> str:

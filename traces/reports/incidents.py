@@ -32,14 +32,16 @@ availability are at risk; an unclean election lost nothing as far as known; anyt
 
 MANY_ELECTIONS, WITHIN_MS = 4, 60_000
 """So many elections of a controller within a minute are an incident."""
-_AVAILABILITY = frozenset(
+_RECORDS = frozenset(
     {
-        "isr_members_are_eligible", "last_known_elr_is_not_electable", "last_known_leader_is_a_broker",
-        "last_known_leader_only_without_leader", "leader_epoch_behind_partition_epoch", "leader_is_active",
-        "reassignment_within_replicas", "somebody_is_electable",
+        "acknowledged_has_copies", "elr_only_under_min_isr", "elr_within_replicas", "electable_completeness",
+        "enough_are_electable", "hwm_never_moves_back", "hwm_stands_under_min_isr", "hwm_waits_for_isr",
+        "isr_and_elr_are_disjoint", "isr_joined_caught_up", "isr_within_replicas", "leader_in_isr",
+        "one_proposal_is_under_way", "proposals_name_fetched_epochs", "recovering_leader_is_alone",
+        "stale_epochs_are_refused",
     }
 )  # fmt: skip
-"""Properties that are not about who holds committed records."""
+"""Properties that are about who holds committed records."""
 
 
 @dataclass
@@ -47,13 +49,14 @@ class Group:
     """The findings of one incident: ``before`` are those of an earlier change that led to its election.
 
     ``replicas`` are the partition's, with the ends of their logs; ``final`` is the partition at the end of the input,
-    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the rules in force have the ELR. ``has_logs``: the input has brokers' logs.
+    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the
+    rules in force have the ELR. ``has_logs``: the input has brokers' logs.
     """
 
     partition: str
     findings: list[Finding] = field(default_factory=list)
     before: list[Finding] = field(default_factory=list)
-    replicas: Replicas = Replicas("", ())
+    replicas: Replicas = field(default_factory=lambda: Replicas("", ()))
     final: FinalState | None = None
     is_over: bool = False
     has_elr: bool = True
@@ -243,7 +246,12 @@ def _id(group: Group) -> str:
 def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
     known = loss.facts
     return advice.holders(
-        known["had"], group.replicas, known["leader"], known["leader_epoch"], known["first_lost"], known["end_lost"]
+        known["had"],
+        group.replicas,
+        known["leader"],
+        known["leader_epoch"],
+        known["first_lost"],
+        known["end_lost"],
     )
 
 
@@ -263,7 +271,7 @@ def _told(group: Group) -> tuple[str, str, list[str], list[Step]]:
     if group.of("every_broker_comes_back"):
         steps = [] if group.is_over else list(advice.shut_out(group.replicas))
         return _while_open(group), words.shut_out(group), words.shut_out_causes(group), steps
-    if any(f.property not in _AVAILABILITY for f in group.findings):
+    if any(f.property in _RECORDS for f in group.findings):
         steps = [] if group.is_over else list(_at_risk(group))
         return _while_open(group), words.can_be_lost(group), words.risks(group), steps
     if group.of("somebody_is_electable"):
@@ -279,9 +287,7 @@ def _while_open(group: Group) -> str:
 def _after_loss(loss: Finding, group: Group) -> list[Step]:
     known = loss.facts
     kept = _holders(group, loss)
-    steps = advice.after_loss(
-        group.replicas, kept, known["leader"], known["first_lost"], known["end_lost"]
-    )
+    steps = advice.after_loss(group.replicas, kept, known["leader"], known["first_lost"], known["end_lost"])
     return [*steps, *_prevent(group)]
 
 
@@ -330,7 +336,9 @@ def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[In
         series[-1].append(after)
     blamed = [f for f in findings if f.property == "every_broker_comes_back" and f.partition is not None]
     for elections in series:
-        quick = any(b[2] - a[2] <= WITHIN_MS for a, b in zip(elections, elections[MANY_ELECTIONS - 1 :], strict=False))
+        quick = any(
+            b[2] - a[2] <= WITHIN_MS for a, b in zip(elections, elections[MANY_ELECTIONS - 1 :], strict=False)
+        )
         if not quick:
             continue
         _, offset, time = elections[0]

@@ -119,7 +119,12 @@ class FinalState:
     def from_json(cls, data: Mapping[str, Any]) -> FinalState:
         """From JSON."""
         lists = {name: tuple(data[name]) for name in ("replicas", "isr", "elr", "last_known_elr", "failing")}
-        return cls(partition=data["partition"], leader=data["leader"], leaderless_since=data["leaderless_since"], **lists)
+        return cls(
+            partition=data["partition"],
+            leader=data["leader"],
+            leaderless_since=data["leaderless_since"],
+            **lists,
+        )
 
 
 EMPTY = -1
@@ -193,4 +198,6 @@ class Controllers:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Controllers:
         """From JSON."""
-        return cls([(e, o, t) for e, o, t in data["elections"]], dict(data["failures"]), dict(data["refused"]))
+        return cls(
+            [(e, o, t) for e, o, t in data["elections"]], dict(data["failures"]), dict(data["refused"])
+        )

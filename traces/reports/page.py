@@ -6,11 +6,12 @@ hash, and loads nothing.
 
 Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
 "members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names.
-``report`` is ``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and
+``report`` is ``Report.to_json``, without the facts of findings and with ``headline`` and ``in_all`` in words, as
+``in_all`` at the top is for all reports. A timeline is ``[partition, total, changes]``, and
 where there are any ``[…, settings, courses, messages]``: a message is ``Message.row``, its file an index into
 ``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr, unclean]``, with null and
-the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each time and offset
-but the first ones as the difference to those before. A change is ``[position, time, cause, min_isr, unclean, before,
+the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each time and offset but
+the first ones as the difference to those before; the offset −1 means not known from here on. A change is ``[position, time, cause, min_isr, unclean, before,
 after]``, where ``cause`` is an index into ``causes`` (−1: nothing explains it), ``min_isr`` −1 where the log does not
 say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1 where it is the state after the change before, else a
 state. A state is 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]`` and,
@@ -33,7 +34,7 @@ from highwater.traces.reports.embedding import as_json, policy, signs, told_rule
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.settings import SettingInForce
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.summary import headline, in_all, summary, who_has
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SUMMARIES = 20
@@ -66,7 +67,8 @@ def known_promises() -> dict[str, str]:
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
     """The page's data as JSON, in pieces: ASCII only, and without any character that HTML could take up."""
-    yield f'{{"limit":{LIMIT_CHANGES},"rules":{as_json(_named_rules(reports))},"reports":['
+    yield f'{{"limit":{LIMIT_CHANGES},"in_all":{as_json(in_all(reports, rate=False))},'
+    yield f'"rules":{as_json(_named_rules(reports))},"reports":['
     for i, report in enumerate(reports):
         compact = _Compact()
         yield ",\n" if i else "\n"
@@ -132,11 +134,13 @@ class _Compact:
 
 
 def _report(report: Report) -> dict[str, Any]:
-    """A report's JSON but for the facts of findings: what they say is in the incidents, in words."""
+    """A report's JSON without the facts of findings, and with its headlines in words."""
     said = report.to_json()
     for found in said["findings"]:
         del found["facts"]
-    return said
+    for written, incident in zip(said["incidents"], report.incidents, strict=True):
+        written |= {"label": incident.label, "who_has": who_has(incident.holders) if incident.holders else ""}
+    return {**said, "headline": headline(report), "in_all": in_all([report], rate=False)}
 
 
 def _setting(setting: SettingInForce) -> list[Any]:

@@ -20,8 +20,8 @@ LIMIT_CHANGES = 500
 """So many changes of a partition are kept for its timeline."""
 _WRITTEN = (
     "input", "kind", "profile", "rules", "operations", "records", "partitions", "changes", "skipped", "unexplained",
-    "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count", "doubts", "damage", "notes",
-    "figures", "interrupted",
+    "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count",
+    "doubts", "damage", "notes", "figures", "interrupted",
 )  # fmt: skip
 """What JSON has, in its order, before the seconds and the versions."""
 

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.reading.errors import printable
-from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained
 from highwater.traces.reports.advice import HAS, TRUNCATED, UNKNOWN, Holder
+from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained
 from highwater.traces.reports.incidents import AT_RISK, LOST, NOTICE, STUCK, UNCLEAN, Incident
 from highwater.traces.reports.text import Folded, apart, count, duration, moment, utc
 
@@ -110,7 +110,9 @@ def headline(report: Report) -> str:
     if report.doubts:
         return f"{begun}INCOMPLETE INPUT: no problem found in what is known"
     so_far = " so far" if report.interrupted or report.damage else ""
-    return f"{begun}No problem found{so_far}: every {_unit(report)} conforms to {rules_in_words(report.profile)}"
+    return (
+        f"{begun}No problem found{so_far}: every {_unit(report)} conforms to {rules_in_words(report.profile)}"
+    )
 
 
 def rules_in_words(profile: str) -> str:
@@ -198,7 +200,11 @@ def summary(report: Report) -> list[str]:
 
 def rich_summary(report: Report) -> RenderableType:
     """What was found in one input, for a terminal: the lines of ``summary``, folded between words and coloured."""
-    severe = report.incidents and report.incidents[0].severity not in (LOST, STUCK) and not report.unexplained_count
+    severe = (
+        report.incidents
+        and report.incidents[0].severity not in (LOST, STUCK)
+        and not report.unexplained_count
+    )
     verdict_style = "green" if report.explained else "bold yellow" if severe else "bold red"
     styles = {
         "head": "bold", "verdict": verdict_style, "bad": "red", "maybe": "yellow", "note": "yellow", "quiet": "dim",
@@ -228,11 +234,17 @@ def _incident(incident: Incident) -> Iterator[_Line]:
         yield _Line(f"who still has them: {who_has(incident.holders)}", 2)
     label = ""
     for step in incident.steps:
-        yield _Line(f"{step.when}: {step.text}" if step.when != label else step.text, 2 if step.when != label else 4)
+        yield _Line(
+            f"{step.when}: {step.text}" if step.when != label else step.text, 2 if step.when != label else 4
+        )
         label = step.when
         yield from (_Line(f"$ {printable(c, _SENTENCE)}", 6, "command") for c in step.commands[:_COMMANDS])
         if len(step.commands) > _COMMANDS:
-            yield _Line(f"and {len(step.commands) - _COMMANDS} more commands; --json and --html have them", 6, "quiet")
+            yield _Line(
+                f"and {len(step.commands) - _COMMANDS} more commands; --json and --html have them", 6, "quiet"
+            )
+    if not incident.defects and incident.severity in (LOST, STUCK):
+        yield _Line("known bug: none recognized", 2)
     for known in incident.defects:
         near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
         yield _Line(f"known bug: {known.title} docs/{known.page}#{known.anchor}{near}", 2)
@@ -263,7 +275,9 @@ def _others(found: Sequence[Incident]) -> Iterator[_Line]:
     first = found[0]
     same = [i for i in found[1:] if i.group == first.id]
     if same:
-        yield _Line(f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2)
+        yield _Line(
+            f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2
+        )
     heads = [i for i in found[1:] if i.group == i.id]
     for number, incident in enumerate(heads[:_INCIDENTS]):
         same = [i for i in found if i.group == incident.id and i is not incident]
@@ -272,9 +286,14 @@ def _others(found: Sequence[Incident]) -> Iterator[_Line]:
         if number < _IN_FULL:
             yield from _incident(incident)
         if same:
-            yield _Line(f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2)
+            yield _Line(
+                f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}",
+                2,
+            )
     if len(heads) > _INCIDENTS:
-        yield _Line(f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html have them", 0, "quiet")
+        yield _Line(
+            f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html have them", 0, "quiet"
+        )
 
 
 def _offline(report: Report) -> Iterator[_Line]:
@@ -288,7 +307,7 @@ def _offline(report: Report) -> Iterator[_Line]:
         for one in left[:_PARTITIONS]
     ]
     names = ", ".join(_few(said, _PARTITIONS, "more", len(left)))
-    yield _Line(f"offline at the end of the input: {count(len(left), 'partition')}: {names}", 2, "maybe")
+    yield _Line(f"offline at the end of the input: {count(len(left), 'partition')}: {names}", 0, "maybe")
 
 
 def _findings(report: Report) -> Iterator[_Line]:
