@@ -1,10 +1,9 @@
-"""Incidents: one sentence each, word for word; what belongs together told once; known defects only where sure."""
+"""Incidents: severity, cause and steps; what belongs together is one; known defects only where the log decides it."""
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,33 +11,20 @@ from typing import Any
 import pytest
 
 from highwater.traces.replay import replay
-from highwater.traces.reports import known as known_module
+from highwater.traces.reports import advice
+from highwater.traces.reports.advice import Holder, Replicas, Step
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.incidents import Incident
-from highwater.traces.reports.known import CONDITIONS, defects, to_do
+from highwater.traces.reports.known import CONDITIONS, defects
+from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd, Truncation
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import summary
-from tests.checker.schema import problems
 from tests.traces.broker_lines import START_MS, Made
-from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write
 
 DOCS = Path(__file__).parents[2] / "docs"
-SCHEMA = json.loads((DOCS.parent / "traces/reports" / "report.schema.json").read_text(encoding="utf-8"))
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
-
-
-def of(path: Path, logs: bool = True) -> list[Incident]:
-    """The incidents of a recorded cluster, whose whole report is as its schema says."""
-    files = sorted(path.glob("logs/node*/*.log.gz")) if logs else []
-    report = replay(path / "__cluster_metadata-0", broker_logs=files)
-    assert problems(json.loads(json.dumps(report.to_json())), SCHEMA) == []
-    return report.incidents
-
-
-def told(incidents: list[Incident]) -> list[tuple[str, str, list[str]]]:
-    return [(i.kind, i.sentence, [f"{d.page}#{d.anchor}" for d in i.defects]) for i in incidents]
 
 
 def made(folder: Path, *values: Any, **settings: Any) -> list[Incident]:
@@ -46,117 +32,119 @@ def made(folder: Path, *values: Any, **settings: Any) -> list[Incident]:
     return replay(write(folder, [*beginning(**settings), *values])).incidents
 
 
-# --- as recorded ----------------------------------------------------------------------------------------------------
-
-WORDS = tomllib.loads(Path(__file__).with_name("incidents.toml").read_text(encoding="utf-8"))
-
-
-def expected(version: str, name: str) -> list[tuple[str, str, list[str]]]:
-    return [(i["kind"], i["sentence"], i["defects"]) for i in WORDS[version][name]["incident"]]
+def steps(incident: Incident, when: str) -> list[str]:
+    return [step.text for step in incident.steps if step.when == when]
 
 
-@needs_clusters_4_2
-@pytest.mark.parametrize("name", WORDS["4.2"])
-def test_what_happened_in_4_2(name: str) -> None:
-    found = of(CLUSTERS_4_2 / name)
-    assert told(found) == expected("4.2", name)
-    lost = json.loads((CLUSTERS_4_2 / name / "losscheck.json").read_text())
-    assert sum(i.lost or 0 for i in found) == sum(p["lost"] for p in lost.values()), "what really was lost"
-
-
-@needs_clusters
-@pytest.mark.parametrize("name", WORDS["trunk"])
-def test_what_happened_in_the_trunk(name: str) -> None:
-    found = of(CLUSTERS / name)
-    assert told(found) == expected("trunk", name)
-    lost = json.loads((CLUSTERS / name / "losscheck.json").read_text())
-    assert sum(i.lost or 0 for i in found) == sum(p["lost"] for p in lost.values()), "what really was lost"
+def commands(found: Sequence[Step]) -> list[str]:
+    return [command for step in found for command in step.commands]
 
 
 @needs_clusters_4_2
-def test_without_the_brokers_logs_no_number_is_told() -> None:
-    (first, *_) = of(CLUSTERS_4_2 / "down-elr-unclean-210", logs=False)
-    assert (first.kind, first.lost, first.position) == ("may be lost", None, {"offset": 78})
-    assert first.sentence.endswith("; whether any, and how many, only the brokers' logs can say.")
+def test_without_the_brokers_logs_no_number_is_reported() -> None:
+    (first, *_) = replay(CLUSTERS_4_2 / "down-elr-unclean-210" / "__cluster_metadata-0").incidents
+    assert (first.severity, first.lost, first.id) == ("at_risk", None, "t1-0@78")
+    assert "The metadata log does not show whether records are lost; the brokers' logs do." in first.cause
+    assert steps(first, advice.NOW)[0].startswith(
+        "Stop brokers 0 and 1 and copy their logs, before they truncate"
+    )
 
 
-# --- made -----------------------------------------------------------------------------------------------------------
+# --- made logs --------------------------------------------------------------------------------------------------------
 
 
 def test_an_unclean_election(tmp_path: Path) -> None:
     (found,) = made(tmp_path, *loss())
-    assert found.sentence == (
-        "t-0 may have lost committed records at 1970-01-01 00:00:01.014 UTC (offset 14 of the metadata log): broker 2, "
-        "in neither ISR nor ELR, was elected for leader epoch 1; whether any, and how many, only the brokers' logs can "
-        "say."
+    assert found.label == (
+        "AT RISK: t-0 may have lost committed records by an unclean election at 1970-01-01 00:00:01 UTC"
     )
-    assert (found.kind, found.partition, found.leader_epoch) == ("may be lost", "t-0", 1)
+    assert (
+        found.cause[0]
+        == "Broker 2 was elected from outside ISR and ELR, for leader epoch 1 (metadata offset 14)."
+    )
+    assert (found.partition, found.leader_epoch, found.id, found.group) == ("t-0", 1, "t-0@14", "t-0@14")
     assert (found.certain, found.reliable, found.defects) == (True, True, ())
     assert "leader_elected_cleanly" in found.broken
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "cause", "command"),
     [
         (
             setting(UNCLEAN, "true"),
-            " as configured (unclean.leader.election.enable of topic t is true since offset 13);",
+            "unclean.leader.election.enable of topic t was true (metadata offset 13).",
+            "--entity-type topics --entity-name t --add-config unclean.leader.election.enable=false",
         ),
         (
             default("true", UNCLEAN),
-            " (unclean.leader.election.enable of the cluster is true since offset 13);",
+            "unclean.leader.election.enable of the cluster was true (metadata offset 13).",
+            "--entity-type brokers --entity-default --add-config unclean.leader.election.enable=false",
         ),
     ],
 )
-def test_what_the_settings_allow_is_said_to_be_configured(tmp_path: Path, record: bytes, said: str) -> None:
+def test_the_setting_that_allowed_an_unclean_election_is_a_cause(
+    tmp_path: Path, record: bytes, cause: str, command: str
+) -> None:
     (found,) = made(tmp_path, record, *loss())
-    assert said in found.sentence
-    assert to_do("configured") in found.to_do
+    assert cause in found.cause
+    assert any(command in one for one in commands(found.steps))
 
 
-def test_what_they_forbid_is_not(tmp_path: Path) -> None:
+def test_a_setting_that_forbids_it_is_no_cause(tmp_path: Path) -> None:
     (found,) = made(tmp_path, default("true", UNCLEAN), setting(UNCLEAN, "false"), *loss())
-    assert "configured" not in found.sentence
-    assert to_do("configured") not in found.to_do
+    assert not any(UNCLEAN in text for text in (*found.cause, *commands(found.steps)))
 
 
 def test_a_topics_own_value_goes_before_the_clusters_until_it_is_removed(tmp_path: Path) -> None:
     values = [setting(UNCLEAN, "false"), default("true", UNCLEAN), setting(UNCLEAN, None)]
     (found,) = made(tmp_path, *values, *loss())
-    assert "unclean.leader.election.enable of topic t is true since offset 15" in found.sentence
+    assert "unclean.leader.election.enable of topic t was true (metadata offset 15)." in found.cause
 
 
 def test_once_it_is_removed_the_clusters_later_value_is_in_force(tmp_path: Path) -> None:
     values = [setting(UNCLEAN, "false"), setting(UNCLEAN, None), default("true", UNCLEAN)]
     (found,) = made(tmp_path, *values, *loss())
-    assert "unclean.leader.election.enable of the cluster is true since offset 15" in found.sentence
+    assert "unclean.leader.election.enable of the cluster was true (metadata offset 15)." in found.cause
 
 
 def test_where_a_node_has_its_own_value_no_record_is_named(tmp_path: Path) -> None:
     (found,) = made(tmp_path, default("true", UNCLEAN, "7"), default("true", UNCLEAN), *loss())
-    assert "as configured (unclean.leader.election.enable is true);" in found.sentence
+    assert "unclean.leader.election.enable was true." in found.cause
 
 
-def test_a_lowered_min_isr_is_told_while_the_partition_is_under_it(tmp_path: Path) -> None:
+def test_a_lowered_min_isr_is_a_cause_while_the_partition_is_under_it(tmp_path: Path) -> None:
     """The ELR stays: what Kafka of 2024 did."""
     shrunk = change(0, isr=[0], eligibleLeaderReplicas=[1])
-    found = made(tmp_path / "a", change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1"))
-    assert [i.sentence for i in found] == [
-        "t-0 can lose committed records since 1970-01-01 00:00:01.015 UTC (offset 15 of the metadata log): broker 1 "
-        "stays in the ELR though the ISR [0] has min ISR (1) members, so the HWM does not wait for it, after "
-        "min.insync.replicas of topic t was lowered from 2 to 1 (offset 15)."
-    ]
-    assert [d.anchor for d in found[0].defects] == ["min-isr"]
+    (found,) = made(tmp_path / "a", change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1"))
+    assert found.label == "AT RISK: t-0 can lose committed records since 1970-01-01 00:00:01 UTC"
+    assert found.cause == (
+        "Broker 1 stays in the ELR although the ISR [0] has min.insync.replicas (1) members (metadata offset 15).",
+        "The high watermark no longer waits for the ELR, which can still be elected.",
+        "min.insync.replicas of topic t was lowered from 2 to 1 (metadata offset 15).",
+    )
+    assert steps(found, advice.NOW) == ["Keep leader 0 running until broker 1 is in the ISR."]
+    assert [d.anchor for d in found.defects] == ["min-isr"]
     lines = summary(replay(tmp_path / "a"))
-    at = lines.index(f"  {found[0].sentence}")
-    assert lines[at + 1].startswith("    known defect: ")
-    assert f"docs/{found[0].defects[0].page}#min-isr" in lines[at + 1]
+    assert any(
+        line.startswith("  known bug: ") and f"docs/{found.defects[0].page}#min-isr" in line for line in lines
+    )
 
 
-def test_a_min_isr_that_was_lowered_with_a_full_isr_is_not(tmp_path: Path) -> None:
+def test_a_risk_that_is_over_is_a_notice_without_steps(tmp_path: Path) -> None:
+    shrunk = change(0, isr=[0], eligibleLeaderReplicas=[1])
+    back = change(0, isr=[0, 1], eligibleLeaderReplicas=[])
+    (found,) = made(tmp_path / "a", change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1"), back)
+    assert (
+        found.label
+        == "NOTICE: t-0 could lose committed records from 1970-01-01 00:00:01 UTC on; this is over"
+    )
+    assert found.steps == ()
+
+
+def test_a_min_isr_that_was_lowered_with_a_full_isr_is_no_cause(tmp_path: Path) -> None:
     away = change(0, isr=[2], leader=2, leaderRecoveryState=1)
     (found,) = made(tmp_path, setting(MIN_ISR, "1"), change(0, isr=[0]), away)
-    assert MIN_ISR not in found.sentence
+    assert not any(MIN_ISR in text for text in found.cause)
 
 
 def test_a_min_isr_that_was_lowered_is_forgotten_once_the_isr_is_as_large_as_before(tmp_path: Path) -> None:
@@ -164,23 +152,18 @@ def test_a_min_isr_that_was_lowered_is_forgotten_once_the_isr_is_as_large_as_bef
     lowered = [change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1")]
     away = change(0, isr=[2], leader=2, leaderRecoveryState=1)
     (met,) = made(tmp_path / "a", *lowered, away)
-    assert "1 ms after min.insync.replicas of topic t was lowered from 2 to 1 (offset 15)" in met.sentence
+    assert (
+        "1 ms before, min.insync.replicas of topic t was lowered from 2 to 1 (metadata offset 15)."
+        in met.cause
+    )
     (recovered,) = made(tmp_path / "b", *lowered, grown, away)
-    assert MIN_ISR not in recovered.sentence
+    assert not any(MIN_ISR in text for text in recovered.cause)
 
 
-# --- from the brokers' logs -----------------------------------------------------------------------------------------
+# --- from the brokers' logs -------------------------------------------------------------------------------------------
 
 
-def lost_by(cluster: Made) -> list[Incident]:
-    """The incidents of what brokers' lines say alone."""
-    report = Report("x", "metadata log", "kafka_4_2", figures={"broker logs": 3})
-    for finding in cluster.findings():
-        report.find(finding)
-    return report.incidents
-
-
-def test_a_loss_is_told_once_with_who_had_the_records(tmp_path: Path) -> None:
+def test_a_loss_is_one_incident_with_who_had_the_records(tmp_path: Path) -> None:
     cluster = Made(tmp_path)
     cluster.begin()
     cluster.alter(isr=(0, 1))
@@ -193,18 +176,121 @@ def test_a_loss_is_told_once_with_who_had_the_records(tmp_path: Path) -> None:
     cluster.isr(2)
     cluster.hwm(2, 8, 10)
     cluster.follows(0, 30)
-    (found,) = lost_by(cluster)
+    report = Report("x", "metadata log", "kafka_4_2", figures={"broker logs": 3})
+    for one in cluster.findings():
+        report.find(one)
+    (found,) = report.incidents
     at = cluster.changes[2]
     assert at.time > START_MS
-    assert found.sentence.startswith("t1-0 lost 20 committed records, offsets [10, 30), at 2026-11-18 ")
-    assert found.sentence.endswith(
-        " (offset 12 of the metadata log): broker 2, in neither ISR nor ELR, was elected for leader epoch 1 with a log "
-        "that ended at offset 10; broker 0 had all of them and broker 1 had 4 of them, and drop them to follow the new "
-        "leader; consumers were shown the end of the log at 30, and later at 10."
+    assert found.label.startswith("DATA LOSS: t1-0 lost 20 committed records (offsets 10–29) at 2026-11-18 ")
+    assert found.cause == (
+        "Broker 2 was elected from outside ISR and ELR for leader epoch 1 (metadata offset 12).",
+        "Its log ended at offset 10; the high watermark had reached 30.",
+        "Consumers were shown the end of the log at offset 30, and later at 10.",
     )
     assert (found.lost, found.first_lost, found.at_most, found.leader_epoch) == (20, 10, False, 1)
     assert found.broken == ("leader_completeness", "consumers_read_consistently")
-    assert to_do("lost") == found.to_do
+
+
+LOSS: dict[str, Any] = {"leader": 2, "leader_epoch": 5, "first": 10, "end": 30}
+HAD = [{"broker": 0, "records": 20}, {"broker": 1, "records": 4}]
+
+
+def holders(*ends: ReplicaEnd) -> list[tuple[int, str, int]]:
+    found = advice.holders(HAD, Replicas("t-0", (0, 1, 2), ends), **LOSS)
+    return [(h.broker, h.state, h.records) for h in found]
+
+
+def test_a_replica_that_has_not_followed_the_new_leader_still_has_lost_records() -> None:
+    assert holders(
+        ReplicaEnd(0, 30, False, 4, 7, leader_epoch=4),
+        ReplicaEnd(1, 10, True, 5, 9, 5, (Truncation(10, 8, 5),)),
+        ReplicaEnd(2, 12, True, 5, 9, 5),
+    ) == [(0, "has", 20), (1, "truncated", 4), (2, "lacks", 0)]
+
+
+def test_a_truncation_before_the_loss_took_none_of_the_records() -> None:
+    (first, *_) = holders(ReplicaEnd(0, 30, False, 4, 7, 4, (Truncation(10, 3, 4),)))
+    assert first == (0, "has", 20)
+
+
+def test_what_the_input_does_not_show_of_a_replica_is_not_known() -> None:
+    assert holders() == [(0, "unknown", 20), (1, "unknown", 4), (2, "lacks", 0)]
+    assert holders(ReplicaEnd(0, 30, True, 4, 7, leader_epoch=5))[0] == (0, "unknown", 20)
+
+
+def after_loss(*found: Holder) -> list[Step]:
+    return list(advice.after_loss(Replicas("t-0", (0, 1, 2)), found, 2, 10, 30))
+
+
+def test_a_broker_that_still_has_lost_records_is_stopped_and_copied_first() -> None:
+    first, *rest = after_loss(Holder(0, "has", 20), Holder(1, "truncated", 4), Holder(2, "lacks", 0))
+    assert (first.when, first.commands[0]) == (advice.NOW, "kafka-server-stop.sh --node-id=0")
+    assert first.text.startswith(
+        "Stop broker 0, or keep it stopped, and copy its log. It had 20 lost records"
+    )
+    assert [step.when for step in rest] == [advice.RESTORE, advice.CLIENTS, advice.CLIENTS]
+    assert commands(rest)[-1].endswith("--topic t:0 --reset-offsets --to-offset 10 --execute")
+
+
+def test_where_nobody_has_them_nothing_is_copied_and_where_nobody_is_known_it_is_checked() -> None:
+    gone = after_loss(Holder(0, "truncated", 20), Holder(2, "lacks", 0))
+    assert gone[0].text == "Nothing can be saved: no replica has the lost records any more."
+    unknown = after_loss(Holder(0, "unknown", 20), Holder(2, "lacks", 0))
+    assert unknown[0].text.startswith("Copy the log of broker 0 before it follows leader 2")
+    assert not any("Nothing can be saved" in step.text for step in unknown)
+
+
+# --- stuck ------------------------------------------------------------------------------------------------------------
+
+
+def end(broker: int, leo: int, epoch: int | None, at_least: bool = False) -> ReplicaEnd:
+    return ReplicaEnd(broker, leo, at_least, epoch, 1, epoch or 0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "best"),
+    [
+        ([end(0, 90, 1), end(1, 40, 2), end(2, 30, 2)], 1),
+        ([end(0, 30, 2), end(1, 40, 2), end(2, 40, 2)], 1),
+        ([end(0, 0, -1), end(1, 1, 0)], 1),
+    ],
+)
+def test_the_best_log_has_the_highest_last_epoch_and_then_is_the_longest(
+    ends: list[ReplicaEnd], best: int
+) -> None:
+    assert Replicas("t-0", (0, 1, 2), tuple(ends)).best() == best
+
+
+def test_the_replicas_before_the_best_log_are_stopped_for_the_election() -> None:
+    found = list(
+        advice.elect_best_log(Replicas("t-0", (2, 1, 0), (end(0, 90, 1), end(1, 40, 2), end(2, 30, 2))))
+    )
+    assert commands(found)[3:] == [
+        "kafka-server-stop.sh --node-id=2",
+        "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean --topic t --partition 0",
+        "kafka-server-start.sh -daemon config/server.properties  # on broker 2",
+    ]
+    assert any(step.text.startswith("Elect broker 1. ") for step in found)
+    first = list(advice.elect_best_log(Replicas("t-0", (1, 2), (end(1, 40, 2), end(2, 30, 2)))))
+    assert not any("stop" in command for command in commands(first)), (
+        "the best one is the first of the replicas"
+    )
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (end(0, 90, 1), end(1, 40, 2)),
+        (end(0, 90, 1), end(1, 40, 2), end(2, 30, 2, True)),
+        (end(2, 30, None),),
+    ],
+)
+def test_nothing_is_elected_while_the_end_of_a_log_is_not_known(ends: tuple[ReplicaEnd, ...]) -> None:
+    found = list(advice.elect_best_log(Replicas("t-0", (0, 1, 2), ends)))
+    assert not any("kafka-leader-election" in command for command in commands(found))
+    assert "kafka-dump-log.sh" in commands(found)[1]
+    assert "broker 2" in found[0].text or "brokers 0, 1 and 2" in found[0].text
 
 
 def around(**changed: Any) -> dict[str, Any]:
@@ -223,8 +309,8 @@ def finding(name: str, offset: int, facts: dict[str, Any], **changed: Any) -> Fi
     )
 
 
-def incidents_of(*findings: Finding, profile: str = "kafka_4_2") -> list[Incident]:
-    report = Report("x", "metadata log", profile)
+def incidents_of(*findings: Finding, profile: str = "kafka_4_2", **fields: Any) -> list[Incident]:
+    report = Report("x", "metadata log", profile, **fields)
     for found in findings:
         report.find(found)
     return report.incidents
@@ -236,52 +322,91 @@ ELECTED = finding(
 )
 
 
+def final(**changed: Any) -> dict[str, FinalState]:
+    given: dict[str, Any] = {
+        "replicas": (0, 1, 2), "leader": None, "isr": (), "elr": (), "last_known_elr": (), "leaderless_since": 5,
+        "failing": ("somebody_is_electable",),
+    }  # fmt: skip
+    return {"t-0": FinalState("t-0", **(given | changed))}
+
+
+def test_a_partition_is_stuck_only_while_it_is_offline_without_anybody_to_wait_for() -> None:
+    (stuck,) = incidents_of(STUCK, final=final())
+    assert stuck.label == "OFFLINE: t-0 has no leader and no eligible replica since 1970-01-01 00:00:00 UTC"
+    (waits,) = incidents_of(STUCK, final=final(last_known_elr=(2,)))
+    assert (waits.severity, waits.headline[-18:]) == ("at_risk", "waits for broker 2")
+    assert steps(waits, advice.RESTORE)[0].startswith("Start broker 2, the last known leader.")
+    for over in ({}, final(leader=1, isr=(1,)), final(elr=(1,))):
+        (found,) = incidents_of(STUCK, final=over)
+        assert (found.severity, found.headline.endswith("; this is over")) == ("notice", True)
+
+
 def test_the_way_to_an_unclean_election_is_told_with_it() -> None:
     (found,) = incidents_of(STUCK, ELECTED)
     assert found.broken == ("leader_elected_cleanly", "somebody_is_electable")
-    assert "; nobody could be elected cleanly since 1970-01-01 00:00:00.005 UTC (offset 5);" in found.sentence
+    said = "The partition had no eligible leader since 1970-01-01 00:00:00 UTC (metadata offset 5)."
+    assert said in found.cause
 
 
 def last_known(**changed: Any) -> str:
-    """The sentence of an election of the last known leader."""
+    """The cause of an election of the last known leader."""
     before = around()["before"] | {"last_known_elr": [2]}
     facts = around(leader_epoch=4, before=before, after=around()["after"] | {"leader": 2}) | changed
-    return incidents_of(replace(ELECTED, facts=facts))[0].sentence
+    return " ".join(incidents_of(replace(ELECTED, facts=facts))[0].cause)
 
 
 def test_the_election_of_the_last_known_leader_is_the_proposals_own() -> None:
-    said = "broker 2, the last known leader, in neither ISR nor ELR, was elected for leader epoch 4, as the first phase"
+    said = "This election is the first phase of KIP-966"
+    assert (
+        "Broker 2, the last known leader, was elected from outside ISR and ELR, for leader epoch 4"
+        in last_known()
+    )
     assert said in last_known()
-    assert "as the first phase" not in last_known(cause="elect_leader")
-    assert "elected on request for" in last_known(cause="elect_leader")
-    assert "as the first phase" not in last_known(unclean_election=True)
+    assert said not in last_known(cause="elect_leader")
+    assert "was elected on request from outside ISR and ELR" in last_known(cause="elect_leader")
+    assert said not in last_known(unclean_election=True)
+
+
+def test_without_elr_a_leader_comes_from_outside_the_isr() -> None:
+    (found,) = incidents_of(ELECTED, rules=("unclean_election_recovers",))
+    assert "from outside the ISR, for" in found.cause[0]
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        replace(STUCK, facts=around(leader_epoch=1)),
-        replace(STUCK, partition="t-1"),
-    ],
+    "other", [replace(STUCK, facts=around(leader_epoch=1)), replace(STUCK, partition="t-1")]
 )
-def test_what_is_no_way_to_it_is_told_by_itself(other: Finding) -> None:
-    assert sorted(i.kind for i in incidents_of(other, ELECTED)) == ["may be lost", "nobody to elect"]
+def test_what_is_no_way_to_it_is_an_incident_of_its_own(other: Finding) -> None:
+    assert [i.severity for i in incidents_of(other, ELECTED)] == ["at_risk", "notice"]
 
 
-def test_the_worst_is_told_first_and_what_is_only_possible_last() -> None:
+def test_the_worst_is_first_and_what_is_only_possible_last() -> None:
     cut: dict[str, Any] = {
         "leader": 1, "leader_epoch": 8, "elected_from": None, "restarted": True, "leo": 4, "first_lost": 4,
-        "end_lost": 5, "lost": 1, "had": [],
+        "end_lost": 5, "lost": 1, "had": [], "hwm": 5,
     }  # fmt: skip
     lost = replace(finding("leader_completeness", 20, cut), position={"file": "a", "line": 1})
     possible = finding("electable_completeness", 1, around(), certain=False)
-    found = incidents_of(possible, STUCK, replace(ELECTED, partition="t-1"), lost)
-    assert [i.kind for i in found] == ["lost", "may be lost", "nobody to elect", "can be lost"]
-    assert [i.certain for i in found] == [True, True, True, False]
-    assert found[0].sentence == (
-        "t-0 lost 1 committed record, offsets [4, 5), at 1970-01-01 00:00:00.020 UTC: leader 1 restarted in leader "
-        "epoch 8 with a log that ended at offset 4."
-    )
+    whole = replace(ELECTED, partition="t-2", facts=ELECTED.facts | {"complete": {"leo": 4, "hwm": 4}})
+    failing = {"t-0": final(failing=("electable_completeness", "somebody_is_electable"))["t-0"]}
+    found = incidents_of(possible, STUCK, replace(ELECTED, partition="t-1"), whole, lost, final=failing)
+    assert [i.severity for i in found] == ["lost", "stuck", "at_risk", "unclean", "at_risk"]
+    assert [i.certain for i in found] == [True, True, True, True, False]
+    assert found[0].label == "DATA LOSS: t-0 lost 1 committed record (offset 4) at 1970-01-01 00:00:00 UTC"
+    assert found[0].cause[0] == "Leader 1 restarted in leader epoch 8 with a shorter log."
+    assert found[-1].label.startswith("POSSIBLE AT RISK: ")
+
+
+def test_incidents_of_one_second_and_cause_are_one_group() -> None:
+    same = [replace(STUCK, partition=f"t-{n}", position={"offset": 5 + n}) for n in range(3)]
+    other = replace(STUCK, partition="t-9", time=5000)
+    found = incidents_of(*same, other)
+    assert [(i.id, i.group) for i in found] == [
+        ("t-0@5", "t-0@5"), ("t-1@6", "t-0@5"), ("t-2@7", "t-0@5"), ("t-9@5", "t-9@5"),
+    ]  # fmt: skip
+    report = Report("x", "metadata log", "kafka_4_2")
+    for one in (*same, other):
+        report.find(one)
+    assert "  same cause: 2 more partitions: t-1, t-2" in summary(report)
 
 
 def test_findings_without_facts_are_in_no_incident() -> None:
@@ -291,6 +416,45 @@ def test_findings_without_facts_are_in_no_incident() -> None:
 def test_no_incident_is_certain_or_reliable_by_less_than_its_findings() -> None:
     (found,) = incidents_of(replace(ELECTED, certain=False, reliable=False))
     assert (found.certain, found.reliable) == (False, False)
+    assert found.label.endswith(" (not reliable: incomplete input)")
+
+
+# --- controllers ------------------------------------------------------------------------------------------------------
+
+
+def elections(*seconds: int) -> Controllers:
+    return Controllers([(epoch, 10 * epoch, 1000 * second) for epoch, second in enumerate(seconds)])
+
+
+def test_a_controller_that_is_elected_over_and_over_is_an_incident() -> None:
+    (found,) = incidents_of(controllers=elections(0, 100, 103, 105, 140, 900))
+    assert (
+        found.label
+        == "AT RISK: the active controller changed 4 times in 40 s, from 1970-01-01 00:01:40 UTC on"
+    )
+    assert (found.id, found.partition) == ("controller@10", None)
+    assert "grep 'Renouncing leadership' controller.log" in commands(found.steps)[0]
+
+
+@pytest.mark.parametrize("seconds", [(0,), (0, 10, 20), (0, 50, 100, 150, 200, 250, 300), ()])
+def test_a_few_elections_of_a_controller_are_none(seconds: tuple[int, ...]) -> None:
+    assert incidents_of(controllers=elections(*seconds)) == []
+
+
+def test_what_makes_controllers_resign_is_named_where_the_input_shows_it() -> None:
+    found = elections(0, 1, 2, 3, 4)
+    found.failures, found.refused = {"registerBroker: IllegalArgumentException": 5}, {"1": 4}
+    (incident,) = incidents_of(controllers=found)
+    assert incident.cause == (
+        "The controller resigned 5 times: event registerBroker failed with IllegalArgumentException (controller.log).",
+        "Broker 1 was refused its registration 4 times.",
+    )
+    assert steps(incident, advice.NOW)[0] == (
+        "Stop broker 1: each attempt to register makes the active controller resign."
+    )
+    blamed = finding("every_broker_comes_back", 7, around(after=around()["after"] | {"last_known_elr": [4]}))
+    by_partition = incidents_of(blamed, controllers=elections(0, 1, 2, 3, 4))[0]
+    assert by_partition.cause[0].startswith("t-0 makes a controller fail at the registration of a replica")
 
 
 # --- known defects --------------------------------------------------------------------------------------------------
@@ -334,10 +498,3 @@ def test_the_catalogue_is_that_of_the_pages() -> None:
         own = entry[1].split("\n#", 1)[0]
         chapter = entry[0].rsplit("\n## ", 1)[1] if defect.page == "kafka-trunk.md" else own
         assert all(issue in chapter for issue in defect.upstream), name
-
-
-def test_what_to_do_is_said_in_whole_sentences() -> None:
-    words = known_module._words()["to_do"]
-    for kind in words:
-        assert to_do(kind).endswith("."), kind
-        assert "\n" not in to_do(kind)
