@@ -12,12 +12,13 @@ import pytest
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BrokerEvent,
+    HwmLowered,
     HwmMoved,
     LeoRecorded,
     Truncating,
 )
 from highwater.traces.replay import replay
-from highwater.traces.reports.courses import HWM, LEO, MAX_POINTS, Course, Courses
+from highwater.traces.reports.courses import HWM, LEO, MAX_POINTS, UNKNOWN, Course, Courses
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.text import apart
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
@@ -43,8 +44,17 @@ def test_who_says_what_of_whom() -> None:
         (0, HWM): [(10, 5)],
         (0, LEO): [(10, 5)],
         (1, LEO): [(20, 7), (30, 6), (40, 3)],
-        (1, HWM): [(30, 2)],
     }
+
+
+def test_a_follower_s_hwm_is_not_known_until_it_leads() -> None:
+    """Kafka logs no follower's HWM: what it was as it became one is old by the next line."""
+    courses = Courses()
+    courses.take(event(HwmMoved, 10, 0, 3, 5))
+    courses.take(event(BecameFollower, 20, 0, 4, 6, 9, 5, 0))
+    courses.take(event(HwmLowered, 30, 0, 5, 4))
+    courses.take(event(HwmMoved, 40, 0, 8, 9))
+    assert lines(courses, {0: 0})[0, HWM] == [(10, 5), (20, UNKNOWN), (40, 9)]
 
 
 def test_what_has_no_time_in_utc_is_left_out() -> None:
@@ -79,14 +89,16 @@ def test_a_recorded_cluster(tmp_path: Path) -> None:
     timeline = report.timelines["t1-0"]
     election = next(c.time for c in timeline.changes if c.position == 78)
     at = {
-        (c.broker, c.kind): max((p for p in c.points if p[0] <= election), key=lambda p: p[0])[1]
+        (c.broker, c.kind): max(p for p in c.points if p[0] <= election)[1]
         for c in timeline.courses
+        if c.points[0][0] <= election
     }
     assert {b: at[b, LEO] for b in (0, 1)} == {0: 91, 1: 90}, "before the election of broker 2, which had 36"
+    assert at.get((1, HWM), UNKNOWN) == UNKNOWN, "its last line about its HWM is of its start, 16 s before"
     write_page([report], tmp_path / "page.html")
     data = json.loads(text_of(tmp_path / "page.html", "script", type="application/json", id="data"))
     (row,) = data["reports"][0]["timelines"]
-    assert {(broker, kind) for broker, kind, _ in row[4]} == {(b, k) for b in range(3) for k in (0, 1)}
+    assert {(broker, 1) for broker in range(3)} <= {(broker, kind) for broker, kind, _ in row[4]}
     for course, (_, _, flat) in zip(timeline.courses, row[4], strict=True):
         assert list(zip(accumulate(flat[::2]), accumulate(flat[1::2]), strict=True)) == course.points
     assert replay(cluster / "__cluster_metadata-0", broker_logs=logs).timelines == {}

@@ -222,7 +222,7 @@ def test_the_made_incident_is_explained_and_lost_what_its_story_says(tmp_path: P
     report = replay(found.path, broker_logs=list(found.broker_logs))
     assert (report.unexplained_count, report.notes, report.doubts) == (0, [], [])
     (incident,) = report.incidents
-    assert (incident.kind, incident.lost, incident.first_lost) == ("lost", 64, 120)
+    assert (incident.severity, incident.lost, incident.first_lost) == ("lost", 64, 120)
     assert [d.anchor for d in incident.defects] == ["cleared-elr"]
 
 

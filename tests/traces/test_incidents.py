@@ -386,7 +386,7 @@ def test_the_worst_is_first_and_what_is_only_possible_last() -> None:
     }  # fmt: skip
     lost = replace(finding("leader_completeness", 20, cut), position={"file": "a", "line": 1})
     possible = finding("electable_completeness", 1, around(), certain=False)
-    whole = replace(ELECTED, partition="t-2", facts=ELECTED.facts | {"complete": {"leo": 4, "hwm": 4}})
+    whole = replace(ELECTED, partition="t-2", facts={**ELECTED.facts, "complete": {"leo": 4, "hwm": 4}})
     failing = {"t-0": final(failing=("electable_completeness", "somebody_is_electable"))["t-0"]}
     found = incidents_of(possible, STUCK, replace(ELECTED, partition="t-1"), whole, lost, final=failing)
     assert [i.severity for i in found] == ["lost", "stuck", "at_risk", "unclean", "at_risk"]

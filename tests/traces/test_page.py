@@ -159,12 +159,17 @@ def some_report(seed: int, partitions: int, length: int = 8) -> Report:
     return report
 
 
+def in_words(found: dict[str, Any]) -> dict[str, Any]:
+    """A report of the page without its headlines, which are not of its JSON."""
+    return {name: value for name, value in found.items() if name not in ("headline", "in_all")}
+
+
 def test_timelines_come_back_as_they_were(tmp_path: Path) -> None:
     reports = [some_report(seed, 20) for seed in range(3)]
     _, data = written(tmp_path, *reports)
     for report, found in zip(reports, data, strict=True):
         assert timelines_of(found) == report.timelines
-        assert found["report"] == report.to_json()
+        assert in_words(found["report"]) == report.to_json()
 
 
 def without_facts(findings: list[Finding]) -> list[dict[str, Any]]:
@@ -312,7 +317,7 @@ def test_the_schema_accepts_the_replay_of_a_recording(tmp_path: Path) -> None:
     assert report.unexplained
     assert problems(through_json(report), SCHEMA) == []
     _, (found,) = written(tmp_path, report)
-    assert found["report"] == through_json(report)
+    assert in_words(found["report"]) == through_json(report)
 
 
 def through_json(report: Report) -> Any:

@@ -32,19 +32,19 @@ def bad(tmp_path: Path) -> Path:
     return write(tmp_path / "bad.ndjson", lines)
 
 
-def test_all_explained(good: Path) -> None:
+def test_a_recording_that_conforms(good: Path) -> None:
     result = run(good)
     assert result.exit_code == 0
-    assert f"{good}: explained" in result.output
-    assert "1 input, " in result.output
-    assert " 0 not explained" in result.output
+    assert result.output.startswith("No problem found: every change conforms to ")
+    assert f"  input: {good}\n" in result.output
+    assert "1 input, 27 records: no problem found" in result.output
 
 
-def test_something_not_explained(good: Path, bad: Path) -> None:
+def test_an_operation_that_does_not_conform(good: Path, bad: Path) -> None:
     result = run(good, bad)
     assert result.exit_code == 1
     assert "refused by: the broker epoch is the registered one" in result.output
-    assert "error: the model says STALE_BROKER_EPOCH, recorded is NONE" in result.output
+    assert "error: expected STALE_BROKER_EPOCH, recorded NONE" in result.output
 
 
 def test_a_directory_means_every_file_below_it(good: Path, bad: Path, tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pyt
     monkeypatch.setattr(replay_command, "replay_input", stop_at_the_second)
     result = run(good, bad)
     assert result.exit_code == 130
-    assert f"{good}: explained" in result.output
+    assert f"  input: {good}\n" in result.output
     assert "interrupted: 1 input, " in result.output

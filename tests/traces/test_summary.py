@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
+from highwater.traces.reports.observed import FinalState
 from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import figure, groups, rich_summary, summary, verdict
+from highwater.traces.reports.summary import figure, groups, headline, in_all, rich_summary, summary
 from highwater.traces.reports.text import duration, utc
 
 TIME = 1_795_176_007_145
@@ -76,9 +77,10 @@ def said(shown: Report) -> str:
     return plain
 
 
-def test_explained() -> None:
+def test_no_problem() -> None:
     assert summary(report()) == [
-        "run/log: explained",
+        "No problem found: every change conforms to KIP-966 as Kafka trunk of October 2024 implements it",
+        "  input: run/log",
         "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, "
         "13,134 records a second",
     ]
@@ -96,40 +98,42 @@ def test_no_rate_without_a_time() -> None:
 
 
 def test_interrupted() -> None:
-    assert said(report(interrupted=True)).startswith("run/log: interrupted: explained so far\n")
+    assert said(report(interrupted=True)).startswith("INTERRUPTED: No problem found so far: ")
     stopped = report(interrupted=True)
     stopped.add(line())
-    assert verdict(stopped) == "interrupted: 1 record not explained"
-    stopped.find(finding())
+    assert headline(stopped).startswith(
+        "INTERRUPTED: DOES NOT CONFORM: 1 record does not conform to KIP-966 as "
+    )
     stopped.operations = 1
-    assert verdict(stopped) == "interrupted: 1 line not explained, 1 finding of 1 property"
+    stopped.add(line())
+    assert headline(stopped).startswith("INTERRUPTED: DOES NOT CONFORM: 2 operations do not conform to ")
 
 
-def test_findings_that_are_not_certain_are_possible() -> None:
+def test_violations_that_are_not_certain_are_possible() -> None:
     shown = report()
     shown.find(finding(certain=False))
-    assert verdict(shown) == "explained, but 1 possible finding of 1 property"
+    assert headline(shown) == "POSSIBLE VIOLATED: 1 violation of 1 property"
     shown.find(finding())
-    assert verdict(shown) == "explained, but 2 findings of 1 property"
+    assert headline(shown) == "VIOLATED: 2 violations of 1 property"
 
 
 def test_skipped_notes_and_figures() -> None:
     skipped = {"FEATURE_LEVEL_RECORD": 1, "NO_OP_RECORD": 3000}
     figures = {"unclean_elections": 2000, "under_min_isr_ms": 3_723_456}
     text = said(report(skipped=skipped, notes=["the last batch is torn"], figures=figures))
-    assert "  not modelled, skipped: NO_OP_RECORD 3,000, FEATURE_LEVEL_RECORD 1" in text
+    assert "  skipped (not modelled): NO_OP_RECORD 3,000, FEATURE_LEVEL_RECORD 1" in text
     assert "  note: the last batch is torn" in text
     assert "  under min ISR 1:02:03, unclean elections 2,000" in text
 
 
-def test_the_first_line_that_is_not_explained_is_said_in_full() -> None:
+def test_the_first_record_that_does_not_conform_is_shown_in_full() -> None:
     shown = report()
     for number in (4943, 5000, 6000):
         shown.add(line(number))
     text = said(shown)
-    assert text.startswith("run/log: 3 records not explained\n")
+    assert text.startswith("DOES NOT CONFORM: 3 records do not conform to ")
     expected = [
-        "first of 3 not explained",
+        "first of 3 that do not conform",
         "  offset 4943, 2026-11-20 12:00:07.145 UTC, orders-3",
         "  before:",
         "    state: min_isr 2",
@@ -137,12 +141,12 @@ def test_the_first_line_that_is_not_explained_is_said_in_full() -> None:
         "    brokers 2: fenced false",
         "  nearest: fence_broker(broker=2)",
         "    refused by: the broker is unfenced",
-        "    isr: the model says [1, 3], recorded is [1]",
-        "    leader: the model says none, recorded is 1",
+        "    isr: expected [1, 3], recorded [1]",
+        "    leader: expected none, recorded 1",
         "  nearest: alter_partition(isr=[1])",
-        "  and 2 more that are not explained; --json and --html have them all",
+        "  and 2 more that do not conform; --json and --html have them all",
     ]
-    assert summary(shown)[1:-1] == expected
+    assert summary(shown)[1:-2] == expected
     assert summary(shown)[-1].startswith("  metadata log, "), "what was read comes last"
     for part in expected:
         assert part.strip() in drawn(shown)
@@ -151,14 +155,14 @@ def test_the_first_line_that_is_not_explained_is_said_in_full() -> None:
 def test_nothing_comes_near() -> None:
     shown = report()
     shown.add(line(candidates=(), time=None, partition=None, before={}))
-    assert summary(shown)[1:-1] == [
-        "not explained",
+    assert summary(shown)[1:-2] == [
+        "does not conform",
         "  offset 1, no time",
-        "  no action of the model comes near",
+        "  no action of the model is near",
     ]
 
 
-def test_findings_are_grouped_by_property() -> None:
+def test_violations_are_grouped_by_property() -> None:
     shown = report()
     shown.find(finding())
     shown.find(finding(position={"offset": 99}))
@@ -166,9 +170,9 @@ def test_findings_are_grouped_by_property() -> None:
         finding("other", "966.12", kip="", partition=None, position={"file": "x", "line": 3}, time=None)
     )
     shown.find(finding("third", "966.4", certain=False))
-    assert verdict(shown) == "explained, but 4 findings of 3 properties"
+    assert headline(shown) == "VIOLATED: 4 violations of 3 properties"
     lines = summary(shown)
-    told = lines[lines.index("findings") + 1 :]
+    told = lines[lines.index("violations") + 1 :]
     about = ["    ELR [3] with ISR [1, 2], and min ISR 2.", "    at risk: Acknowledged records."]
     assert told[:4] == [
         "  966.6 elr_only_under_min_isr (KIP-966): 2, the first",
@@ -193,61 +197,87 @@ def incident(**facts: Any) -> Finding:
     return finding("leader_elected_cleanly", "966.13", facts=given)
 
 
-def test_incidents_come_first_and_what_it_took_last() -> None:
+def lost(**changed: Any) -> Finding:
+    facts = {
+        "leader": 2, "leader_epoch": 1, "restarted": False, "elected_from": None, "lost": 24, "first_lost": 1,
+        "end_lost": 25, "leo": 1, "hwm": 25, "had": [{"broker": 0, "records": 24}],
+    }  # fmt: skip
+    return finding("leader_completeness", "B4", facts=facts | changed)
+
+
+def test_the_incident_comes_first_and_what_was_read_last() -> None:
     figures = {"beliefs": 3, "brokers": 2, "under_min_isr_ms": 1000}
     shown = report(figures=figures, notes=["the last batch is torn"], skipped={"NO_OP_RECORD": 1})
     shown.find(incident())
+    shown.find(lost())
     lines = summary(shown)
-    assert lines[1].startswith(
-        "  orders-3 may have lost committed records at 2026-11-20 12:00:07.145 UTC (offset 77 of the metadata log): "
+    assert (
+        lines[0] == "DATA LOSS: orders-3 lost 24 committed records (offsets 1–24) at 2026-11-20 12:00:07 UTC"
     )
-    assert lines[2].startswith("    to do: ")
-    assert lines[3] == "findings"
-    assert lines[-4:] == [
+    labels = [
+        line.strip().split(": ")[0] for line in lines[1:] if line.startswith("  ") and line[2] not in " $"
+    ]
+    assert labels[:6] == ["cause", "who still has them", "do now", "restore", "clients", "known bug"]
+    assert lines[-5:] == [
+        "  input: run/log",
         "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, 13,134 records a "
         "second",
         "  under min ISR 0:00:01, brokers 2, beliefs 3",
         "  note: the last batch is torn",
-        "  not modelled, skipped: NO_OP_RECORD 1",
+        "  skipped (not modelled): NO_OP_RECORD 1",
     ]
-
-
-def test_the_lost_records_are_in_the_verdict() -> None:
-    shown = report()
-    shown.find(incident())
-    lost = {"leader_epoch": 1, "lost": 24, "first_lost": 1, "end_lost": 25, "leo": 1, "had": []}
-    shown.find(finding("leader_completeness", "B4", facts={"leader": 2, "restarted": False, **lost}))
-    assert verdict(shown) == "explained, but 24 committed records lost, 2 findings of 2 properties"
-    assert "orders-3 lost 24 committed records" in summary(shown)[1]
 
 
 def test_an_incident_that_is_not_sure_says_so() -> None:
     shown = report()
     shown.find(replace(incident(), certain=False, reliable=False))
-    assert summary(shown)[1].startswith("  possible: orders-3 may have lost")
-    assert summary(shown)[1].endswith(" (not reliable)")
+    assert summary(shown)[0].startswith("POSSIBLE AT RISK: orders-3 may have lost")
+    assert summary(shown)[0].endswith(" (not reliable: incomplete input)")
 
 
 def test_of_many_incidents_the_rest_is_counted() -> None:
     shown = report()
     for number in range(9):
-        shown.find(replace(incident(), partition=f"t-{number}"))
-    assert "  and 3 more incidents; --json and --html have them" in summary(shown)
+        shown.find(replace(incident(), partition=f"t-{number}", time=TIME + 1000 * number))
+    assert headline(shown).endswith(" (and 8 more incidents)")
+    assert "and 2 more incidents; --json and --html have them" in summary(shown)
 
 
-def test_what_to_do_stands_under_its_incident() -> None:
+def test_what_does_not_conform_is_said_beside_an_incident() -> None:
     shown = report()
     shown.find(incident())
-    told = summary(shown)[1:4]
-    assert [len(text) - len(text.lstrip()) for text in told] == [2, 4, 0]
-    assert told[1].startswith("    to do: ")
+    shown.add(line())
+    assert summary(shown)[1].startswith("  DOES NOT CONFORM: 1 record does not conform to KIP-966")
+
+
+def test_partitions_that_are_offline_at_the_end_are_listed() -> None:
+    ends = {
+        f"t-{n}": FinalState(f"t-{n}", (1, 2), None if n else 1, (), (2, 1), (), 5 if n else None)
+        for n in range(5)
+    }
+    assert (
+        "offline at the end of the input: 4 partitions: t-1 (waits for broker 2 or 1), t-2 (waits for broker 2 or 1), "
+        "t-3 (waits for broker 2 or 1), and 1 more"
+    ) in summary(report(final=ends))
+
+
+def test_the_last_line_sums_up_what_was_lost_and_what_is_stuck() -> None:
+    one, two = report(), report(final={"b-1": FinalState("b-1", (1,), None, (), (), (), 5, ("x",))})
+    one.find(incident())
+    one.find(lost())
+    two.find(replace(incident(), property="somebody_is_electable", partition="b-1"))
+    two.add(line())
+    assert in_all([one, two], rate=False) == (
+        "2 inputs, 52,538 records: 24 committed records lost (orders-3), 1 partition stuck (b-1), 1 not conforming"
+    )
+    assert in_all([report()]) == "1 input, 26,269 records: no problem found (13,134 records a second)"
 
 
 @pytest.mark.parametrize(("length", "told"), [(160, "x" * 160), (161, "x" * 159 + "…")])
 def test_a_value_is_cut_where_it_is_wider_than_a_line(length: int, told: str) -> None:
     shown = report()
     shown.add(line(candidates=(Candidate("act", {}, differences={"field": ("x" * length, 1)}),)))
-    assert f"    field: the model says {told}, recorded is 1" in summary(shown)
+    assert f"    field: expected {told}, recorded 1" in summary(shown)
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -294,7 +324,7 @@ def test_more_than_are_kept() -> None:
         shown.add(line(number))
         shown.find(finding(position={"offset": number}))
     text = said(shown)
-    assert f"and {LIMIT + 49} more that are not explained; --json and --html have the first {LIMIT}" in text
+    assert f"and {LIMIT + 49} more that do not conform; --json and --html have the first {LIMIT}" in text
     assert groups(shown)[0].count == LIMIT + 50
     assert f"the first of each property; --json and --html have the first {LIMIT}" in text
 
@@ -316,7 +346,7 @@ def test_never_more_than_a_screenful() -> None:
     for part in (
         "and 994 more types",
         "and 998 more notes",
-        "and 48 more actions",
+        "and 48 more near actions",
         "and 294 more properties",
     ):
         assert part in text

@@ -22,7 +22,7 @@ def as_json(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, Mapping):
-        return {name: as_json(item) for name, item in value.items()}
+        return dict(value)
     return [as_json(item) for item in value] if isinstance(value, tuple | list) else value
 
 

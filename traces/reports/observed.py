@@ -113,7 +113,8 @@ class FinalState:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {**asdict(self), "waits_for": list(self.waits_for) if self.is_offline else []}
+        said = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FinalState:
@@ -193,7 +194,7 @@ class Controllers:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return asdict(self)
+        return {**asdict(self), "elections": [list(one) for one in self.elections]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Controllers:

@@ -10,9 +10,10 @@ Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports":
 ``in_all`` at the top is for all reports. A timeline is ``[partition, total, changes]``, and
 where there are any ``[…, settings, courses, messages]``: a message is ``Message.row``, its file an index into
 ``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr, unclean]``, with null and
-the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each time and offset but
-the first ones as the difference to those before; the offset −1 means not known from here on. A change is ``[position, time, cause, min_isr, unclean, before,
-after]``, where ``cause`` is an index into ``causes`` (−1: nothing explains it), ``min_isr`` −1 where the log does not
+the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each time and offset
+but the first ones as the difference to those before; the offset −1 means not known from here on. A change is
+``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1: nothing
+explains it), ``min_isr`` −1 where the log does not
 say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1 where it is the state after the change before, else a
 state. A state is 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]`` and,
 where they are not the usual ones, ``[recovery state, adding, removing]`` after it; lists of members are indices into

@@ -158,4 +158,6 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """As JSON, in the form of the command line's contract."""
         written = {name: as_json(getattr(self, name)) for name in _WRITTEN}
+        for name in ("final", "logs"):
+            written[name] = {partition: as_json(one) for partition, one in written[name].items()}
         return {**written, "seconds": round(self.seconds, 3), "versions": versions("report")}

@@ -216,10 +216,10 @@ def rich_summary(report: Report) -> RenderableType:
 def _lines(report: Report) -> Iterator[_Line]:
     """What matters first: the answer with its incident, other incidents, what does not conform, then all the rest."""
     yield _Line(headline(report), kind="verdict")
+    yield from _caveats(report)
     found = report.incidents
     if found:
         yield from _incident(found[0])
-    yield from _caveats(report)
     yield from _others(found)
     yield from _offline(report)
     yield from _unexplained(report)
@@ -346,7 +346,7 @@ def _caveats(report: Report) -> Iterator[_Line]:
     for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more gaps in the input"):
         yield _Line(f"incomplete input: {text}", 2, "bad")
     if report.incidents and report.unexplained_count:
-        yield _Line(_nonconforming(report), 0, "bad")
+        yield _Line(_nonconforming(report), 2, "bad")
 
 
 def _rest(report: Report) -> Iterator[_Line]:

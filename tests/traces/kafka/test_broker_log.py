@@ -17,6 +17,7 @@ from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
+    ControllerResigned,
     FetcherRemoved,
     HwmLowered,
     HwmMoved,
@@ -26,6 +27,7 @@ from highwater.traces.kafka.broker_events import (
     IsrUpdated,
     LeoRecorded,
     LogLoaded,
+    RegistrationFailed,
     StillFollower,
     StillLeader,
     TopicConfigured,
@@ -129,6 +131,12 @@ LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
      "local-log-start-offset 2 and log-end-offset 59 in 6ms (1/1 completed in work/x/node0)", LogLoaded, (59, 2)),
     ("INFO", "kafka.server.ReplicaFetcherManager", "[ReplicaFetcherManager on broker 0] Removed fetcher for partitions "
      "Set(t1-0)", FetcherRemoved, ()),
+    ("ERROR", "org.apache.kafka.server.fault.LoggingFaultHandler", "Encountered fault: registerBroker: event failed "
+     "with IllegalArgumentException (treated as UnknownServerException) at epoch 7 in 40 microseconds. Renouncing "
+     "leadership and reverting to the last committed offset 456.", ControllerResigned,
+     ("registerBroker", "IllegalArgumentException")),
+    ("INFO", "kafka.server.BrokerLifecycleManager", "[BrokerLifecycleManager id=0] Unable to register broker 0 because "
+     "the controller returned error UNKNOWN_SERVER_ERROR", RegistrationFailed, ()),
 ]  # fmt: skip
 
 HEADER = "[2026-11-20 11:58:05,144] INFO [BrokerServer id=0] Starting broker (kafka.server.BrokerServer)"
@@ -150,9 +158,8 @@ def test_each_kind_of_line(
     tmp_path: Path, level: str, logger: str, message: str, kind: type[BrokerEvent], fields: tuple[object, ...]
 ) -> None:
     path = tmp_path / "server.log"
-    assert events(tmp_path, HEADER, as_line(level, logger, message)) == [
-        kind(path, 2, TIME, 0, "t1", 0, *fields)
-    ]
+    of = ("", -1) if kind in (ControllerResigned, RegistrationFailed) else ("t1", 0)
+    assert events(tmp_path, HEADER, as_line(level, logger, message)) == [kind(path, 2, TIME, 0, *of, *fields)]
 
 
 def test_settings_of_a_topic(tmp_path: Path) -> None:
@@ -353,7 +360,8 @@ def read_all(path: Path, content: bytes) -> list[BrokerEvent]:
     for event in found:
         assert 0 <= event.broker <= INT32
         assert -1 <= event.partition <= INT32
-        assert re.fullmatch(r"[A-Za-z0-9._-]+", event.topic)
+        if not isinstance(event, ControllerResigned | RegistrationFailed):
+            assert re.fullmatch(r"[A-Za-z0-9._-]+", event.topic)
     return found
 
 

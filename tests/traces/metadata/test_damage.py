@@ -50,9 +50,10 @@ def test_what_stands_before_the_damage_is_replayed(tmp_path: Path) -> None:
     assert damage.bytes_lost == segment.stat().st_size - position
     assert damage.segments_lost == 0
     assert "does not have the checksum of its header" in damage.message
-    (line,) = [line for line in summary(report) if "DAMAGED" in line]
+    (line,) = [line for line in summary(report) if "damaged: " in line]
     assert (
-        f"not replayed: everything from offset {START + 2} on ({damage.bytes_lost} bytes of the file)" in line
+        f"not replayed: everything from metadata offset {START + 2} on ({damage.bytes_lost} bytes of the file)"
+        in line
     )
     data = json.loads(json.dumps(report.to_json()))
     assert Report.from_json(data).damage == report.damage
@@ -65,7 +66,7 @@ def test_the_command_shows_it_all_and_ends_as_with_bad_input(tmp_path: Path, fou
     result = run(segment.parent, "--json", target)
     assert result.exit_code == 2
     assert ("leader_elected_cleanly" in result.output) == found
-    assert ", 1 damaged" in result.output
+    assert "1 input damaged" in result.output
     (line,) = result.stderr.strip().splitlines()
     assert line.startswith(f"highwater: {segment}: byte ")
     (report,) = json.loads(target.read_text())

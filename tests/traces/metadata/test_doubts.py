@@ -336,10 +336,10 @@ def _shown(binary: Path, text: str) -> str:
 
 def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> None:
     report = replayed(tmp_path, with_version(setting("min.insync.replicas", "1"), 9), *loss())
-    (line,) = [line for line in summary(report) if "NOT SURE" in line]
+    (line,) = [line for line in summary(report) if "incomplete input: " in line]
     assert "CONFIG_RECORD version 9 cannot be read" in line
-    assert f"any partition from offset {START} on is not reliable" in line
-    assert summary(report)[0].endswith("none of it is reliable")
+    assert f"any partition from offset {START} on are not reliable" in line
+    assert summary(report)[0].endswith("(not reliable: incomplete input)")
     data = json.loads(json.dumps(report.to_json()))
     assert [d["kind"] for d in data["doubts"]] == ["unreadable version"]
     assert {f["reliable"] for f in data["findings"]} == {False}
