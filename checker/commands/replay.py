@@ -108,7 +108,6 @@ def replay(
             replayed = (replay_input(i, profile, switched, progress, page is not None, h) for i, h in pairs)
         for report in replayed:
             reports.append(report)
-            _clear()
             if report.interrupted:
                 break
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Files of at most 400 lines, functions of at most 60: longer ones are listed with a reason, and do not grow."""
+"""Files of at most 700 lines, functions of at most 60: longer ones are listed with a reason, and do not grow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("model", "invariants", "checker", "traces", "docs", "tests")
-FILE, FUNCTION = 400, 60
+FILE, FUNCTION = 700, 60
 LISTED = tomllib.loads((Path(__file__).parent / "longer.toml").read_text(encoding="utf-8"))
 
 

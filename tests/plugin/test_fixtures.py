@@ -77,7 +77,7 @@ def test_replay_fails_with_the_report(pytester: pytest.Pytester, tmp_path: Path)
     path = write(tmp_path / "bad.ndjson", lines)
     result = run(pytester, f"def test_recorded(replay): replay({str(path)!r})")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*1 line not explained*", "*refused by*broker epoch*"])
+    result.stdout.fnmatch_lines(["*DOES NOT CONFORM: 1 operation*", "*refused by*broker epoch*"])
 
 
 def test_findings_fail_unless_they_are_expected(pytester: pytest.Pytester, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_what_is_not_known_or_damaged_fails(pytester: pytest.Pytester, tmp_path:
         """,
     )
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["*NOT SURE: metadata.version 30*"])
-    result.stdout.fnmatch_lines(["*DAMAGED: *"])
+    result.stdout.fnmatch_lines(["*incomplete input: metadata.version 30*"])
+    result.stdout.fnmatch_lines(["*DAMAGED INPUT: *"])
 
 
 def test_a_file_that_is_no_trace_is_an_error_of_the_test(pytester: pytest.Pytester, tmp_path: Path) -> None:

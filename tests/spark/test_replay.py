@@ -195,7 +195,7 @@ def test_a_damaged_log_is_replayed_up_to_the_damage(log: Path, tmp_path: Path) -
     assert (found.exit_code, found.stderr) == (expected.exit_code, expected.stderr)
     assert found.exit_code == 2
     assert segment.name in found.stderr
-    assert "DAMAGED: " in found.output
+    assert "DAMAGED INPUT: " in found.output
     as_tables = on_spark(tmp_path, "--out", tmp_path.parent / "tables-of-damaged")
     assert as_tables.exit_code == 2, "tables are whole, or there are none"
     assert segment.name in as_tables.stderr

@@ -12,11 +12,11 @@ import pytest
 
 from highwater.traces.replay import replay
 from highwater.traces.reports import advice
-from highwater.traces.reports.advice import Holder, Replicas, Step
+from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.incidents import Incident
 from highwater.traces.reports.known import CONDITIONS, defects
-from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd, Truncation
+from highwater.traces.reports.observed import Controllers, FinalState, LogTruncation, ReplicaEnd
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import summary
 from tests.traces.broker_lines import START_MS, Made
@@ -36,7 +36,7 @@ def steps(incident: Incident, when: str) -> list[str]:
     return [step.text for step in incident.steps if step.when == when]
 
 
-def commands(found: Sequence[Step]) -> list[str]:
+def commands(found: Sequence[AdviceStep]) -> list[str]:
     return [command for step in found for command in step.commands]
 
 
@@ -204,13 +204,13 @@ def holders(*ends: ReplicaEnd) -> list[tuple[int, str, int]]:
 def test_a_replica_that_has_not_followed_the_new_leader_still_has_lost_records() -> None:
     assert holders(
         ReplicaEnd(0, 30, False, 4, 7, leader_epoch=4),
-        ReplicaEnd(1, 10, True, 5, 9, 5, (Truncation(10, 8, 5),)),
+        ReplicaEnd(1, 10, True, 5, 9, 5, (LogTruncation(10, 8, 5),)),
         ReplicaEnd(2, 12, True, 5, 9, 5),
     ) == [(0, "has", 20), (1, "truncated", 4), (2, "lacks", 0)]
 
 
 def test_a_truncation_before_the_loss_took_none_of_the_records() -> None:
-    (first, *_) = holders(ReplicaEnd(0, 30, False, 4, 7, 4, (Truncation(10, 3, 4),)))
+    (first, *_) = holders(ReplicaEnd(0, 30, False, 4, 7, 4, (LogTruncation(10, 3, 4),)))
     assert first == (0, "has", 20)
 
 
@@ -219,7 +219,7 @@ def test_what_the_input_does_not_show_of_a_replica_is_not_known() -> None:
     assert holders(ReplicaEnd(0, 30, True, 4, 7, leader_epoch=5))[0] == (0, "unknown", 20)
 
 
-def after_loss(*found: Holder) -> list[Step]:
+def after_loss(*found: Holder) -> list[AdviceStep]:
     return list(advice.after_loss(Replicas("t-0", (0, 1, 2)), found, 2, 10, 30))
 
 

@@ -8,7 +8,7 @@ from highwater.traces.brokers.broker_view import BrokerView
 from highwater.traces.brokers.lineage import Lineage
 from highwater.traces.kafka.broker_events import BrokerEvent
 from highwater.traces.kafka.data_dump import ReplicaLog
-from highwater.traces.reports.observed import EMPTY, ReplicaEnd, Truncation
+from highwater.traces.reports.observed import EMPTY, LogTruncation, ReplicaEnd
 
 Utc = Callable[[BrokerEvent], int | None]
 
@@ -31,7 +31,7 @@ def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) 
             lineage.last_epoch(broker, leo) if leo else EMPTY,
             utc(end.event),
             epoch,
-            tuple(Truncation(event.offset, utc(event), followed) for followed, event in view.truncations),
+            tuple(LogTruncation(event.offset, utc(event), followed) for followed, event in view.truncations),
         )
 
 

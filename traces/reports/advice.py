@@ -37,7 +37,7 @@ _SERVER = "--bootstrap-server HOST:PORT"
 
 
 @dataclass(frozen=True)
-class Step(Reported):
+class AdviceStep(Reported):
     """A step: when it is due, what to do, and the commands that do it."""
 
     when: str
@@ -154,41 +154,43 @@ def reset(r: Replicas, offset: int) -> str:
 # --- advice ---------------------------------------------------------------------------------------------------------
 
 
-def after_loss(r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int) -> Iterator[Step]:
+def after_loss(
+    r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int
+) -> Iterator[AdviceStep]:
     """Committed records are gone from the leader's log; some replica may still have them."""
     have = [h for h in holders if h.state == HAS]
     unknown = [h.broker for h in holders if h.state == UNKNOWN]
     for holder in have:
         b = holder.broker
-        yield Step(
+        yield AdviceStep(
             NOW,
             f"Stop broker {b}, or keep it stopped, and copy its log. It had {count(holder.records, 'lost record')}, "
             f"and truncates them when it follows leader {leader}.",
             (stop(b), copy(r.partition, b)),
         )
     for b in unknown:
-        yield Step(
+        yield AdviceStep(
             NOW,
             f"Copy the log of broker {b} before it follows leader {leader}: the input does not show whether it still "
             "has the records.",
             (copy(r.partition, b), dump(r.partition, b)),
         )
     if not have and not unknown:
-        yield Step(NOW, "Nothing can be saved: no replica has the lost records any more.")
+        yield AdviceStep(NOW, "Nothing can be saved: no replica has the lost records any more.")
     if have or unknown:
         sources = [h.broker for h in have] or unknown
-        yield Step(
+        yield AdviceStep(
             RESTORE,
             f"Start {named(sources)} after the copy. Read offsets {offsets(first, end)} from the copy, and let the "
             "application write them again.",
             (dump(r.partition, sources[0], data=True), *(start(b) for b in sources)),
         )
-    yield Step(
+    yield AdviceStep(
         CLIENTS,
         "Tell the producers' owners: acknowledged records are lost. Only an application with its own copy can send "
         "them again.",
     )
-    yield Step(
+    yield AdviceStep(
         CLIENTS,
         f"Stop each consumer group that has read past offset {first}, and reset it. Otherwise it skips the records "
         "written there since.",
@@ -196,15 +198,15 @@ def after_loss(r: Replicas, holders: Sequence[Holder], leader: int, first: int, 
     )
 
 
-def compare(r: Replicas, leader: int) -> Iterator[Step]:
+def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
     """An election may have lost records, and the input does not show it."""
     others = [b for b in r.order if b != leader]
-    yield Step(
+    yield AdviceStep(
         NOW,
         f"Stop {named(others)} and copy their logs, before they truncate to the log of leader {leader}.",
         (*(stop(b) for b in others), *(copy(r.partition, b) for b in others)),
     )
-    yield Step(
+    yield AdviceStep(
         RESTORE,
         "Compare the logs: run highwater replay with the brokers' logs, or with dumps of their data. Then start the "
         "brokers.",
@@ -212,63 +214,63 @@ def compare(r: Replicas, leader: int) -> Iterator[Step]:
     )
 
 
-def elect_best_log(r: Replicas) -> Iterator[Step]:
+def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
     """No replica is eligible: the one with the best log has to be elected uncleanly (966.14)."""
     best, missing = r.best(), r.not_known
     if missing or best is None:
         yield from _collect(r)
         return
-    yield Step(
+    yield AdviceStep(
         NOW,
         "Copy the log of each replica before an election.",
         tuple(copy(r.partition, b) for b in r.order),
     )
     ends = "; ".join(_end(r.known[b]) for b in r.order)
-    yield Step(
+    yield AdviceStep(
         RESTORE,
         f"Elect broker {best}. Its last record has the highest leader epoch, and its log is the longest of that epoch.",
     )
-    yield Step(RESTORE, f"The ends of the logs: {ends}.")
+    yield AdviceStep(RESTORE, f"The ends of the logs: {ends}.")
     before = r.order[: r.order.index(best)]
     if before:
-        yield Step(
+        yield AdviceStep(
             RESTORE,
             f"First stop {named(before)}, and wait until fenced: the controller elects the first live replica in the "
             f"order {list(r.order)}.",
             tuple(stop(b) for b in before),
         )
-    yield Step(RESTORE, f"With broker {best} running, request the unclean election.", (elect(r),))
+    yield AdviceStep(RESTORE, f"With broker {best} running, request the unclean election.", (elect(r),))
     if before:
-        yield Step(RESTORE, f"Start {named(before)} again.", tuple(start(b) for b in before))
+        yield AdviceStep(RESTORE, f"Start {named(before)} again.", tuple(start(b) for b in before))
 
 
-def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[Step]:
+def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]:
     """The partition is offline, and an eligible replica may lack committed records: the first one to start leads."""
     best, missing = r.best(), r.not_known
-    yield Step(
+    yield AdviceStep(
         NOW,
         f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
     )
     if missing or best is None:
         yield from _collect(r)
     elif best in eligible:
-        yield Step(
+        yield AdviceStep(
             RESTORE, f"Start broker {best} first: its log is the best. Then start the others.", (start(best),)
         )
     else:
         yield from elect_best_log(r)
 
 
-def _collect(r: Replicas) -> Iterator[Step]:
+def _collect(r: Replicas) -> Iterator[AdviceStep]:
     """Where the input does not show the end of each replica's log: how to see it, and what decides then (966.14)."""
     best, missing = r.best(), r.not_known
-    yield Step(
+    yield AdviceStep(
         NOW,
         f"The input does not show where the logs of {named(missing)} end. Copy and dump them before any election.",
         tuple(c for b in missing for c in (copy(r.partition, b), dump(r.partition, b))),
     )
     so_far = "" if best is None else f" The best of the known logs: {_end(r.known[best])}."
-    yield Step(
+    yield AdviceStep(
         RESTORE,
         "Run highwater replay again with the dumps. The log with the highest last leader epoch is the best; of equal "
         f"ones the longest.{so_far}",
@@ -282,14 +284,14 @@ def _end(end: ReplicaEnd) -> str:
     return f"broker {end.broker}: leader epoch {end.last_epoch}, offset {end.leo:,}"
 
 
-def start_last_known_leader(r: Replicas, leader: int) -> Iterator[Step]:
+def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
     """ISR and ELR are empty; the last known leader is elected when it returns (966.15)."""
-    yield Step(
+    yield AdviceStep(
         RESTORE,
         f"Start broker {leader}, the last known leader. The controller elects it as soon as it is unfenced.",
         (start(leader),),
     )
-    yield Step(
+    yield AdviceStep(
         RESTORE,
         f"If broker {leader} has lost its disk, keep it stopped. Dump the other replicas' logs, and elect the one with "
         "the highest last leader epoch.",
@@ -297,78 +299,78 @@ def start_last_known_leader(r: Replicas, leader: int) -> Iterator[Step]:
     )
 
 
-def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[Step]:
+def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
     """Brokers that a reassignment took away are in the ELR, and have deleted their logs."""
-    yield Step(
+    yield AdviceStep(
         NOW,
         f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
     )
     if leader is not None:
-        yield Step(NOW, f"Keep leader {leader} running.")
+        yield AdviceStep(NOW, f"Keep leader {leader} running.")
 
 
-def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Step]:
+def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
     """ELR members lack what was committed since; they are safe again once they are in the ISR."""
     if leader is not None:
-        yield Step(
+        yield AdviceStep(
             NOW,
             f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.",
         )
-    yield Step(
+    yield AdviceStep(
         RESTORE,
         f"Start {named(members)} while the leader runs, so that the missing records are fetched first.",
         tuple(start(b) for b in members),
     )
 
 
-def shut_out(r: Replicas) -> Iterator[Step]:
+def shut_out(r: Replicas) -> Iterator[AdviceStep]:
     """The last known leader is no replica: the registration of a replica makes each controller resign."""
-    yield Step(
+    yield AdviceStep(
         NOW,
         f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",
     )
 
 
-def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[Step]:
+def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[AdviceStep]:
     """A controller is elected over and over."""
     refused = sorted(int(b) for b in found.refused)
     if refused:
-        yield Step(
+        yield AdviceStep(
             NOW,
             f"Stop {named(refused)}: each attempt to register makes the active controller resign.",
             tuple(stop(b) for b in refused),
         )
     if partitions:
-        yield Step(RESTORE, f"See the incident of {', '.join(partitions[:3])}.")
+        yield AdviceStep(RESTORE, f"See the incident of {', '.join(partitions[:3])}.")
     else:
-        yield Step(
+        yield AdviceStep(
             NOW,
             "Read why the controllers resign.",
             ("grep 'Renouncing leadership' controller.log  # on each controller",),
         )
 
 
-def no_unclean_election(topic: str, level: str) -> Step:
+def no_unclean_election(topic: str, level: str) -> AdviceStep:
     """Unclean election was enabled."""
     setting = "unclean.leader.election.enable=false"
-    return Step(
+    return AdviceStep(
         PREVENT,
         "Disable unclean leader election, if the partition should wait rather than lose records.",
         (set_cluster(setting) if level == "cluster" else set_topic(topic, setting),),
     )
 
 
-def whole_isr_first() -> Step:
+def whole_isr_first() -> AdviceStep:
     """min.insync.replicas was changed while the partition was under min ISR."""
-    return Step(
+    return AdviceStep(
         PREVENT,
         "Change min.insync.replicas only while each partition concerned has a leader and all replicas in the ISR.",
     )
 
 
-def compare_before_request() -> Step:
+def compare_before_request() -> AdviceStep:
     """Somebody requested the unclean election."""
-    return Step(
+    return AdviceStep(
         PREVENT,
         "Before you request an unclean election, compare the logs of all replicas with highwater replay.",
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.traces.reports import advice
 from highwater.traces.reports import incident_words as words
-from highwater.traces.reports.advice import Holder, Replicas, Step
+from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import Finding, Reported
 from highwater.traces.reports.known import Defect, known_defects
 from highwater.traces.reports.observed import Controllers, FinalState
@@ -96,7 +96,7 @@ class Incident(Reported):
     headline: str
     cause: tuple[str, ...]
     holders: tuple[Holder, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[AdviceStep, ...]
     defects: tuple[Defect, ...]
     lost: int | None
     first_lost: int | None
@@ -255,7 +255,7 @@ def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
     )
 
 
-def _told(group: Group) -> tuple[str, str, list[str], list[Step]]:
+def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
     """Severity, headline, cause and steps."""
     loss = group.with_fact("lost")
     if loss is not None:
@@ -264,7 +264,7 @@ def _told(group: Group) -> tuple[str, str, list[str], list[Step]]:
     if election is not None:
         cause = words.election_causes(election, group)
         if "complete" in election.facts:
-            done = Step(advice.NOW, "No action needed.")
+            done = AdviceStep(advice.NOW, "No action needed.")
             return UNCLEAN, words.lost_nothing(election, group), cause, [done]
         steps = [*advice.compare(group.replicas, election.facts["after"]["leader"]), *_prevent(group)]
         return AT_RISK, words.may_be_lost(group), cause, steps
@@ -284,14 +284,14 @@ def _while_open(group: Group) -> str:
     return NOTICE if group.is_over else AT_RISK
 
 
-def _after_loss(loss: Finding, group: Group) -> list[Step]:
+def _after_loss(loss: Finding, group: Group) -> list[AdviceStep]:
     known = loss.facts
     kept = _holders(group, loss)
     steps = advice.after_loss(group.replicas, kept, known["leader"], known["first_lost"], known["end_lost"])
     return [*steps, *_prevent(group)]
 
 
-def _prevent(group: Group) -> Iterator[Step]:
+def _prevent(group: Group) -> Iterator[AdviceStep]:
     """How to avoid another one, by what led to it."""
     if (configured := words.configured(group)) is not None:
         yield advice.no_unclean_election(group.replicas.topic, configured.get("level", "topic"))
@@ -301,7 +301,7 @@ def _prevent(group: Group) -> Iterator[Step]:
         yield advice.whole_isr_first()
 
 
-def _not_electable(group: Group) -> tuple[str, str, list[str], list[Step]]:
+def _not_electable(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
     """ISR and ELR are empty."""
     by_setting = words.resized(group) is not None
     after = [advice.whole_isr_first()] if by_setting else []
@@ -316,7 +316,7 @@ def _not_electable(group: Group) -> tuple[str, str, list[str], list[Step]]:
     return STUCK, words.stuck(group), cause, [*advice.elect_best_log(group.replicas), *after]
 
 
-def _at_risk(group: Group) -> Iterator[Step]:
+def _at_risk(group: Group) -> Iterator[AdviceStep]:
     strangers, members, leader = words.strangers(group), words.members_that_lack(group), words.leader(group)
     strangers = [b for b in strangers if b not in group.replicas.order]
     if group.final is not None and group.final.is_offline and (strangers or members):

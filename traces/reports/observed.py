@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+Json = Mapping[str, Any]
+"""A value as JSON, by its fields."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
@@ -26,7 +29,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As JSON, with the field names of the metadata records."""
         return {
             "replicas": list(self.replicas),
@@ -66,7 +69,7 @@ class PartitionChange:
         """The partition's name, as Kafka writes it: topic, dash, number."""
         return f"{self.topic}-{self.partition}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As JSON."""
         return {
             "position": self.position,
@@ -111,13 +114,13 @@ class FinalState:
         members = state.isr, state.elr, state.last_known_elr
         return cls(name, state.replicas, state.leader, *members, since, tuple(sorted(failing)))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As JSON."""
         said = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
         return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> FinalState:
+    def from_json(cls, data: Json) -> FinalState:
         """From JSON."""
         lists = {name: tuple(data[name]) for name in ("replicas", "isr", "elr", "last_known_elr", "failing")}
         return cls(
@@ -133,7 +136,7 @@ EMPTY = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Truncation:
+class LogTruncation:
     """A broker cut its log to end at an offset, at a time (ms since the epoch), in a leader epoch that it followed."""
 
     to: int
@@ -156,16 +159,16 @@ class ReplicaEnd:
     last_epoch: int | None
     time: int | None
     leader_epoch: int
-    truncations: tuple[Truncation, ...] = ()
+    truncations: tuple[LogTruncation, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As JSON."""
         return {**asdict(self), "truncations": [asdict(t) for t in self.truncations]}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReplicaEnd:
+    def from_json(cls, data: Json) -> ReplicaEnd:
         """From JSON."""
-        return cls(**{**data, "truncations": tuple(Truncation(**t) for t in data["truncations"])})
+        return cls(**{**data, "truncations": tuple(LogTruncation(**t) for t in data["truncations"])})
 
 
 MAX_CONTROLLERS = 1000
@@ -192,12 +195,12 @@ class Controllers:
         self.elections.append((epoch, offset, time))
         del self.elections[:-MAX_CONTROLLERS]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """As JSON."""
         return {**asdict(self), "elections": [list(one) for one in self.elections]}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Controllers:
+    def from_json(cls, data: Json) -> Controllers:
         """From JSON."""
         return cls(
             [(e, o, t) for e, o, t in data["elections"]], dict(data["failures"]), dict(data["refused"])
