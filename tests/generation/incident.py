@@ -162,7 +162,7 @@ class _Cluster:
             "partition_epoch": self.state.partition_epoch + 1,
         }
         self.state = replace(self.state, **changed)
-        written = self.state.to_json()
+        written = dict(self.state.to_json())
         written |= {
             "eligibleLeaderReplicas": written["elr"],
             "leaderRecoveryState": int(self.state.leader_recovery_state == "RECOVERING"),
