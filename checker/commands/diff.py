@@ -63,7 +63,7 @@ def diff(
     are compared with the parameters of A's scenario: the one named, or --in, or the first standard scenario
     that is written for the profile and asks every invariant. For each action: it does the same in both, or a
     state from which it does not and both outcomes. The states are those that satisfy the invariants; the one
-    shown is as like the initial one as can be.
+    shown is as near to the initial one as possible. If one side has more fields, they are compared over the others.
 
     Exit status: 0 both are equal, 1 they differ, 2 bad request, 3 inconclusive (a limit was reached first),
     130 interrupted.
@@ -166,7 +166,7 @@ def _compare(
     limits: Limits,
     output: JsonOutput,
 ) -> DifferenceOutcome:
-    from highwater.checker.engines.solver.difference import Differences, differences, only_in_one
+    from highwater.checker.engines.solver.difference import differences, only_in_one
     from highwater.checker.engines.solver.helpers import with_helpers
     from highwater.checker.telling.difference_results import DifferenceOutcome
 
@@ -174,8 +174,5 @@ def _compare(
         output.progress(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)")
 
     one, two = with_helpers(first).model(), second.model()
-    apart = only_in_one(one, two) if rule else []  # of one rule among others that is an answer, not an error
-    found = Differences()
-    if not apart:
-        found = differences(one, two, any_state=any_state, actions=actions, limits=limits, progress=progress)
-    return DifferenceOutcome((first, second), (one, two), found, rule, apart, any_state)
+    found = differences(one, two, any_state=any_state, actions=actions, limits=limits, progress=progress)
+    return DifferenceOutcome((first, second), (one, two), found, rule, only_in_one(one, two), any_state)

@@ -19,8 +19,8 @@ class DifferenceOutcome:
     """Two requests with their models, and the actions of them that were compared.
 
     ``rule`` is the one that alone was taken over into the first, empty where all were; ``apart`` are the scalars that
-    only one of the two states has, so that nothing was compared. ``any_state`` says that states were not held to the
-    invariants.
+    only one of the two states has: they were compared over the others. ``any_state`` says that states were not held to
+    the invariants.
     """
 
     requests: tuple[Request, Request]
@@ -36,9 +36,14 @@ class DifferenceOutcome:
         return [name for name, witness in self.found.actions.items() if witness]
 
     @property
+    def whole(self) -> Model:
+        """The model whose states have all fields of both."""
+        return max(self.models, key=lambda model: len(model.leaves))
+
+    @property
     def verdict(self) -> str:
         """``different``, ``equal``, or ``inconclusive``: a limit came first."""
-        if self.different or self.apart:
+        if self.different:
             return "different"
         return "inconclusive" if self.found.stopped_by else "equal"
 
@@ -75,12 +80,13 @@ class DifferenceOutcome:
             if witness and witnesses:
                 chosen = ", ".join(f"{k}={v}" for k, v in witness.parameters.items())
                 yield f"{action}({chosen}) differs{f' ({self.rule})' if self.rule else ''}"
-                yield from told(self.models[0], witness, self.sides)
+                yield from told(self.whole, witness, self.sides)
                 yield ""
         if found.stopped_by:
             yield f"{name}: stopped ({found.stopped_by}) after {len(found.actions)} actions"
         if self.apart:
-            yield f"{name}: the states are not alike: only one has {', '.join(self.apart)}"
+            side = self.sides[self.models.index(self.whole)]
+            yield f"{name}: compared over the shared fields; only {side} has {', '.join(self.apart)} (any value)"
         if self.different:
             yield f"{name}: different: {', '.join(self.different)}"
         what = "all states" if self.any_state else "all states with the invariants"
@@ -109,7 +115,7 @@ class DifferenceOutcome:
     def _action(self, name: str, witness: Witness | None) -> dict[str, object]:
         if witness is None:
             return {"action": name, "equal": True}
-        decode = self.models[0].decode
+        decode = self.whole.decode
         return {
             "action": name,
             "equal": False,

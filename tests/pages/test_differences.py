@@ -9,7 +9,7 @@ from tests import zoo
 
 
 def test_each_state_stands_on_the_one_that_it_comes_from() -> None:
-    models = Model(zoo.Counters({"top": 2})), Model(zoo.Counters({"top": 3}))
+    models = Model(zoo.Counters({"top": 2})), Model(zoo.Counters({"top": 2}))
     (initial,) = models[0].initial
     instance = models[0].instances[0]
     witness = Witness("one more", dict(instance.parameters), initial, initial, None)

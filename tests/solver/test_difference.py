@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,8 +99,61 @@ def test_an_action_that_one_version_has_not() -> None:
         assert getattr(witness, absent) is None
 
 
-def test_versions_with_other_states_are_refused_and_limits_are_results() -> None:
-    with pytest.raises(LanguageError, match="different states"):
+MINE = """
+from highwater.language import *
+
+
+class Join(Protocol):
+    name = "join"
+    rules = {"twice": Rule("mine", "A follower joins after two fetches.")}
+    profiles = {"one": Profile.of("one fetch"), "two": Profile.of("two fetches", "twice")}
+
+    def define(self) -> Struct:
+        fields = {"fetched": Bool, "joined": Bool}
+        if self.on("twice"):
+            fields["again"] = Bool
+        return Struct("State", **fields)
+
+    @action()
+    def fetch(self, s: State) -> None:
+        s.next.fetched = True
+        if self.on("twice"):
+            s.next.again = s.fetched
+
+    @action()
+    def join(self, s: State) -> None:
+        require("it has fetched", s.fetched)
+        if self.on("twice"):
+            require("it has fetched twice", s.again)
+        s.next.joined = True
+"""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_rule_with_a_field_of_its_own_is_compared_over_the_shared_fields(
+    highwater: Callable[..., Run], tmp_path: Path, reverse: bool
+) -> None:
+    (tmp_path / "join.py").write_text(MINE, encoding="utf-8")
+    scenario = tmp_path / "join.toml"
+    first, second = ("two", "one") if reverse else ("one", "two")
+    scenario.write_text(f'title = "joins"\nprotocol = "join.py"\nprofile = "{first}"\n', encoding="utf-8")
+    page = tmp_path / "page.html"
+    run = highwater("diff", scenario, "--profile", second, "--json", "-", "--html", page)
+    (found,) = run.results
+    assert (run.status, found["verdict"], found["not_shared"]) == (1, "different", ["again"])
+    by_name = {one["action"]: one for one in found["actions"]}
+    assert by_name["fetch"]["equal"], "what only one version writes is no difference"
+    assert by_name["join"]["before"] == {"fetched": True, "joined": False, "again": False}
+    refused, taken = ("first", "second") if reverse else ("second", "first")
+    assert by_name["join"][refused] is None
+    assert by_name["join"][taken]["joined"] is True
+    text = highwater("diff", scenario, "--profile", second).out
+    assert "compared over the shared fields; only two has again (any value)" in text
+    assert "it has fetched twice" in page.read_text(encoding="utf-8")
+
+
+def test_versions_with_a_field_each_are_refused_and_limits_are_results() -> None:
+    with pytest.raises(LanguageError, match="neither version has all fields of the other"):
         differences(Model(zoo.Counters({"top": 2})), Model(zoo.Counters({"top": 3})))
     found = differences(version(), version(), limits=Limits(seconds=1e-6))
     assert found.stopped_by == "seconds"

@@ -1,7 +1,8 @@
 """Two versions of a protocol: whether every action does the same in both, for all states; else a state that tells.
 
-Versions differ in rules, not in their states: what is compared is the step from one state with one choice of
-parameters.
+What is compared is the step from one state with one choice of parameters. A rule can need a field of its own: then the
+version with more fields says what a state is, and the versions are compared over the fields that both have, whatever
+the others hold.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Witness:
     """A state and a choice of parameters from which the versions go on differently, as the interpreter goes on.
 
     An outcome is the state after the step; None where the action cannot be taken, or is cut at a bound. The
-    sentence says which step it is.
+    sentence says which step it is. All states are of the version with more fields (``Union.whole``).
     """
 
     sentence: str
@@ -56,6 +57,46 @@ class Differences:
         return self.stopped_by is None and not any(self.actions.values())
 
 
+@dataclass(frozen=True)
+class Union:
+    """The states of two versions: ``whole`` is the model that has all fields of both.
+
+    ``places`` gives, for each version, the position of each of its scalars among those of the whole.
+    """
+
+    whole: Model
+    places: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @classmethod
+    def of(cls, first: Model, second: Model) -> Union:
+        """The union of two versions. Raises LanguageError where each has fields that the other lacks."""
+        whole = first if len(first.leaves) >= len(second.leaves) else second
+        number = {leaf: i for i, leaf in enumerate(whole.leaves)}
+        if alone := [leaf.path for m in (first, second) for leaf in m.leaves if leaf not in number]:
+            own = ", ".join(dict.fromkeys(alone))
+            raise LanguageError(f"neither version has all fields of the other, or with another type: {own}")
+        return cls(whole, (tuple(number[x] for x in first.leaves), tuple(number[x] for x in second.leaves)))
+
+    def of_version(self, which: int, state: Sequence[Any]) -> list[Any]:
+        """The scalars of one version out of those of the whole."""
+        return [state[place] for place in self.places[which]]
+
+    def with_version(self, which: int, before: Scalars, after: Scalars | None) -> Scalars | None:
+        """A state of one version among the scalars of the whole, of which the others stay as they were."""
+        if after is None:
+            return None
+        scalars = list(before)
+        for place, value in zip(self.places[which], after, strict=True):
+            scalars[place] = value
+        return tuple(scalars)
+
+    @property
+    def shared(self) -> list[tuple[int, int]]:
+        """The positions of the fields that both have, in the first version and in the second."""
+        second = {place: i for i, place in enumerate(self.places[1])}
+        return [(i, second[place]) for i, place in enumerate(self.places[0]) if place in second]
+
+
 def differences(
     first: Model,
     second: Model,
@@ -68,11 +109,10 @@ def differences(
     """Compare two models of one protocol, action by action, in all states that satisfy the first one's properties.
 
     With ``any_state`` in all states within the types; ``actions`` are those to compare, else all. A witness is made
-    like the initial state, scalar by scalar, as far as the difference allows. LanguageError where the states of
-    the two are of different types.
+    like the initial state, scalar by scalar, as far as the difference allows. LanguageError where each version has
+    fields that the other lacks.
     """
-    if own := only_in_one(first, second):
-        raise LanguageError(f"the two versions have different states, they do not share {', '.join(own)}")
+    union = Union.of(first, second)
     limits, found = limits or Limits(), Differences()
     started = limits.used
     try:
@@ -81,7 +121,7 @@ def differences(
             began, witness = limits.used, None
             for action, a, b in pairs:
                 if action == name and witness is None:
-                    witness = _compare(first, second, a, b, any_state, limits)
+                    witness = _compare(union, (first, second), (a, b), any_state, limits)
             found.actions[name] = witness
             if progress:
                 progress(name, limits.used - began)
@@ -120,9 +160,14 @@ def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, Open
 
 
 def _compare(
-    first: Model, second: Model, a: OpenStep | None, b: OpenStep | None, any_state: bool, limits: Limits
+    union: Union,
+    models: tuple[Model, Model],
+    pair: tuple[OpenStep | None, OpenStep | None],
+    any_state: bool,
+    limits: Limits,
 ) -> Witness | None:
-    numbers, leaves = Numbers(), first.leaves
+    (first, second), (a, b) = models, pair
+    numbers, leaves = Numbers(), union.whole.leaves
     chosen = next(s for s in (a, b) if s is not None)
     state = [numbers.variable(leaf.path, leaf) for leaf in leaves]
     parameters = [numbers.variable(f"{leaf.path}#", leaf) for leaf in chosen.leaves]
@@ -131,27 +176,31 @@ def _compare(
     for term, leaf in zip([*state, *parameters], [*leaves, *chosen.leaves], strict=True):
         solver.add(numbers.in_type(term, leaf))
     if not any_state:
-        solver.add([Translator(numbers, state)(p.node) for p in first.properties])
-    taken_a, after_a = _outcome(first, a, numbers, state, parameters)
-    taken_b, after_b = _outcome(second, b, numbers, state, parameters)
-    other = z3.Or([x != y for x, y in zip(after_a, after_b, strict=True) if not x.eq(y)])
+        solver.add([Translator(numbers, union.of_version(0, state))(p.node) for p in first.properties])
+    taken_a, after_a = _outcome(first, a, numbers, union.of_version(0, state), parameters)
+    taken_b, after_b = _outcome(second, b, numbers, union.of_version(1, state), parameters)
+    both = ((after_a[i], after_b[j]) for i, j in union.shared)
+    other = z3.Or([x != y for x, y in both if not x.eq(y)])
     solver.add(z3.Or(taken_a != taken_b, z3.And(taken_a, other)))
     if not limits.check(solver):
         return None
-    before = tuple(nearest_state(solver, limits, numbers, state, leaves, first.first_initial))
+    before = tuple(nearest_state(solver, limits, numbers, state, leaves, union.whole.first_initial))
     scalars = nearest_state(
         solver, limits, numbers, parameters, chosen.leaves, [x.low for x in chosen.leaves]
     )
-    witness = Witness(
+    taken = [
+        _taken(model, step, tuple(union.of_version(i, before)), scalars)
+        for i, (model, step) in enumerate(((first, a), (second, b)))
+    ]
+    if all(taken) and all(taken[0][i] == taken[1][j] for i, j in union.shared):  # type: ignore[index]
+        raise AssertionError("the versions are alike in the interpreter: the terms are not the graph's")
+    return Witness(
         _sentence([(first, a), (second, b)], scalars),
         chosen.parameters(scalars),
         before,
-        _taken(first, a, before, scalars),
-        _taken(second, b, before, scalars),
+        union.with_version(0, before, taken[0]),
+        union.with_version(1, before, taken[1]),
     )
-    if witness.first == witness.second:
-        raise AssertionError("the versions are alike in the interpreter: the terms are not the graph's")
-    return witness
 
 
 def nearest_state(

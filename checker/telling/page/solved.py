@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from highwater.checker.engines.solver.difference import Witness
+from highwater.checker.engines.solver.difference import Union, Witness
 from highwater.checker.engines.solver.induction import Failure
 from highwater.checker.telling.induction_results import InductionOutcome
 from highwater.checker.telling.page.shown import Shown, ShownRun, said
@@ -50,33 +50,43 @@ def differences(
     models: tuple[Model, Model], sides: tuple[str, str], found: Mapping[str, Witness | None]
 ) -> Iterator[ShownRun]:
     """For each action that does not do the same under both sets of rules: the state that tells, and both outcomes."""
-    first = models[0]
+    union = Union.of(*models)
+    whole = union.whole
     for action, witness in found.items():
         if witness is None:
             continue
         steps = [
-            Shown(1, "initial state", first, first.initial[0], None),
-            Shown(2, "the state from which they differ", first, witness.before, 0, note=_NOTE),
+            Shown(1, "initial state", whole, whole.initial[0], None),
+            Shown(2, "the state from which they differ", whole, witness.before, 0, note=_NOTE),
         ]
         outcomes = (witness.first, witness.second)
-        for number, (model, side, after) in enumerate(zip(models, sides, outcomes, strict=True), 3):
-            steps.append(_outcome(number, model, side, action, witness, after))
+        for which, (model, side, after) in enumerate(zip(models, sides, outcomes, strict=True)):
+            own = tuple(union.of_version(which, witness.before))
+            shown = model if len(own) == len(witness.before) else whole
+            steps.append(_outcome(which + 3, model, shown, side, action, witness, own, after))
         yield ShownRun(f"{action} differs", f"{sides[0]} / {sides[1]}", tuple(steps), sides=sides)
 
 
 def _outcome(
-    number: int, model: Model, side: str, action: str, witness: Witness, after: Scalars | None
+    number: int,
+    model: Model,
+    shown: Model,
+    side: str,
+    action: str,
+    witness: Witness,
+    before: Scalars,
+    after: Scalars | None,
 ) -> Shown:
+    """One outcome; ``before`` is the state as the version ``model`` has it, ``shown`` the model of the states."""
     instance = _instance(model, action, witness)
-    sentence = f"{side}: {witness.sentence}"
+    drawn = instance if shown is model else _instance(shown, action, witness)
     if after is not None:
-        return Shown(number, sentence, model, after, 1, instance)
-    refused = [] if instance is None else Interpreter(model).refusals(witness.before, instance)
+        return Shown(number, f"{side}: {witness.sentence}", shown, after, 1, drawn)
+    refused = [] if instance is None else Interpreter(model).refusals(before, instance)
     guards = " and ".join(f"“{name}”" for name in refused)
     why = f"refused by {guards}" if guards else "there is no such step" if instance is None else "a bound"
-    return Shown(
-        number, f"{side}: it cannot be taken", model, witness.before, 1, instance, f"Cannot be taken: {why}."
-    )
+    text = f"{side}: it cannot be taken"
+    return Shown(number, text, shown, witness.before, 1, drawn, f"Cannot be taken: {why}.")
 
 
 def _instance(model: Model, action: str, witness: Witness) -> Instance | None:
