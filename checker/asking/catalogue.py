@@ -90,7 +90,9 @@ def scenario_file(name: str) -> Path:
     if place and ".." not in place and path.is_file():
         return path
     if Path(name).exists():
-        raise InputError(f"{name}: not a scenario: the name of a scenario's file ends in .toml")
+        raise InputError(
+            f"{name}: not a scenario: a scenario's file ends in .toml, a protocol's file in .py"
+        )
     raise InputError(unknown("scenario", name, scenario_files(), "`highwater list` names them"))
 
 
