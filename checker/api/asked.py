@@ -33,8 +33,9 @@ def scenario(
     ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py`` file
     with a protocol (relative to ``directory``, where that is given), or a Protocol's class. The settings mean what
     the options of the command line do: ``parameters`` and ``rules`` by their names, a ``profile``, the ``properties``
-    to check (all, where none is named; of a protocol that comes with Highwater no liveness), ``deadlock``, ``symmetry``, ``outside``. ``check`` and ``simulate`` take the
-    result, and its ``model()`` is the traced protocol. Raises InputError where there is no such thing, or a name or a
+    to check, ``deadlock``, ``symmetry``, ``outside``. Without ``properties`` all are checked; of a protocol that comes
+    with Highwater all but liveness. ``check`` and ``simulate`` take the result, and its ``model()`` is the traced
+    protocol. Raises InputError where there is no such thing, or a name or a
     value does not fit it.
     """
     return asked(subject, directory=directory, **settings)

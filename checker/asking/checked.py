@@ -1,6 +1,6 @@
 """What a request checks of the properties that its protocol declares, what it does not check, and why.
 
-One account for everybody who reports it: the verdict, ``highwater show``, and the keys ``checked`` and ``not_checked`` of JSON.
+The verdict, ``highwater show`` and the keys ``checked`` and ``not_checked`` of JSON all report this one account.
 """
 
 from __future__ import annotations
@@ -78,8 +78,13 @@ class Checked:
     def from_json(cls, said: Mapping[str, Any]) -> Checked:
         """What ``as_json`` writes, read back."""
         kinds, left = said["checked"], said["not_checked"]
-        named = (tuple(kinds[kind]) for kind in ("invariants", "step_properties", "liveness"))
-        return cls(*named, kinds[DEADLOCK], tuple(NotChecked(n["property"], n["kind"], n["why"]) for n in left))
+        return cls(
+            tuple(kinds["invariants"]),
+            tuple(kinds["step_properties"]),
+            tuple(kinds["liveness"]),
+            kinds[DEADLOCK],
+            tuple(NotChecked(n["property"], n["kind"], n["why"]) for n in left),
+        )
 
     @property
     def sentence(self) -> str:
@@ -145,5 +150,7 @@ def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
             names = [n.name for n in members]
             one, many = _KINDS[kind]
             few = len(names) <= _NAMED
-            said.append(f"{one if len(names) == 1 else many} {' and '.join(names)}" if few else f"{len(names)} {many}")
+            said.append(
+                f"{one if len(names) == 1 else many} {' and '.join(names)}" if few else f"{len(names)} {many}"
+            )
         yield f"{', '.join(said)} ({why})"

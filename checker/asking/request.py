@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from highwater.checker.asking import catalogue, checked
 from highwater.checker.asking.checked import Checked
+from highwater.checker.asking.consulted import refuse_unconsulted
 from highwater.checker.asking.scenarios import (
     Scenario,
     chosen_liveness,
@@ -23,7 +24,6 @@ from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
-
 
 _SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
 _OUTSIDE = "--outside takes no step outside the bounds"
@@ -188,7 +188,11 @@ class Request:
 
     def safety_only(self, why: str) -> Request:
         """The same without liveness properties; InputError, with the reason, where nothing else was named."""
-        if self.narrowed_by and self.liveness and not (self.invariants or self.step_properties or self.deadlock):
+        if (
+            self.narrowed_by
+            and self.liveness
+            and not (self.invariants or self.step_properties or self.deadlock)
+        ):
             raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
         return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
 
@@ -226,6 +230,7 @@ class Request:
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             traced = kind(protocol, self.invariants, self.liveness, self.step_properties)
             _ = traced.start  # so that what is wrong with the initial states is said now
+            refuse_unconsulted(definition, protocol)
         return traced
 
 

@@ -112,7 +112,7 @@ class Scenario:
 
 
 def find(argument: str) -> Scenario:
-    """The scenario of this name, or at this path where it ends in ``.toml``; of a ``.py`` file, its protocol's defaults.
+    """The scenario of this name, or at this path: a ``.toml`` scenario, or a ``.py`` protocol with its defaults.
 
     Raises InputError, one line that names file, line and key, for whatever is wrong with it.
     """

@@ -81,4 +81,3 @@ def _definition(protocol: type[Protocol]) -> Definition:
             return found
     name = protocol.name or protocol.__name__
     return Definition.of(name, protocol)
-

@@ -73,11 +73,11 @@ def has_parentheses(mark: str, source: object) -> None:
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """What was probably meant by a name that nothing has, to be put behind a message; nothing where none is near."""
+def meant(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """A suggestion for a name that nothing has, to follow a message; "" where no known name is ``alike`` enough."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=alike)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -14,7 +14,7 @@ import string
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 from highwater.model.language.docstrings import first_paragraph
@@ -210,6 +210,51 @@ def _all(protocol: type[Protocol], attribute: str, kind: type | tuple[type, ...]
         raise fail(f"{attribute} of {protocol.__name__} is a tuple of what @{mark} marks, not {given!r}")
 
 
+_MEMBERS: dict[str, type | tuple[type, ...]] = {
+    "parameters": Parameter,
+    "rules": Rule,
+    "profiles": Profile,
+    "invariants": Invariant,
+    "step_properties": StepProperty,
+    "liveness": Liveness,
+    "helpers": (Invariant, StepProperty),
+    "symmetric": str,
+    "modules": ModuleType,
+}
+"""What a class declares as a mapping or a tuple, and of which kind its values or members are."""
+_METHODS = ("define", "initial", "initially")
+
+
+def _refuse_misspelled(protocol: type[Protocol]) -> None:
+    """LanguageError for an attribute with nearly the name of a declaration that is missing, and its kind of value.
+
+    Such as ``livenes = (…)`` or a method ``inital``, which nothing would read. A helper attribute has another kind of
+    value, or another name, or stands beside the declaration.
+    """
+    missing = [n for n in (*_MEMBERS, "drawing", *_METHODS) if getattr(protocol, n) is getattr(Protocol, n)]
+    for name, value in vars(protocol).items():
+        if name.startswith("_") or hasattr(Protocol, name):
+            continue
+        near = meant(name, [n for n in missing if _can_be(n, value)], 0.8)
+        if near:
+            where = place_of(value) if isinstance(value, FunctionType) else place_of(protocol)
+            raise LanguageError(f"nothing reads the attribute {name!r} of {protocol.__name__}{near}", where)
+
+
+def _can_be(declaration: str, value: object) -> bool:
+    """Whether a value is of the kind that a declaration has."""
+    if declaration in _METHODS:
+        return isinstance(value, FunctionType)
+    if declaration == "drawing":
+        return isinstance(value, Drawing)
+    members = list(value.values()) if isinstance(value, Mapping) else value
+    if not isinstance(members, (tuple, list)) or isinstance(value, Mapping) != isinstance(
+        getattr(Protocol, declaration), Mapping
+    ):
+        return False
+    return all(isinstance(member, _MEMBERS[declaration]) for member in members)
+
+
 class Parameters(SimpleNamespace):
     """The parameters of a protocol, as attributes."""
 
@@ -271,6 +316,8 @@ class Protocol:
         for rule in on - set(self.rules):
             raise LanguageError(no_rule(self, rule))
         self._on = on
+        self.consulted: set[str] = set()
+        """The rules that code has asked for since this was made, as by ``on``."""
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -304,6 +351,7 @@ class Protocol:
             check_source(cls.rulebook, action.source, what, place_of(action.function))
         listed = (*cls.invariants, *cls.step_properties, *cls.liveness, *cls.helpers)
         cls.check_sources(listed)
+        _refuse_misspelled(cls)
         for name, value in vars(cls).items():
             if isinstance(value, (Invariant, StepProperty, Liveness)) and value not in listed:
                 where = {Invariant: "invariants", StepProperty: "step_properties"}.get(
@@ -321,7 +369,7 @@ class Protocol:
 
     def _defined(self) -> Struct:
         """What ``define`` returns; LanguageError at its place where it is no state, or takes a name that is taken."""
-        own = self.p, self._on
+        own = self.p, self._on, self.consulted
         where = place_of(self.define)
         for name, profile in self.profiles.items():
             for rule in sorted(profile.rules - set(self.rules)):
@@ -331,7 +379,9 @@ class Protocol:
             raise LanguageError(f"define() returned {state!r}; it returns the Struct of the state", where)
         taken = [name for name in vars(self) if name == "state" or hasattr(Protocol, name)]
         taken += [
-            name for name, value in zip(("p", "_on"), own, strict=True) if getattr(self, name) is not value
+            name
+            for name, value in zip(("p", "_on", "consulted"), own, strict=True)
+            if getattr(self, name) is not value
         ]
         if taken:
             raise LanguageError(
@@ -367,11 +417,13 @@ class Protocol:
         """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""
         if rule not in self.rules:
             raise fail(no_rule(self, rule))
+        self.consulted.add(rule)
         return rule in self._on
 
     @property
     def rules_on(self) -> frozenset[str]:
         """The rules that are switched on."""
+        self.consulted.update(self.rules)
         return self._on
 
     @classmethod
