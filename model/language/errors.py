@@ -73,11 +73,11 @@ def has_parentheses(mark: str, source: object) -> None:
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 
 
-def meant(name: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """A suggestion for a name that nothing has, to follow a message; "" where no known name is ``alike`` enough."""
+def meant(name: str, known: Iterable[str]) -> str:
+    """A suggestion for a name that nothing has, to follow a message; "" where no known name is near."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=alike)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -210,49 +210,53 @@ def _all(protocol: type[Protocol], attribute: str, kind: type | tuple[type, ...]
         raise fail(f"{attribute} of {protocol.__name__} is a tuple of what @{mark} marks, not {given!r}")
 
 
-_MEMBERS: dict[str, type | tuple[type, ...]] = {
-    "parameters": Parameter,
-    "rules": Rule,
-    "profiles": Profile,
+_MAPPINGS: dict[str, type] = {"parameters": Parameter, "rules": Rule, "profiles": Profile}
+"""What a class declares by names, and the kind of each."""
+_DECLARED: dict[str, type | tuple[type, ...]] = {
+    **_MAPPINGS,
     "invariants": Invariant,
     "step_properties": StepProperty,
     "liveness": Liveness,
     "helpers": (Invariant, StepProperty),
     "symmetric": str,
     "modules": ModuleType,
+    "drawing": Drawing,
+    **dict.fromkeys(("define", "initial", "initially"), FunctionType),
 }
-"""What a class declares as a mapping or a tuple, and of which kind its values or members are."""
-_METHODS = ("define", "initial", "initially")
+"""What a class can declare: the kind of its value, or of each member."""
 
 
 def _refuse_misspelled(protocol: type[Protocol]) -> None:
     """LanguageError for an attribute with nearly the name of a declaration that is missing, and its kind of value.
 
     Such as ``livenes = (…)`` or a method ``inital``, which nothing would read. A helper attribute has another kind of
-    value, or another name, or stands beside the declaration.
+    value, or another name, or stands beside the declaration that its name is nearest to.
     """
-    missing = [n for n in (*_MEMBERS, "drawing", *_METHODS) if getattr(protocol, n) is getattr(Protocol, n)]
     for name, value in vars(protocol).items():
         if name.startswith("_") or hasattr(Protocol, name):
             continue
-        near = meant(name, [n for n in missing if _can_be(n, value)], 0.8)
-        if near:
-            where = place_of(value) if isinstance(value, FunctionType) else place_of(protocol)
-            raise LanguageError(f"nothing reads the attribute {name!r} of {protocol.__name__}{near}", where)
+        if not (candidates := [n for n in _DECLARED if _can_be(n, value)]):
+            continue
+        import difflib
+
+        nearest = difflib.get_close_matches(name, candidates, n=1, cutoff=0.8)
+        if nearest and getattr(protocol, nearest[0]) is getattr(Protocol, nearest[0]):
+            raise LanguageError(
+                f"nothing reads the attribute {name!r} of {protocol.__name__}; did you mean {nearest[0]!r}?",
+                place_of(value) if isinstance(value, FunctionType) else place_of(protocol),
+            )
 
 
 def _can_be(declaration: str, value: object) -> bool:
     """Whether a value is of the kind that a declaration has."""
-    if declaration in _METHODS:
-        return isinstance(value, FunctionType)
-    if declaration == "drawing":
-        return isinstance(value, Drawing)
-    members = list(value.values()) if isinstance(value, Mapping) else value
-    if not isinstance(members, (tuple, list)) or isinstance(value, Mapping) != isinstance(
-        getattr(Protocol, declaration), Mapping
-    ):
-        return False
-    return all(isinstance(member, _MEMBERS[declaration]) for member in members)
+    kind = _DECLARED[declaration]
+    if kind in (FunctionType, Drawing):
+        return isinstance(value, kind)
+    if isinstance(value, Mapping):
+        return declaration in _MAPPINGS and all(isinstance(v, kind) for v in value.values())
+    if isinstance(value, (tuple, list)):
+        return declaration not in _MAPPINGS and all(isinstance(v, kind) for v in value)
+    return False
 
 
 class Parameters(SimpleNamespace):
@@ -334,7 +338,7 @@ class Protocol:
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
                 raise fail(f"{attribute} of {cls.__name__} cannot be {given!r}")
-        for attribute, kind in (("parameters", Parameter), ("rules", Rule), ("profiles", Profile)):
+        for attribute, kind in _MAPPINGS.items():
             given = getattr(cls, attribute)
             if not isinstance(given, Mapping) or not all(isinstance(i, kind) for i in given.values()):
                 raise fail(
