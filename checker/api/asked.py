@@ -33,8 +33,9 @@ def scenario(
     ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py`` file
     with a protocol (relative to ``directory``, where that is given), or a Protocol's class. The settings mean what
     the options of the command line do: ``parameters`` and ``rules`` by their names, a ``profile``, the ``properties``
-    to ask (all, where none is named), ``deadlock``, ``symmetry``, ``outside``. ``check`` and ``simulate`` take the
-    result, and its ``model()`` is the traced protocol. Raises InputError where there is no such thing, or a name or a
+    to check, ``deadlock``, ``symmetry``, ``outside``. Without ``properties`` all are checked; of a protocol that comes
+    with Highwater all but liveness. ``check`` and ``simulate`` take the result, and its ``model()`` is the traced
+    protocol. Raises InputError where there is no such thing, or a name or a
     value does not fit it.
     """
     return asked(subject, directory=directory, **settings)
@@ -64,10 +65,10 @@ def check(
     search = chosen.search(1)
     request = chosen.fitted(scenario(subject, **settings), settings.get("symmetry"))
     if engine == "spark" and request.liveness:
-        names = ", ".join(p.name for p in request.liveness)
-        raise InputError(
-            f"{names}: liveness needs the graph on one machine; name other properties, or another engine"
-        )
+        why = "liveness needs the graph on one machine; name other properties, or another engine"
+        if request.narrowed_by:
+            raise InputError(f"{', '.join(p.name for p in request.liveness)}: {why}")
+        request = request.safety_only(why)
     options = SearchOptions(
         workers=workers or 0,
         limit_states=limit_states,

@@ -22,6 +22,7 @@ from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.fairness import check_actions
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
 from highwater.model.language.step_properties import StepProperty
@@ -50,10 +51,12 @@ class Definition:
     """What the protocol allows, denied; a scenario can name it, to promise that it is violated."""
 
     def __post_init__(self) -> None:
-        """LanguageError where a property names no number of the rulebook, or one of these or an action no rule."""
+        """LanguageError where a property or an action names a number, a rule or an action that there is not."""
         properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
         properties += self.liveness
         self.protocol.check_sources(properties)
+        for promised in self.liveness:
+            check_actions(self.protocol, promised.name, place_of(promised.function), promised.fair)
         ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
         for named in ruled:
             if named.rule is not None and named.rule not in self.protocol.rules:
@@ -90,7 +93,7 @@ def scenario_file(name: str) -> Path:
     if place and ".." not in place and path.is_file():
         return path
     if Path(name).exists():
-        raise InputError(f"{name}: not a scenario: the name of a scenario's file ends in .toml")
+        raise InputError(f"{name}: not a scenario: a scenario's file ends in .toml, a protocol's file in .py")
     raise InputError(unknown("scenario", name, scenario_files(), "`highwater list` names them"))
 
 

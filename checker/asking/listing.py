@@ -57,7 +57,7 @@ def definitions() -> tuple[Definition, ...]:
 
 def find(name: str) -> list[Entry]:
     """Everything of this name, in full; empty where there is none. A name may be ``protocol:name``."""
-    if name.endswith(".toml") or name in catalogue.scenario_files():
+    if scenarios.is_path(name) or name in catalogue.scenario_files():
         return [scenario(name)]
     if name in registry.NAMES:
         return [protocol(catalogue.load(name))]
@@ -92,7 +92,7 @@ def scenario(name: str) -> Entry:
     return {
         "kind": "scenario",
         "name": found.name,
-        "title": found.title,
+        "title": found.title or meaning(found.protocol),
         "protocol": found.definition.name,
         "profile": found.profile,
         "standard": found.standard,
@@ -106,6 +106,7 @@ def scenario(name: str) -> Entry:
             for n, r in kind.rules.items()
         ],
         "properties": [_property(found.definition, p) for p in properties],
+        **request.checked.as_json(),
         "promise": {
             "violated": sorted(promise.violated),
             "distinct_states": promise.distinct_states,

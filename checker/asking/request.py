@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
-from highwater.checker.asking import catalogue
+from highwater.checker.asking import catalogue, checked
+from highwater.checker.asking.checked import Checked
+from highwater.checker.asking.consulted import refuse_unconsulted
 from highwater.checker.asking.scenarios import (
     Scenario,
     chosen_liveness,
@@ -22,6 +24,10 @@ from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
+
+_SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
+_OUTSIDE = "--outside takes no step outside the bounds"
+"""Why a liveness property that nothing names is not checked."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,10 @@ class Request:
     step_properties: tuple[StepProperty, ...] = ()
     outside: bool = False
     """Whether states just outside the bounds are checked, too."""
+    withheld: tuple[tuple[Liveness, str], ...] = ()
+    """The liveness properties that nothing names and that cannot be checked here, each with the reason."""
+    narrowed_by: str = ""
+    """What names the properties to check: a scenario, or an option; empty: nothing, so all that are declared."""
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
@@ -108,6 +118,10 @@ class Request:
             step_properties = chosen_step_properties(scenario.definition, rules, names)
             liveness = chosen_liveness(scenario.definition, rules, names)
         symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
+        withheld: tuple[tuple[Liveness, str], ...] = ()
+        if names is None and (overrides.outside or symmetry):
+            why = _OUTSIDE if overrides.outside else _SYMMETRY
+            withheld, liveness = tuple((p, why) for p in liveness), ()
         if symmetry and liveness:
             raise InputError(
                 f"{scenario.name}: {', '.join(p.name for p in liveness)} cannot be checked with symmetry: fairness "
@@ -139,28 +153,48 @@ class Request:
             liveness=liveness,
             step_properties=step_properties,
             outside=overrides.outside,
+            withheld=withheld,
+            narrowed_by="--property" if overrides.properties else "the scenario" if names is not None else "",
         )
 
     def without_symmetry(self) -> Request:
         """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
-        return replace(self, symmetry=False, counts_promised=False) if self.symmetry else self
+        if not self.symmetry:
+            return self
+        back = () if self.outside else self.withheld
+        return replace(
+            self,
+            symmetry=False,
+            counts_promised=False,
+            liveness=(*self.liveness, *(p for p, _ in back)),
+            withheld=() if back else self.withheld,
+        )
 
     def for_walks(self) -> Request:
         """The same for random walks. InputError where liveness alone was named."""
         request = self.without_symmetry()
-        return request.safety_only("random walks come to no end; ask `highwater check`")
+        return request.safety_only("a random walk has no end; use `highwater check`")
 
     def with_rules(self, rules: Mapping[str, bool]) -> Request:
-        """The same with some rules switched, to be compared with another: of its states nothing is asked."""
+        """The same with some rules switched and no properties, to be compared with another."""
         return replace(
-            self, rules={**self.rules, **rules}, invariants=(), step_properties=(), as_written=False
+            self,
+            rules={**self.rules, **rules},
+            invariants=(),
+            step_properties=(),
+            liveness=(),
+            as_written=False,
         )
 
     def safety_only(self, why: str) -> Request:
         """The same without liveness properties; InputError, with the reason, where nothing else was named."""
-        if self.liveness and not (self.invariants or self.step_properties or self.deadlock):
+        if (
+            self.narrowed_by
+            and self.liveness
+            and not (self.invariants or self.step_properties or self.deadlock)
+        ):
             raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
-        return replace(self, liveness=())
+        return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
 
     def __repr__(self) -> str:
         """The scenario and its settings; rules are named where they are off."""
@@ -174,6 +208,21 @@ class Request:
         named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
         return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
 
+    @property
+    def checked(self) -> Checked:
+        """What is checked, by kind, and which declared properties are not."""
+        withheld = {p.name: why for p, why in self.withheld}
+        left = checked.left_out(
+            self.scenario.definition, self.rules, self.properties, withheld, self.narrowed_by
+        )
+        return Checked(
+            tuple(p.name for p in self.invariants),
+            tuple(p.name for p in self.step_properties),
+            tuple(p.name for p in self.liveness),
+            self.deadlock,
+            tuple(left),
+        )
+
     def model(self, kind: Callable[..., Model] = Model) -> Model:
         """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
         definition = self.scenario.definition
@@ -181,6 +230,7 @@ class Request:
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             traced = kind(protocol, self.invariants, self.liveness, self.step_properties)
             _ = traced.start  # so that what is wrong with the initial states is said now
+            refuse_unconsulted(definition, protocol)
         return traced
 
 

@@ -19,6 +19,7 @@ from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.search import DEADLOCK
 from highwater.checker.base import untrusted
 from highwater.checker.base.problems import InputError, unknown
+from highwater.model import registry
 from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
@@ -43,6 +44,8 @@ INVARIANTS = "invariants"
 """Among the names of properties: all invariants that exist under the rules."""
 STEP_PROPERTIES = "step_properties"
 """Likewise: all properties of steps."""
+LIVENESS = "liveness"
+"""Likewise: all liveness properties."""
 HELPERS = "helpers"
 """Likewise: all that is proved together with the others, helper invariants and properties of steps."""
 WATCHED, DENIALS = "watched", "denials"
@@ -82,7 +85,7 @@ class Promised:
 class Scenario:
     """A scenario as its file states it; ``rules`` go over the profile.
 
-    ``properties`` None means all invariants and all properties of steps.
+    ``properties`` None means all invariants, properties of steps and liveness properties.
     """
 
     name: str
@@ -109,13 +112,42 @@ class Scenario:
 
 
 def find(argument: str) -> Scenario:
-    """The scenario of this name, or at this path where it ends in ``.toml``.
+    """The scenario of this name, or at this path: a ``.toml`` scenario, or a ``.py`` protocol with its defaults.
 
     Raises InputError, one line that names file, line and key, for whatever is wrong with it.
     """
     if argument.endswith(".toml"):
         return read(Path(argument), argument)
+    if argument.endswith(".py"):
+        return bare(catalogue.load_file(Path(argument)), argument)
     return read(catalogue.scenario_file(argument), argument)
+
+
+def is_path(argument: str) -> bool:
+    """Whether an argument is the path of a scenario or a protocol, and no name of a scenario."""
+    return argument.endswith((".toml", ".py"))
+
+
+def bare(definition: Definition, name: str | None = None) -> Scenario:
+    """A protocol with its defaults as a scenario, which expects every declared property to hold.
+
+    The liveness properties of a protocol that comes with the checker need bounds and rules of their own, so they are
+    left to the scenarios that name them.
+    """
+    ours = definition.file is None and definition.name in registry.NAMES
+    return Scenario(
+        name=name or definition.name,
+        title="",
+        definition=definition,
+        profile=None,
+        parameters={},
+        rules={},
+        properties=(INVARIANTS, STEP_PROPERTIES) if ours and definition.liveness else None,
+        standard=False,
+        symmetry=False,
+        deadlock=False,
+        promise=Promised(),
+    )
 
 
 def expanded(arguments: Iterable[str]) -> list[str]:
@@ -199,6 +231,8 @@ def read(path: Path, name: str) -> Scenario:
         chosen = chosen_properties(definition, values, scenario.properties)
         steps = chosen_step_properties(definition, values, scenario.properties)
         live = chosen_liveness(definition, values, scenario.properties)
+        if scenario.properties is None and scenario.symmetry:
+            live = ()  # see Request.withheld
     checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
@@ -239,8 +273,10 @@ def chosen_step_properties(
 def chosen_liveness(
     definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
 ) -> tuple[Liveness, ...]:
-    """The liveness properties of these names (None: none; they are checked only where they are named)."""
-    return tuple(p for p in _named_properties(definition, rules, names or ()) if isinstance(p, Liveness))
+    """The liveness properties of these names (None: all) that exist under these rules."""
+    if names is None:
+        return tuple(p for p in definition.liveness if p.rule is None or rules[p.rule])
+    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, Liveness))
 
 
 def _named_properties(
@@ -262,12 +298,14 @@ def _named_properties(
 
 
 def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Iterable[str]) -> Iterator[str]:
-    """The names, with those of all invariants, or properties of steps, in the place of the words for them."""
+    """The names, with those of all properties of a kind in the place of the word for it."""
     for name in names:
         if name == INVARIANTS:
             yield from (i.name for i in chosen_properties(definition, rules, None))
         elif name == STEP_PROPERTIES:
             yield from (p.name for p in chosen_step_properties(definition, rules, None))
+        elif name == LIVENESS:
+            yield from (p.name for p in chosen_liveness(definition, rules, None))
         elif name in (HELPERS, WATCHED, DENIALS):
             of = getattr(definition, name)
             yield from (p.name for p in of if p.rule is None or rules[p.rule])

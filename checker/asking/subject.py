@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Promised, Scenario
+from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.base.problems import InputError
 from highwater.model import registry
 from highwater.model.language.protocol import Protocol
@@ -57,7 +57,7 @@ def asked(
             )
         return subject
     if isinstance(subject, type):
-        subject = _bare(_definition(subject))
+        subject = scenarios.bare(_definition(subject))
     if not isinstance(subject, Scenario):
         subject = _named(str(subject), Path(directory) if directory is not None else Path())
     return Request.of(subject, overrides)
@@ -67,9 +67,9 @@ def _named(text: str, directory: Path) -> Scenario:
     if text.endswith(".toml"):
         return scenarios.read(directory / text, text)
     if text.endswith(".py"):
-        return _bare(catalogue.load_file(directory / text))
+        return scenarios.bare(catalogue.load_file(directory / text))
     if text in registry.NAMES:
-        return _bare(catalogue.load(text))
+        return scenarios.bare(catalogue.load(text))
     return scenarios.find(text)
 
 
@@ -81,20 +81,3 @@ def _definition(protocol: type[Protocol]) -> Definition:
             return found
     name = protocol.name or protocol.__name__
     return Definition.of(name, protocol)
-
-
-def _bare(definition: Definition) -> Scenario:
-    """A protocol as a scenario that sets nothing and promises that everything holds."""
-    return Scenario(
-        name=definition.name,
-        title="",
-        definition=definition,
-        profile=None,
-        parameters={},
-        rules={},
-        properties=None,
-        standard=False,
-        symmetry=False,
-        deadlock=False,
-        promise=Promised(),
-    )

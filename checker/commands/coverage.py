@@ -65,7 +65,7 @@ def coverage(
     try:
         for name in scenarios.expanded(names):
             path = Path(name)
-            if path.is_file() and not name.endswith(".toml"):
+            if path.is_file() and not scenarios.is_path(name):
                 if overrides.parameters or overrides.properties:
                     raise InputError(f"{name}: --set and --property are for scenarios; a trace says its own")
                 if kind_of(path) != RUN:

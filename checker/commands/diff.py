@@ -138,7 +138,7 @@ def _requests(
 
 
 def _is_scenario(name: str) -> bool:
-    return name.endswith(".toml") or name in scenarios.titles()
+    return scenarios.is_path(name) or name in scenarios.titles()
 
 
 def _written_for(profile: str, other: str | None) -> Scenario:

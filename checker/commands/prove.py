@@ -95,7 +95,7 @@ def prove(
     if not use_helpers and not induction:
         raise InputError("--no-helpers goes with --induction")
     request = Request.of(scenarios.find(name), overrides).without_symmetry()
-    request = request.safety_only("Z3 is asked of states and steps only; ask `highwater check`")
+    request = request.safety_only("Z3 checks states and steps only; use `highwater check`")
     output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     if epochs == "unbounded":
         request = _unbounded(request)

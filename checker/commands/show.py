@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from highwater.checker.asking import listing, rulebook
+from highwater.checker.asking.checked import Checked
 from highwater.checker.asking.listing import Entry
 from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.checker.base import terminal
@@ -69,6 +70,8 @@ def _scenario(entry: Entry) -> Iterator[str]:
     if entry["deadlock"]:
         properties.append((DEADLOCK, DEADLOCK_MEANING))
     yield from _section("properties", properties)
+    yield ""
+    yield "  " + Checked.from_json(entry).sentence
 
 
 _COUNTS = {"distinct_states": "states", "depth": "levels"}

@@ -94,8 +94,8 @@ class BoundedOutcome(ScenarioOutcome):
             what = f"in every state up to depth {result.depth}" if result.depth else "so far in no state"
         if open_:
             yield f"{name}: {_count(open_, 'property', 'properties')} {'holds' if open_ == 1 else 'hold'} {what}"
-        if not self.request.properties:
-            yield f"{name}: no property was checked"
+        if not self.request.properties or self.checked.rest:
+            yield f"{name}: {self.checked.sentence}"
         if not self.reached:
             yield (
                 f"{name}: {STOPPED[result.stopped_by or '']} at depth {result.depth + 1}: inconclusive, "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from highwater.checker.asking.checked import Checked
 from highwater.checker.asking.request import Request
 from highwater.checker.base import words
 from highwater.checker.base.status import Status
@@ -50,6 +51,11 @@ class InductionOutcome:
         """The actions that were decided."""
         return list(dict.fromkeys(v.action for v in self.result.verdicts if v.action != induction.INITIAL))
 
+    @property
+    def checked(self) -> Checked:
+        """What the proof is about, and what not; the helpers are part of it."""
+        return self.request.checked.without(self.model.safety)
+
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
         """The verdict in words, after the failures where they are wanted; with every verdict where ``full``."""
         name, result = self.request.scenario.name, self.result
@@ -82,6 +88,8 @@ class InductionOutcome:
         elif not result.stopped_by:
             kept = sum(bool(v.kept) for v in result.verdicts)
             yield f"{name}: not inductive: {kept} of {len(result.verdicts)} verdicts are as they should be"
+        if rest := self.checked.rest:
+            yield f"{name}: {rest}"
 
     def _groups(self) -> Iterator[list[induction.Preserved]]:
         """Failures by the step that shows them."""
@@ -136,6 +144,7 @@ class InductionOutcome:
             "parameters": dict(request.parameters),
             "rules": dict(request.rules),
             "properties": request.properties,
+            **self.checked.as_json(),
             "helpers": list(self.helpers),
             "step_properties": [p.name for p in self.model.step_properties],
             "verdict": self.verdict,

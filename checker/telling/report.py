@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
+from highwater.checker.asking import checked
 from highwater.checker.base import terminal
 from highwater.checker.base.output import JsonOutput
 from highwater.checker.base.terminal import fold
@@ -108,6 +109,7 @@ def rows(outcomes: Sequence[ScenarioOutcome]) -> list[tuple[str, ...]]:
 def notes(outcome: ScenarioOutcome) -> Iterator[str]:
     """What a reader must know of a result that its row does not say."""
     result, request = outcome.result, outcome.request
+    yield outcome.checked.sentence
     if outcome.walks is not None:
         yield f"{outcome.walks:,} random walks, seed {getattr(result, 'seed', 0)}: nothing is proved"
     if result.stopped_by:
@@ -119,8 +121,6 @@ def notes(outcome: ScenarioOutcome) -> Iterator[str]:
         yield f"the last checkpoint could not be made ({result.trouble})"
     if result.unspilled:
         yield f"levels that were to wait on disk stayed in memory ({result.unspilled})"
-    if not request.properties:
-        yield "no property was checked"
     promised = [
         key for key in ("distinct_states", "depth") if getattr(request.scenario.promise, key) is not None
     ]
@@ -193,7 +193,8 @@ def _lines(
 
 
 def attention(outcomes: Sequence[ScenarioOutcome]) -> Iterator[str]:
-    """One line on the notes of several scenarios: what may be less than it seems, and in how many of them."""
+    """The notes of several scenarios: what they check, and in how many what may be less than it seems."""
+    yield checked.total([outcome.checked for outcome in outcomes])
     counted = {
         "a bound cut steps": sum(any(o.result.cut.values()) for o in outcomes),
         "an action was never taken": sum(any(never_taken(o)) for o in outcomes),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from highwater.checker.asking.checked import Checked
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.base.status import Status
@@ -53,6 +54,13 @@ class ScenarioOutcome:
     def walks(self) -> int | None:
         """How many random walks were made; None where the states were explored."""
         return getattr(self.result, "walks", None)
+
+    @property
+    def checked(self) -> Checked:
+        """What was checked and what was not: the request's, without the liveness properties that were not reached."""
+        request, result = self.request, self.result
+        missed = {p.name for p in request.liveness} - result.premises.keys() - {e.name for e in self.examples}
+        return request.checked.undecided(missed, "the search stopped first")
 
     @property
     def promised(self) -> bool | None:
@@ -108,6 +116,7 @@ class ScenarioOutcome:
             "parameters": dict(request.parameters),
             "rules": dict(request.rules),
             "properties": request.properties,
+            **self.checked.as_json(),
             "symmetry": request.symmetry,
             "verdict": self.verdict,
             "complete": result.complete,

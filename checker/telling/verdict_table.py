@@ -13,6 +13,7 @@ from itertools import groupby
 
 import click
 
+from highwater.checker.asking.scenarios import is_path
 from highwater.checker.telling.results import ScenarioOutcome
 
 WIDTH = 100
@@ -106,7 +107,7 @@ def _numbers(cells: Iterable[str], widths: Sequence[int]) -> str:
 def _lines(outcomes: Sequence[ScenarioOutcome]) -> Iterator[_Line]:
     """Under the protocols that scenarios are named after, where there are several; a file stands for itself."""
     names = [outcome.request.scenario.name for outcome in outcomes]
-    grouped = len(names) > 1 and not any(name.endswith(".toml") for name in names)
+    grouped = len(names) > 1 and not any(map(is_path, names))
     for name, outcome in zip(names, outcomes, strict=True):
         group, _, own = name.rpartition("/")
         yield _Line(group, own, outcome) if grouped else _Line("", short_name(name), outcome)
@@ -115,7 +116,7 @@ def _lines(outcomes: Sequence[ScenarioOutcome]) -> Iterator[_Line]:
 def short_name(name: str) -> str:
     """A name, or of a long path the last parts that there is room for, the file's name at least."""
     parts = name.split("/")
-    if len(name) <= _LONGEST_PATH or not name.endswith(".toml"):
+    if len(name) <= _LONGEST_PATH or not is_path(name):
         return name
     kept = next(
         (n for n in range(len(parts) - 1, 1, -1) if len("/".join(parts[-n:])) + 2 <= _LONGEST_PATH), 1

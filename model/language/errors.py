@@ -74,7 +74,7 @@ def has_parentheses(mark: str, source: object) -> None:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """What was probably meant by a name that nothing has, to be put behind a message; nothing where none is near."""
+    """A suggestion for a name that nothing has, to follow a message; "" where no known name is near."""
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph, partial
-from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.errors import LanguageError, meant, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.state import State
 from highwater.model.language.tracing import returned_condition, tracing
@@ -26,6 +26,7 @@ from highwater.model.language.values import as_bool
 
 if TYPE_CHECKING:
     from highwater.model.language.model import Instance, Model
+    from highwater.model.language.protocol import Protocol
 
 Condition = Callable[..., Any]
 """A function of protocol, state and parameters (by name) to whether something holds; its name says what."""
@@ -127,6 +128,27 @@ def fair_groups(
     return tuple(group for fairness in assumed for group in _groups(model, name, where, fairness))
 
 
+def check_actions(
+    protocol: Protocol | type[Protocol], name: str, where: str | None, fair: Iterable[Fairness]
+) -> None:
+    """LanguageError where an assumption of the property of this name, stated there, has no such action or tag."""
+    actions = protocol.actions()
+    known, tags = {a.name for a in actions}, {tag for a in actions for tag in a.tags}
+    for named in (named for fairness in fair for named in fairness.actions):
+        if isinstance(named, Tag):
+            if named not in tags:
+                has = f"it has {', '.join(sorted(tags))}{meant(named, tags)}" if tags else "none has a tag"
+                raise LanguageError(
+                    f"{name}: no action of {protocol.name} has the tag {str(named)!r}; {has}", where
+                )
+        elif named not in known:
+            raise LanguageError(
+                f"{name} calls {named!r} fair, which is no action of {protocol.name}; "
+                f"it has {', '.join(sorted(known)) or 'none'}{meant(named, known)}",
+                where,
+            )
+
+
 def look(model: Model, name: str, function: Callable[..., Any], **parameters: Any) -> Any:
     """What a function of (protocol, state) says of the inputs; LanguageError where it does more than look."""
     with tracing(model.protocol.on, enabled=model.enabled) as trace:
@@ -139,19 +161,14 @@ def look(model: Model, name: str, function: Callable[..., Any], **parameters: An
 
 
 def _with_tags(model: Model, name: str, where: str | None, fairness: Fairness) -> Iterator[Fairness]:
-    """The assumption with names in the place of tags; several, where a tag stands alone."""
+    """The assumption with names in the place of tags; several, where a tag stands alone. LanguageError as below."""
+    check_actions(model.protocol, name, where, [fairness])
     names: list[str] = []
     for named in fairness.actions:
         if not isinstance(named, Tag):
             names.append(named)
             continue
         found = [a.name for a in model.protocol.actions() if named in a.tags]
-        if not found:
-            tags = sorted({tag for a in model.protocol.actions() for tag in a.tags})
-            known = f"it has {', '.join(tags)}" if tags else "none has a tag"
-            raise LanguageError(
-                f"{name}: no action of {model.protocol.name} has the tag {str(named)!r}; {known}", where
-            )
         names += found
     if fairness.apart:
         yield from (replace(fairness, actions=(own,)) for own in names)
@@ -162,13 +179,6 @@ def _with_tags(model: Model, name: str, where: str | None, fairness: Fairness) -
 def _groups(model: Model, name: str, where: str | None, fairness: Fairness) -> Iterator[FairGroup]:
     """The instances of an assumption, those together that are fair as one. None where no such step exists."""
     known = {a.name: a for a in model.protocol.actions()}
-    for action in fairness.actions:
-        if action not in known:
-            known_ones = ", ".join(sorted(known)) or "none"
-            raise LanguageError(
-                f"{name} calls {action!r} fair, which is no action of {model.protocol.name}; it has {known_ones}",
-                where,
-            )
     shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
     by = tuple(d for d in known[fairness.actions[0]].domains if d in shared and d not in fairness.only)
     by = by if fairness.by is None else fairness.by

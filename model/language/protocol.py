@@ -14,7 +14,7 @@ import string
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 from highwater.model.language.docstrings import first_paragraph
@@ -210,6 +210,55 @@ def _all(protocol: type[Protocol], attribute: str, kind: type | tuple[type, ...]
         raise fail(f"{attribute} of {protocol.__name__} is a tuple of what @{mark} marks, not {given!r}")
 
 
+_MAPPINGS: dict[str, type] = {"parameters": Parameter, "rules": Rule, "profiles": Profile}
+"""What a class declares by names, and the kind of each."""
+_DECLARED: dict[str, type | tuple[type, ...]] = {
+    **_MAPPINGS,
+    "invariants": Invariant,
+    "step_properties": StepProperty,
+    "liveness": Liveness,
+    "helpers": (Invariant, StepProperty),
+    "symmetric": str,
+    "modules": ModuleType,
+    "drawing": Drawing,
+    **dict.fromkeys(("define", "initial", "initially"), FunctionType),
+}
+"""What a class can declare: the kind of its value, or of each member."""
+
+
+def _refuse_misspelled(protocol: type[Protocol]) -> None:
+    """LanguageError for an attribute with nearly the name of a declaration that is missing, and its kind of value.
+
+    Such as ``livenes = (…)`` or a method ``inital``, which nothing would read. A helper attribute has another kind of
+    value, or another name, or stands beside the declaration that its name is nearest to.
+    """
+    for name, value in vars(protocol).items():
+        if name.startswith("_") or hasattr(Protocol, name):
+            continue
+        if not (candidates := [n for n in _DECLARED if _can_be(n, value)]):
+            continue
+        import difflib
+
+        nearest = difflib.get_close_matches(name, candidates, n=1, cutoff=0.8)
+        if nearest and getattr(protocol, nearest[0]) is getattr(Protocol, nearest[0]):
+            raise LanguageError(
+                f"nothing reads the attribute {name!r} of {protocol.__name__}; did you mean {nearest[0]!r}?",
+                place_of(value) if isinstance(value, FunctionType) else place_of(protocol),
+            )
+
+
+def _can_be(declaration: str, value: object) -> bool:
+    """Whether a value is of the kind that a declaration has."""
+    kind = _DECLARED[declaration]
+    if kind in (FunctionType, Drawing):
+        return isinstance(value, kind)
+    if isinstance(value, Mapping):
+        return declaration in _MAPPINGS and all(isinstance(v, kind) for v in value.values())
+    if isinstance(value, (tuple, list)):
+        return declaration not in _MAPPINGS and all(isinstance(v, kind) for v in value)
+    return False
+
+
 class Parameters(SimpleNamespace):
     """The parameters of a protocol, as attributes."""
 
@@ -271,6 +320,8 @@ class Protocol:
         for rule in on - set(self.rules):
             raise LanguageError(no_rule(self, rule))
         self._on = on
+        self.consulted: set[str] = set()
+        """The rules that code has asked for since this was made, as by ``on``."""
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -287,7 +338,7 @@ class Protocol:
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
                 raise fail(f"{attribute} of {cls.__name__} cannot be {given!r}")
-        for attribute, kind in (("parameters", Parameter), ("rules", Rule), ("profiles", Profile)):
+        for attribute, kind in _MAPPINGS.items():
             given = getattr(cls, attribute)
             if not isinstance(given, Mapping) or not all(isinstance(i, kind) for i in given.values()):
                 raise fail(
@@ -304,6 +355,7 @@ class Protocol:
             check_source(cls.rulebook, action.source, what, place_of(action.function))
         listed = (*cls.invariants, *cls.step_properties, *cls.liveness, *cls.helpers)
         cls.check_sources(listed)
+        _refuse_misspelled(cls)
         for name, value in vars(cls).items():
             if isinstance(value, (Invariant, StepProperty, Liveness)) and value not in listed:
                 where = {Invariant: "invariants", StepProperty: "step_properties"}.get(
@@ -321,7 +373,7 @@ class Protocol:
 
     def _defined(self) -> Struct:
         """What ``define`` returns; LanguageError at its place where it is no state, or takes a name that is taken."""
-        own = self.p, self._on
+        own = self.p, self._on, self.consulted
         where = place_of(self.define)
         for name, profile in self.profiles.items():
             for rule in sorted(profile.rules - set(self.rules)):
@@ -331,7 +383,9 @@ class Protocol:
             raise LanguageError(f"define() returned {state!r}; it returns the Struct of the state", where)
         taken = [name for name in vars(self) if name == "state" or hasattr(Protocol, name)]
         taken += [
-            name for name, value in zip(("p", "_on"), own, strict=True) if getattr(self, name) is not value
+            name
+            for name, value in zip(("p", "_on", "consulted"), own, strict=True)
+            if getattr(self, name) is not value
         ]
         if taken:
             raise LanguageError(
@@ -367,11 +421,13 @@ class Protocol:
         """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""
         if rule not in self.rules:
             raise fail(no_rule(self, rule))
+        self.consulted.add(rule)
         return rule in self._on
 
     @property
     def rules_on(self) -> frozenset[str]:
         """The rules that are switched on."""
+        self.consulted.update(self.rules)
         return self._on
 
     @classmethod
