@@ -24,6 +24,7 @@ _KINDS = {
 """Attributes of a Definition that list what must hold; in words, one and several. Denials need not hold."""
 _BY_NAME = ("helpers", "watched")
 """Kinds that are checked only where a scenario or an option names them."""
+_RULE, _RULES_OFF = "rule ", "their rules are off"
 _NAMED = 2
 """Up to this many properties of a kind are named in a sentence; more are counted."""
 
@@ -62,7 +63,7 @@ class Checked:
         """The same where these are checked elsewhere: they are not listed as left out."""
         return replace(self, left_out=tuple(n for n in self.left_out if n.name not in names))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The keys ``checked`` and ``not_checked`` of a result."""
         return {
             "checked": {
@@ -118,7 +119,7 @@ def left_out(
             elif kind in _BY_NAME:
                 why = "checked only by name"
             elif stated.rule is not None and not rules[stated.rule]:
-                why = f"rule {stated.rule} is off"
+                why = f"{_RULE}{stated.rule} is off"
             else:
                 why = f"not named by {narrowed_by}"
             yield NotChecked(stated.name, kind, why)
@@ -143,8 +144,10 @@ def _counted(of: Iterable[Checked]) -> str:
 
 def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
     """What is not checked, by reason; the kinds in the order of ``_KINDS``."""
-    for why in dict.fromkeys(n.why for n in left):
-        groups = groupby((n for n in left if n.why == why), key=lambda n: n.kind)
+    off = dict.fromkeys(n.why for n in left if n.why.startswith(_RULE))
+    whys = {n: _RULES_OFF if n.why in off and len(off) > 1 else n.why for n in left}
+    for why in dict.fromkeys(whys.values()):
+        groups = groupby((n for n in left if whys[n] == why), key=lambda n: n.kind)
         said = []
         for kind, members in groups:
             names = [n.name for n in members]

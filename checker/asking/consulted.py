@@ -10,13 +10,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from highwater.checker.asking import neighbours
 from highwater.checker.asking.catalogue import Definition
 from highwater.model.language.errors import LanguageError, place_of
-from highwater.model.language.model import Model
 from highwater.model.language.protocol import Protocol
 
 _OURS = "highwater.model."
@@ -40,12 +38,6 @@ def refuse_unconsulted(definition: Definition, traced: Protocol) -> None:
         return
     for file in files:
         left -= _mentioned(file)
-    for on in (frozenset(kind.rules), frozenset[str](), *(p.rules for p in kind.profiles.values())):
-        if left:  # what is left may have a name that code puts together
-            with suppress(LanguageError):
-                other = kind(vars(traced.p), on)
-                Model(other, definition.invariants, definition.liveness, definition.step_properties)
-                left -= other.consulted
     for name in sorted(left):
         raise LanguageError(
             f"no code consults the rule {name!r}, so switching it changes nothing; "

@@ -231,8 +231,6 @@ def read(path: Path, name: str) -> Scenario:
         chosen = chosen_properties(definition, values, scenario.properties)
         steps = chosen_step_properties(definition, values, scenario.properties)
         live = chosen_liveness(definition, values, scenario.properties)
-        if scenario.properties is None and scenario.symmetry:
-            live = ()  # see Request.withheld
     checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)

@@ -149,7 +149,8 @@ def _written_for(profile: str, other: str | None) -> Scenario:
     known = scenarios.standard()
     found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
     if found:
-        return min(found, key=lambda s: s.properties is not None)
+        every = (None, (scenarios.INVARIANTS, scenarios.STEP_PROPERTIES))
+        return min(found, key=lambda s: s.properties not in every)
     names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenarios.titles())
     if profile not in names:
         see = "`highwater list` names scenarios, `highwater show PROTOCOL` its profiles"

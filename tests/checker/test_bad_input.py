@@ -128,7 +128,7 @@ BAD_PROTOCOLS = {
         COUNTER.replace('return [{"count": 0}]', '[{"count": 0}]'),
         [INITIAL_LINE, "a list of states, not None"],
     ),
-    "no define": (COUNTER.replace("def define(", "def defined("), [CLASS_LINE, "Counter has no define()"]),
+    "no define": (COUNTER.replace("def define(", "def state_type("), [CLASS_LINE, "Counter has no define()"]),
     "a define that returns nothing": (
         COUNTER.replace('return Struct("State"', 'Struct("State"'),
         [line_of("def define("), "define() returned None"],

@@ -230,7 +230,7 @@ class TestReport:
         text += "Struct('State', x=Bool)\n    def initial(self):\n        return [{'x': False}]\n"
         run = highwater("check", counter("protocol = 'counter.py'\n", protocol=text))
         assert run.status == 0
-        assert "no property was checked" in run.out
+        assert "checked: no property" in run.out
 
 
 class TestRequests:

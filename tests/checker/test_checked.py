@@ -1,29 +1,24 @@
-"""What is checked of what a protocol declares, what is not, and where that is reported."""
+"""What is checked of what a protocol declares, what is not, and names that mean nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import highwater as package
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.catalogue import scenario_files
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.telling import report
-from highwater.model.language import LanguageError
 from tests.checker.conftest import Run
+
+Highwater = Callable[..., Run]
 
 CLERK = '''
 from highwater.language import *
 
 
 @invariant("C1")
-def somebody_was_last(m, s):
-    """One of the clients was served last."""
-    return s.last >= m.client.low if False else (s.last == s.last)
+def another_is_next(m, s):
+    """Who was served last does not wait."""
+    return ~s.waits.has(s.last)
 
 
 @leads_to("C2", fair=weak("serve", by=[]), c="client")
@@ -33,51 +28,157 @@ def is_served(m, s, c):
 
 
 class Clerk(Protocol):
-    """A clerk serves the first in the alphabet; in turn with the rule."""
+    """A clerk serves the first in the alphabet, or, by the rule, in turn."""
 
-    rules = {"in_turn": Rule("C3", "The clerk goes round."), "logged": Rule("C4", "A client is logged.")}
+    rules = {"in_turn": Rule("C3", "The clerk goes round.")}
+    invariants = (another_is_next,)
     liveness = (is_served,)
 
     def define(self):
-        self.client = Enum("Client", "ann bob eve")
+        self.client = Index("client", 3)
         return Struct("State", waits=Set(self.client), last=self.client)
+
+    def initial(self):
+        return [{"waits": set(), "last": 0}]
 
     @action(c="client")
     def come(self, s, c):
         require("not here yet", ~s.waits.has(c))
+        require("another had a turn", s.last != c)
         s.next.waits = s.waits.with_(c)
 
-    @action()
-    def serve(self, s):
-        who = first(self.client, s.waits.has)
+    @action(c="client")
+    def serve(self, s, c):
+        require("waits", s.waits.has(c))
+        before = ~first(self.client, lambda d: s.waits.has(d) & (d < c)).is_some
         if self.on("in_turn"):
-            later = first(self.client, lambda c: s.waits.has(c) & (c > s.last))
-            who = where(later.is_some, later, who)
-            if not self.on("logged"):
-                require("never without logging", s.last != who.value)
-        require("somebody waits", who.is_some)
-        s.next.waits = s.waits.without(who.value)
-        s.next.last = who.value
+            later = first(self.client, lambda d: s.waits.has(d) & (d > s.last)).is_some
+            ahead = first(self.client, lambda d: s.waits.has(d) & (d > s.last) & (d < c)).is_some
+            before = where(later, (c > s.last) & ~ahead, before)
+        require("is the first", before)
+        s.next.waits = s.waits.without(c)
+        s.next.last = c
 '''
-UNFAIR = ("--rule", "in_turn=off")
 
 
 @pytest.fixture
-def clerk(tmp_path: Path) -> Callable[..., Path]:
-    """Write the protocol, with changes of its text, alone or with a scenario beside it; the path to check."""
+def clerk(tmp_path: Path) -> Path:
+    path = tmp_path / "clerk.py"
+    path.write_text(CLERK, encoding="utf-8")
+    return path
 
-    def write(*changes: tuple[str, str], scenario: str | None = None) -> Path:
-        text = CLERK.replace(
-            "return s.last >= m.client.low if False else (s.last == s.last)", "return s.waits.has(s.last) | ~s.waits.has(s.last)"
+
+def changed(clerk: Path, before: str, after: str) -> Path:
+    assert before in CLERK
+    clerk.write_text(CLERK.replace(before, after), encoding="utf-8")
+    return clerk
+
+
+def test_a_file_alone_is_checked_with_its_liveness(highwater: Highwater, clerk: Path) -> None:
+    done = highwater("check", str(clerk), "--rule", "in_turn=off")
+    assert done.status == 1
+    assert "is_served" in done.out
+    assert "checked: 1 invariant, 1 liveness property" in (done.out + done.err)
+
+
+def test_it_holds_where_the_clerk_goes_round(highwater: Highwater, clerk: Path) -> None:
+    result = highwater("check", str(clerk), "--rule", "in_turn=on", "--json", "-")
+    assert result.status == 0, result.err
+    (scenario,) = result.results
+    assert scenario["checked"] == {
+        "invariants": ["another_is_next"],
+        "step_properties": [],
+        "liveness": ["is_served"],
+        "deadlock": False,
+    }
+    assert scenario["not_checked"] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--property", "another_is_next"), "not named by --property"),
+        (("--outside",), "--outside takes no step outside the bounds"),
+    ],
+)
+def test_what_is_not_checked_is_said(
+    highwater: Highwater, clerk: Path, more: tuple[str, ...], why: str
+) -> None:
+    done = highwater("check", str(clerk), *more)
+    assert f"checked: 1 invariant; not checked: liveness property is_served ({why})" in " ".join(
+        (done.out + done.err).split()
+    )
+    (scenario,) = highwater("check", str(clerk), *more, "--json", "-").results
+    assert scenario["not_checked"] == [{"property": "is_served", "kind": "liveness", "why": why}]
+
+
+def test_walks_and_proofs_say_that_they_leave_liveness_out(highwater: Highwater, clerk: Path) -> None:
+    for command in (("simulate", "--walks", "5"), ("prove",), ("prove", "--induction")):
+        said = " ".join(highwater(*command[:1], str(clerk), *command[1:]).out.split())
+        assert "not checked: liveness property is_served" in said, command
+
+
+def test_a_scenario_narrows_and_says_so(highwater: Highwater, clerk: Path) -> None:
+    scenario = clerk.with_name("clerk.toml")
+    scenario.write_text('protocol = "clerk.py"\nproperties = ["invariants"]\n', encoding="utf-8")
+    for command in ("check", "show"):
+        done = highwater(command, str(scenario))
+        assert done.status == 0
+        assert "not checked: liveness property is_served (not named by the scenario)" in " ".join(
+            (done.out + done.err).split()
         )
-        for before, after in changes:
-            assert before in text
-            text = text.replace(before, after)
-        path = tmp_path / "clerk.py"
-        path.write_text(text, encoding="utf-8")
-        if scenario is None:
-            return path
-        (tmp_path / "clerk.toml").write_text(f'protocol = "clerk.py"\n{scenario}', encoding="utf-8")
-        return tmp_path / "clerk.toml"
 
-    return write
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "    liveness =",
+            "    livenes =",
+            "nothing reads the attribute 'livenes' of Clerk; did you mean 'liveness'?",
+        ),
+        (
+            "def initial(",
+            "def inital(",
+            "nothing reads the attribute 'inital' of Clerk; did you mean 'initial'?",
+        ),
+        ('weak("serve"', 'weak("server"', "is_served calls 'server' fair, which is no action of clerk; "),
+        ('self.on("in_turn")', "False", "no code consults the rule 'in_turn'"),
+    ],
+)
+def test_a_name_that_means_nothing_is_an_error(
+    highwater: Highwater, clerk: Path, before: str, after: str, said: str
+) -> None:
+    done = highwater("check", str(changed(clerk, before, after)))
+    assert done.status == 2
+    line = " ".join((done.out + done.err).split())
+    assert said in line
+    assert "clerk.py:" in line
+    assert ("did you mean 'serve'?" in line) == ("weak" in before)
+
+
+def test_a_helper_with_a_name_of_its_own_is_none(highwater: Highwater, clerk: Path) -> None:
+    changed(clerk, "    liveness =", "    lives = (is_served,)\n    rulers = ('a', 'b')\n    liveness =")
+    assert highwater("check", str(clerk), "--rule", "in_turn=on").status == 0
+
+
+def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(highwater: Highwater, clerk: Path) -> None:
+    for place in ('@invariant("C1"', '@action(c="client"'):
+        text = CLERK.replace('self.on("in_turn")', "False").replace(place, f'{place}, rule="in_turn"', 1)
+        clerk.write_text(text, encoding="utf-8")
+        done = highwater("check", str(clerk), "--property", "another_is_next", "--rule", "in_turn=on")
+        assert done.status == 0, done.out + done.err
+
+
+def test_a_rule_that_is_consulted_under_another_alone_is_consulted(highwater: Highwater, clerk: Path) -> None:
+    text = CLERK.replace('goes round.")}', 'goes round."), "other": Rule("C4", "Nobody is ahead.")}')
+    text = text.replace('if self.on("in_turn")', 'if self.on("in_turn") or self.on("other")')
+    clerk.write_text(text, encoding="utf-8")
+    assert highwater("check", str(clerk)).status == 0
+
+
+def test_our_own_scenarios_check_what_they_checked_before(highwater: Highwater) -> None:
+    done = highwater("show", "replication/controller/small")
+    said = " ".join((done.out + done.err).split())
+    assert "liveness properties" in said.partition("not checked:")[2]
+    assert "(not named by the scenario)" in said

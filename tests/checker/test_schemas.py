@@ -22,8 +22,8 @@ FILES = {
     "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
-    "result": "209b59648fce5c23",
-    "proof": "2cbe4a93f8c33b54",
+    "result": "0f54e76073e027df",
+    "proof": "c7a7ca1575c1a442",
     "gate": "f287e709b5abb9fb",
     "mutation": "5c9e63bdd82cc8d2",
     "report": "dae83ce03d6e809d",

@@ -146,8 +146,9 @@ def test_notes_of_several_are_one_line_and_of_one_all_of_them() -> None:
     first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
     first.result.cut["log_size"] = 5
     first.result.actions |= {"elect": 3, "lose": 0}
-    assert list(report.attention([second])) == []
-    (line,) = report.attention([first, second])
+    assert list(report.attention([second])) == ["checked in 1 scenarios: 2 invariants"]
+    (count, line) = report.attention([first, second])
+    assert count == "checked in 2 scenarios: 4 invariants"
     assert (
         line == "--verbose tells where: a bound cut steps in 1, an action was never taken in 1 of 2 scenarios"
     )

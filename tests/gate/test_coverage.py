@@ -89,6 +89,7 @@ SCENARIO = 'protocol = "branches.py"\n'
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "branches.py").write_text(PROTOCOL, encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("no trace", encoding="utf-8")
     (tmp_path / "branches.toml").write_text(SCENARIO, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -383,7 +384,7 @@ def test_a_line_of_the_page_has_the_colour_of_its_counts(kind: str, counts: list
     ("arguments", "wrong"),
     [
         (["no/such/scenario"], "unknown scenario"),
-        (["branches.py"], "not a trace of a run"),
+        (["notes.txt"], "not a trace of a run"),
         (["branches.toml", "truncation/kip-320"], "are different protocols"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import z3
 
@@ -24,6 +24,7 @@ from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.types import Leaf
 
+_T = TypeVar("_T")
 SHORT = 64
 """Intervals up to this length are gone through for the value nearest to the initial one."""
 
@@ -77,7 +78,7 @@ class Union:
             raise LanguageError(f"neither version has all fields of the other, or with another type: {own}")
         return cls(whole, (tuple(number[x] for x in first.leaves), tuple(number[x] for x in second.leaves)))
 
-    def of_version(self, which: int, state: Sequence[Any]) -> list[Any]:
+    def of_version(self, which: int, state: Sequence[_T]) -> list[_T]:
         """The scalars of one version out of those of the whole."""
         return [state[place] for place in self.places[which]]
 
