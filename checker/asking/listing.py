@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from highwater.checker.asking import catalogue, rulebook, scenarios
 from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING
+from highwater.checker.base.problems import InputError, unknown
 from highwater.invariants.catalogue import observed
 from highwater.model import registry
 from highwater.model.language.liveness import Liveness
@@ -18,6 +20,7 @@ from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol
 from highwater.model.language.rulebook import numbers
 from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.types import Array, Option, Struct
 
 KINDS = (
     "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
@@ -27,6 +30,9 @@ KINDS = (
 
 PROPERTIES = ("invariants", "step_properties", "liveness", "helpers", "watched", "denials")
 """Of these kinds are properties that a scenario can ask."""
+
+_PARTS = ("parameters", "rules", *PROPERTIES, "actions")
+"""Of these kinds are the named parts of a protocol."""
 
 _ROLES = {"helpers": "helper", "watched": "watched", "denials": "denial"}
 """What a property is that is asked only where a scenario names it."""
@@ -56,25 +62,37 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def find(name: str) -> list[Entry]:
-    """Everything of this name, in full; empty where there is none. A name may be ``protocol:name``."""
-    if scenarios.is_path(name) or name in catalogue.scenario_files():
+    """Everything of this name, in full; empty where there is none. Names can be ``protocol:name`` or ``file:name``."""
+    of, _, part = name.rpartition(":")
+    if name.endswith(".py"):
+        return [protocol(catalogue.load_file(Path(name)))]
+    if of.endswith(".py"):
+        return _in_file(catalogue.load_file(Path(of)), part)
+    if name.endswith(".toml") or name in catalogue.scenario_files():
         return [scenario(name)]
     if name in registry.NAMES:
         return [protocol(catalogue.load(name))]
     numbered = rulebook.find(name)
     if numbered is not None:
         return [numbered]
-    of, _, part = name.rpartition(":")
-    found = []
-    for definition in definitions():
-        if of in ("", definition.name):
-            for kind in ("parameters", "rules", *PROPERTIES, "actions"):
-                for entry in _parts(definition, kind):
-                    if entry["name"] == part:
-                        found.append(_in_full(definition, entry))
+    found = [e for d in definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
     if name in observed():
         found.append(_observed(name))
     return [*found, _deadlock()] if name == DEADLOCK else found
+
+
+def _in_file(definition: Definition, name: str) -> list[Entry]:
+    """What a protocol's file, or its rulebook, has under this name. InputError where that is nothing."""
+    numbered = rulebook.find(name, definition)
+    if found := [numbered] if numbered is not None else _of_protocol(definition, name):
+        return found
+    known = [entry["name"] for kind in _PARTS for entry in _parts(definition, kind)]
+    raise InputError(unknown("name", name, known, f"`highwater show {definition.file}` lists what it has"))
+
+
+def _of_protocol(definition: Definition, name: str) -> list[Entry]:
+    parts = (entry for kind in _PARTS for entry in _parts(definition, kind))
+    return [_in_full(definition, entry) for entry in parts if entry["name"] == name]
 
 
 def names() -> list[str]:
@@ -123,6 +141,7 @@ def protocol(definition: Definition) -> Entry:
         "kind": "protocol",
         "name": definition.name,
         "meaning": meaning(kind),
+        "state": list(_fields(kind().state)),
         "parameters": [{"name": n, "default": p.default, **_range(p)} for n, p in kind.parameters.items()],
         "profiles": [
             {"name": n, "meaning": p.meaning, "rules": [r for r in kind.rules if r in p.rules]}
@@ -138,6 +157,24 @@ def protocol(definition: Definition) -> Entry:
         "actions": _parts(definition, "actions"),
         "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
     }
+
+
+def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
+    """The fields of a state, as an observed state has them, with types; ``path[index]`` is one for each.
+
+    Those of type ``absent`` are there only with other parameters or rules than the default.
+    """
+    for name, type_ in (*struct.fields.items(), *struct.absent.items()):
+        said, within = f"{path}.{name}".lstrip("."), type_
+        while isinstance(within, Array | Option):
+            said += f"[{within.index.name}]" if isinstance(within, Array) else ""
+            within = within.element if isinstance(within, Array) else within.content_type
+        absent, about = name in struct.absent, struct.meanings.get(name, "")
+        shown = f"Option({within})" if isinstance(type_, Option) else str(within)
+        if about or not isinstance(within, Struct):
+            yield {"name": said, "type": shown, "meaning": about, "absent": absent}
+        if isinstance(within, Struct) and not absent:
+            yield from _fields(within, said)
 
 
 def meaning(thing: object) -> str:

@@ -81,6 +81,13 @@ def _protocol(entry: Entry) -> Iterator[str]:
     yield click.style(entry["name"], bold=True)
     yield f"  {entry['meaning']}"
     yield from _section(
+        "state, with default parameters",
+        (
+            (f["name"], f["type"], _ABSENT + f["meaning"] if f["absent"] else f["meaning"])
+            for f in entry["state"]
+        ),
+    )
+    yield from _section(
         "parameters",
         ((p["name"], f"{p['low']} to {p['high']}", p["meaning"]) for p in entry["parameters"]),
     )
@@ -97,6 +104,7 @@ def _protocol(entry: Entry) -> Iterator[str]:
     yield from _section("scenarios", ((name,) for name in entry["scenarios"]))
 
 
+_ABSENT = "(with other rules or parameters) "
 _ONLY_NAMED = {"helper properties": "helpers", "watched properties": "watched", "denials": "denials"}
 """What is stated of a protocol beside its promises."""
 

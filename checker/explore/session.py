@@ -22,7 +22,7 @@ from highwater.checker.telling.page.choices import POSSIBLE, Choices
 from highwater.model.language import graph
 from highwater.model.language.evaluation import compile_nodes
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Instance, Model, Property, Scalars
+from highwater.model.language.model import Instance, Model, Property, Scalars, said
 from highwater.model.language.protocol import Invariant
 
 LONGEST = 500
@@ -104,7 +104,7 @@ class Session:
             if i.action.name == action and all(i.parameters.get(k) == v for k, v in parameters.items())
         ]
         if len(fitting) != 1:
-            given = ", ".join(f"{k}={v}" for k, v in parameters.items())
+            given = ", ".join(f"{k}={said(v)}" for k, v in parameters.items())
             known = "no step" if not fitting else f"{len(fitting)} steps"
             raise InputError(f"{action}({given}) stands for {known} of {self.model.protocol.name}")
         return fitting[0]

@@ -10,7 +10,7 @@ from highwater.checker.asking.request import Request
 from highwater.checker.base.status import Status
 from highwater.checker.engines.solver.difference import Differences, Witness, told
 from highwater.checker.telling.bounded_results import ENGINE
-from highwater.model.language.model import Model
+from highwater.model.language.model import Model, said
 from highwater.model.versions import versions
 
 
@@ -78,7 +78,7 @@ class DifferenceOutcome:
         found, name = self.found, self.rule or self.requests[0].scenario.name
         for action, witness in found.actions.items():
             if witness and witnesses:
-                chosen = ", ".join(f"{k}={v}" for k, v in witness.parameters.items())
+                chosen = ", ".join(f"{k}={said(v)}" for k, v in witness.parameters.items())
                 yield f"{action}({chosen}) differs{f' ({self.rule})' if self.rule else ''}"
                 yield from told(self.whole, witness, self.sides)
                 yield ""

@@ -21,6 +21,7 @@ from docs.pages import (
     quorum,
     replication_rules,
     rules,
+    testing,
     truncation_rules,
     zookeeper,
 )  # fmt: skip
@@ -43,6 +44,7 @@ BLOCKS: dict[str, Mapping[str, Block]] = {
     "quorum-gallery.md": gallery.QUORUM.blocks,
     "zookeeper.md": zookeeper.BLOCKS,
     "zookeeper-gallery.md": gallery.ZOOKEEPER.blocks,
+    "testing.md": testing.BLOCKS,
     "rules.md": rules.BLOCKS,
 }
 """The pages with computed blocks. The rulebook is the last of them: it looks into the others."""

@@ -37,7 +37,8 @@ class Budgets:
 
     def type(self, p: SimpleNamespace) -> Struct:
         """The type of the field ``budgets``, for the parameters of a protocol."""
-        return Struct("Budgets", **{name: Int(0, count) for name, count in self.granted(p).items()})
+        counts = {name: Int(0, count) for name, count in self.granted(p).items()}
+        return Struct("Budgets", **counts).about(**{n: f"left: {said}" for n, said in self.meanings.items()})
 
     def granted(self, p: SimpleNamespace) -> dict[str, int]:
         """The field ``budgets`` of an initial state: nothing is spent."""

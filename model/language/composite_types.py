@@ -246,6 +246,7 @@ class Struct(Type):
         self.fields: dict[str, Type] = {}
         self.absent: dict[str, Type] = {}
         self.declared = place()
+        self.meanings: dict[str, str] = {}
         self._places: dict[str, slice] = {}
         for name in fields:
             if name.startswith("_") or hasattr(StructValue, name):
@@ -279,6 +280,14 @@ class Struct(Type):
 
     def __str__(self) -> str:
         return self.name
+
+    def about(self, /, **meanings: str) -> Struct:
+        """The same struct, with what fields mean and in which unit: ``highwater show PROTOCOL`` lists it."""
+        for name in meanings:
+            if name not in self.fields and name not in self.absent:
+                self.field(name)
+        self.meanings = meanings
+        return self
 
     def field(self, name: str) -> tuple[slice, Type]:
         """Which scalars of a value are a field's, and its type."""

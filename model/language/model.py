@@ -34,6 +34,11 @@ NO_STATE = "initially() holds in none of the states that initial() gives"
 """What is said where there is no initial state."""
 
 
+def said(value: object) -> str:
+    """A plain value as a reader is told it: ``none``, ``true`` and ``false`` in place of Python's names."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
 @dataclass(frozen=True)
 class Instance:
     """An action with its parameters fixed: guards, next scalars, and conditions that leave a type.
@@ -60,15 +65,18 @@ class Instance:
         return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
 
     def __str__(self) -> str:
-        return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.parameters.items())})"
+        return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.said.items())})"
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The parameters as a reader is told them."""
+        return {name: said(value) for name, value in self.parameters.items()}
 
     @property
     def sentence(self) -> str:
         """What happens, in the protocol's words, and what the action chose itself."""
-        own = [
-            f"{name} {value}" for name, value in self.parameters.items() if name not in self.action.domains
-        ]
-        said = self.action.says.format(**self.parameters)
+        own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
+        said = self.action.says.format(**self.said)
         return f"{said} ({', '.join(own)})" if own and said else said
 
 

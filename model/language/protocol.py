@@ -14,6 +14,7 @@ import string
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
@@ -100,6 +101,10 @@ class Action:
     def meaning(self) -> str:
         """The first paragraph of the docstring."""
         return first_paragraph(self.function)
+
+    def __get__(self, protocol: Protocol | None, kind: type[Protocol]) -> Action | Callable[..., None]:
+        """Of a class the action; of a protocol its function, so that an action can call ``super().name(s, …)``."""
+        return self if protocol is None else partial(self.function, protocol)
 
 
 @dataclass(frozen=True)
@@ -288,6 +293,8 @@ class Protocol:
     """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
     modules: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
+    _of_modules: ClassVar[Mapping[str, Action]] = {}
+    """Their actions, as far as they are attributes of the class, for ``super()``."""
     drawing: ClassVar[Drawing | None] = None
     """How runs are drawn, where the protocol says."""
     rulebook: ClassVar[Mapping[str, object] | None] = None
@@ -328,6 +335,10 @@ class Protocol:
         """LanguageError as of ``check``."""
         super().__init_subclass__(**arguments)
         cls.check()
+        if "modules" in vars(cls):
+            cls._of_modules = {a.name: a for a in cls.actions() if not hasattr(cls, a.name)}
+            for name, value in cls._of_modules.items():
+                setattr(cls, name, value)
 
     @classmethod
     def check(cls) -> None:
@@ -446,8 +457,9 @@ class Protocol:
                         raise LanguageError(f"{cls.name}: two of its modules define the action {value.name}")
                     found[value.name] = value
         for base in reversed(cls.__mro__):
+            of_modules = vars(base).get("_of_modules", {})
             for value in vars(base).values():
-                if isinstance(value, Action):
+                if isinstance(value, Action) and of_modules.get(value.name) is not value:
                     found[value.name] = value
         return list(found.values())
 

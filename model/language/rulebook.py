@@ -83,6 +83,7 @@ class Rulebook(Mapping[str, NumberedRule]):
     def __init__(self, path: Path, *, tested: bool = False) -> None:
         # A book that a test reads is not read by everybody who only asks for its numbers.
         self.path, self._tested = path, tested
+        self._base: Rulebook | None = None
 
     @cached_property
     def _content(self) -> _Content:
@@ -96,11 +97,14 @@ class Rulebook(Mapping[str, NumberedRule]):
         named = plain.get("proposals", {})
         if not isinstance(named, dict):
             raise self._wrong("[proposals.NAME] are tables")
+        base = self._base._content if self._base is not None else _Content({}, (), {})
         proposals = {n: self._read(RuleSource, f"proposal {n}", entry, name=n) for n, entry in named.items()}
-        families = [
+        proposals = {**base.proposals, **proposals}
+        families = [*base.families]
+        families += [
             self._read(RuleFamily, f"family {i}", e) for i, e in enumerate(self._tables(plain, "families"), 1)
         ]
-        rules: dict[str, NumberedRule] = {}
+        rules: dict[str, NumberedRule] = {**base.rules}
         for i, entry in enumerate(self._tables(plain, "rules"), 1):
             rule = self._read(NumberedRule, f"rule {i}", entry)
             if rule.number in rules:
@@ -116,6 +120,12 @@ class Rulebook(Mapping[str, NumberedRule]):
                 if name not in proposals:
                     raise self._wrong(f"{what} comes from {name!r}, which is not in [proposals]")
         return _Content(proposals, tuple(families), rules)
+
+    def __or__(self, other: Rulebook) -> Rulebook:
+        """This book with the rules of another one, for a protocol that extends another."""
+        joined = Rulebook(other.path)
+        joined._base = self
+        return joined
 
     def _text(self) -> str:
         try:
@@ -231,7 +241,9 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
             near = difflib.get_close_matches(number, map(str, book), n=1, cutoff=0.5)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise LanguageError(
-                f"{what} names {number!r}, which is not in the rulebook{meant}", shortened(place)
+                f"{what} names {number!r}, which is not in the rulebook{meant}; add rules with "
+                "`rulebook = Base.rulebook | Rulebook(path)` in the class",
+                shortened(place),
             )
 
 

@@ -48,6 +48,12 @@ class Promise(Protocol):
             shown=Array(self.broker, self.log),
             lost=Int(0, self.p.min_isr - 1),
             void=Bool,
+        ).about(
+            writes="what became of each record",
+            log="committed records",
+            shown="what each broker shows to consumers",
+            lost="copies that were lost, in replicas",
+            void="whether more copies were lost than min ISR promises to bear",
         )
 
     def initial(self) -> list[dict[str, Any]]:

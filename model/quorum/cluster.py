@@ -99,29 +99,34 @@ class Cluster(Protocol):
         self.some_epoch = Option(self.epoch)
         self.offsets = range(self.size)
         offset, hwm = Int(0, self.size), Int(UNKNOWN, self.size)
-        self.record = Struct("Record", epoch=self.epoch)
+        self.record = Struct("Record", epoch=self.epoch).about(epoch="epoch in which it was appended")
         self.some_record = Option(self.record)
         self.hwm_field = Option(hwm)
         self.ballot = Enum("Ballot", "none pre_vote vote")
         votes_travel = self.on("votes_travel")
         self.member_type = Struct(
             "Member",
-            # What the quorum-state file has: the epoch, and its leader where it is known.
             epoch=self.epoch,
             leader=Option(self.member),
             log=Seq(self.record, self.size),
             hwm=hwm,
-            # The greatest HWM that it has known since it started; no rule reads it.
             peak=hwm,
-            # Of a leader only: where voters have fetched from in its epoch.
             fetched=Array(self.counted, Int(-1, self.size)),
-            # What it asks votes for, and who has given it one; itself among them.
             ballot=Only(self.ballot, votes_travel),
             granted=Only(Set(self.voter), votes_travel),
-            # Whom it voted for in its epoch: on disk, with the epoch.
             voted=Only(Option(self.voter), votes_travel),
-            # Of a follower: whether an answer to a fetch has come since it follows this leader.
             heard=Only(Bool, votes_travel),
+        ).about(
+            epoch="the epoch that it knows; on disk",
+            leader="leader of that epoch, where it is known",
+            log="its log, from offset 0",
+            hwm="high watermark that it knows; -1: none",
+            peak="the greatest HWM that it has known since it started; no rule reads it",
+            fetched="offset from which each voter has fetched in its epoch; leader only",
+            ballot="what it asks votes for",
+            granted="who has given it a vote, itself among them",
+            voted="whom it voted for in its epoch; on disk",
+            heard="whether an answer to a fetch has come since it follows this leader",
         )
         self.request = Struct(
             "Fetch",
@@ -130,6 +135,12 @@ class Cluster(Protocol):
             offset=offset,
             last_epoch=self.some_epoch,
             hwm=self.hwm_field,
+        ).about(
+            leader="member that is asked",
+            epoch="epoch of the sender",
+            offset="log end offset of the sender",
+            last_epoch="epoch of its last record",
+            hwm="field HighWatermark: what the sender knows; none: version below 18",
         )
         self.some_request = Option(self.request)
         self.parked_type = Struct(
@@ -137,10 +148,14 @@ class Cluster(Protocol):
             leader=self.member,
             epoch=self.epoch,
             offset=offset,
-            # Whether the fetch said which HWM its sender knows.
             told=Only(Bool, p.finalised_late > 0),
-            # The HWM as it was when the fetch parked.
             answer=Only(hwm, self.on("timer_answers_as_parked")),
+        ).about(
+            leader="member at which it waits",
+            epoch="epoch of the sender",
+            offset="log end offset of the sender",
+            told="whether the fetch said which HWM its sender knows",
+            answer="the HWM when the fetch was parked",
         )
         self.some_parked = Option(self.parked_type)
         self.response = Struct(
@@ -152,6 +167,14 @@ class Cluster(Protocol):
             end_epoch=self.some_epoch,
             end=offset,
             timed_out=Bool,
+        ).about(
+            epoch="epoch of the leader",
+            record="the record at the offset; none: log end",
+            hwm="high watermark of the leader",
+            diverging="whether the logs diverge",
+            end_epoch="if diverging, the epoch to which the logs can agree",
+            end="if diverging, its end offset",
+            timed_out="whether the timer answered",
         )
         self.some_response = Option(self.response)
         self.votes_needed = self.majority if self.on("majority_elects") else 1
@@ -161,10 +184,22 @@ class Cluster(Protocol):
         ]
         self.vote_request = Struct(
             "Vote", epoch=self.epoch, pre=Bool, last_epoch=self.some_epoch, offset=offset
+        ).about(
+            epoch="epoch of the candidate",
+            pre="whether it is a pre-vote",
+            last_epoch="epoch of its last record",
+            offset="log end offset of the candidate",
         )
         self.some_vote_request = Option(self.vote_request)
         # The epoch and the kind of what was asked, and the epoch of who answers.
-        self.vote_response = Struct("VoteAnswer", asked=self.epoch, pre=Bool, epoch=self.epoch, granted=Bool)
+        self.vote_response = Struct(
+            "VoteAnswer", asked=self.epoch, pre=Bool, epoch=self.epoch, granted=Bool
+        ).about(
+            asked="epoch of the request",
+            pre="whether it was a pre-vote",
+            epoch="epoch of the voter",
+            granted="whether the vote is given",
+        )
         self.some_vote_response = Option(self.vote_response)
         return Struct(
             "State",
@@ -172,16 +207,22 @@ class Cluster(Protocol):
             requests=Array(self.member, self.some_request),
             parked=Array(self.member, self.some_parked),
             responses=Array(self.member, self.some_response),
-            # By who asks, and who is asked.
             vote_requests=Only(Array(self.voter, Array(self.voter, self.some_vote_request)), votes_travel),
             vote_responses=Only(Array(self.voter, Array(self.voter, self.some_vote_response)), votes_travel),
-            # Who was elected in each epoch: what BeginQuorumEpoch and answers to fetches tell.
             elected=Array(self.epoch, Option(self.member)),
-            # Who knows that version 18 is finalised.
             finalised=Only(Array(self.member, Bool), p.finalised_late > 0),
-            # Every record that some leader's HWM has passed; no rule reads it.
             committed=Seq(self.record, self.size),
             budgets=BUDGETS.type(p),
+        ).about(
+            requests="the fetch that is under way from each member",
+            parked="fetches that wait at the leader",
+            responses="the answer that is under way to each member",
+            vote_requests="requests for votes, by candidate and voter",
+            vote_responses="answers, by candidate and voter",
+            elected="who was elected in each epoch",
+            finalised="who knows that version 18 of Fetch is finalised",
+            committed="records below the HWM of some leader at some time; no rule reads it",
+            budgets="how many faults and steps are left",
         )
 
     def initial(self) -> list[dict[str, Any]]:

@@ -136,26 +136,22 @@ class Cluster(Protocol):
         self._define_domains()
         self._define_metadata()
         self._define_brokers()
-        self._define_messages()
+        self._define_fetches()
+        self._define_proposals()
         p, t = self.p, self.t
         return Struct(
             "State",
-            # The controller's.
             registrations=t.registrations,
             partition=t.partition,
             min_insync_replicas=self.min_isr_config,
-            # The brokers', and what is under way from each of them or to it.
             brokers=Array(self.broker, self.broker_type),
             fetch_requests=Array(self.broker, Option(self.fetch_request)),
             fetch_responses=Array(self.broker, self.some_fetch_response),
             alter_requests=Array(self.broker, Option(self.alter_request)),
             alter_responses=Array(self.broker, self.some_alter_response),
-            # The clients': what became of each write, and every record that some leader's HWM has passed. That is
-            # what consumers can have read: the measure of every promise, which nobody in the cluster can see.
             writes=Array(self.value, Write),
             committed=self.log,
             budgets=BUDGETS.type(p),
-            # What only some scenarios have.
             **levels.fields(self),
             late_fetches=Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches > 0),
             metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
@@ -164,6 +160,28 @@ class Cluster(Protocol):
             late_proposals=Only(Array(self.broker, Option(self.alter_request)), p.late_proposals > 0),
             former=Only(Option(self.former_controller), p.former_controller > 0),
             waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers > 0),
+        ).about(
+            registrations="the controller's registrations of brokers",
+            partition="the partition as the controller has it",
+            min_insync_replicas="the topic's min.insync.replicas, in replicas",
+            fetch_requests="the fetch that is under way from each follower",
+            fetch_responses="the answer that is under way to each follower",
+            alter_requests="the AlterPartition that is under way from each leader",
+            alter_responses="the answer that is under way to each leader",
+            writes="what became of each record that a producer wrote",
+            committed="records below the HWM of some leader at some time: what consumers can have read",
+            budgets="how many faults and changes are left",
+            elr_level="whether the metadata version has the ELR",
+            elr_flag="eligible.leader.replicas.enabled",
+            recovery_flag="unclean.recovery.manager.enabled",
+            elr_is_whole="whether the ISR has had min ISR members since the ELR was turned on",
+            late_fetches="fetches of former leader epochs that are still under way",
+            metadata="metadata that is under way to each broker",
+            log_infos_sent="answers to GetReplicaLogInfo that are under way",
+            log_infos="answers to GetReplicaLogInfo that the controller has",
+            late_proposals="AlterPartition requests that were given up and are still under way",
+            former="what a former controller still believes",
+            waiting="producers that wait for acks=all",
         )
 
     def _define_domains(self) -> None:
@@ -184,11 +202,17 @@ class Cluster(Protocol):
         self.partition_epoch = Int(0, p.max_partition_epoch)
 
         self.value = Index("value", p.records)
-        self.record = Struct("Record", value=self.value, epoch=self.leader_epoch)
+        self.record = Struct("Record", value=self.value, epoch=self.leader_epoch).about(
+            value="which record of the producers",
+            epoch="leader epoch in which it was appended",
+        )
         self.log = Seq(self.record, p.records, bound="records")
         self.offset = Int(0, p.records)
         self.offsets = self.kept = range(p.records)
-        self.waiter = Struct("Waiter", leader=self.broker, offset=Int(0, p.records - 1))
+        self.waiter = Struct("Waiter", leader=self.broker, offset=Int(0, p.records - 1)).about(
+            leader="broker that the producer waits for",
+            offset="offset of its record",
+        )
 
         self.factor = min(p.replication_factor, p.brokers)
         self.targets = [
@@ -218,6 +242,16 @@ class Cluster(Protocol):
             min_isr=self.min_isr_config,
             active=t.brokers,
             epochs=Array(self.broker, self.broker_epoch),
+        ).about(
+            leader="leader that it knows",
+            leader_epoch="count of changes of leadership",
+            partition_epoch="count of changes of the partition's record",
+            isr="in-sync replicas",
+            replicas="assigned brokers",
+            removing="replicas that a reassignment removes",
+            min_isr="the topic's min.insync.replicas, in replicas",
+            active="brokers that are unfenced and not shutting down",
+            epochs="broker epochs",
         )
 
     def _define_brokers(self) -> None:
@@ -231,10 +265,13 @@ class Cluster(Protocol):
             "FetchState",
             leo=Option(self.offset),
             broker_epoch=self.broker_epoch,
-            # It has fetched in this leader epoch; else what is known of it may be of an earlier one.
             in_epoch=Only(Bool, not self.on("re_election_forgets_fetches")),
-            # It was at the leader's log end.
             caught_up=Only(Bool, self.on("hwm_waits_for_caught_up")),
+        ).about(
+            leo="log end offset of the follower; none: not known",
+            broker_epoch="broker epoch of its last fetch",
+            in_epoch="whether it has fetched in this leader epoch",
+            caught_up="whether it was at the leader's log end",
         )
         self.followers = Array(self.broker, self.fetch_state)
         self.broker_type = Struct(
@@ -245,17 +282,27 @@ class Cluster(Protocol):
             flushed=self.offset,
             hwm=self.offset,
             view=self.view,
-            # Of a leader only; zero elsewhere. A proposed ISR stands while an AlterPartition is unanswered (B7).
             leso=self.offset,
             proposed=self.some_isr,
             followers=self.followers,
-            # The view has an answer to an AlterPartition that the broker has not replayed as metadata.
             ahead=Only(Bool, not self.on("proposal_outlives_known_metadata")),
             proposed_epochs=Only(self.member_epochs, self.proposals_keep_epochs),
+        ).about(
+            status="whether the process runs",
+            epoch="its broker epoch",
+            log="its log, from offset 0",
+            flushed="offset up to which the log is on disk",
+            hwm="high watermark: offset of the first record that is not committed",
+            view="the metadata that it knows",
+            leso="offset at which its leader epoch starts; leader only",
+            proposed="the ISR that it has asked for and has no answer to (B7); leader only",
+            followers="what it knows of its followers; leader only",
+            ahead="whether its view comes from an answer to AlterPartition that is ahead of its metadata",
+            proposed_epochs="broker epochs that it sent with its proposal",
         )
 
-    def _define_messages(self) -> None:
-        """What travels: of each kind at most one is under way for each broker."""
+    def _define_fetches(self) -> None:
+        """Fetches and their answers: at most one is under way for each broker."""
         self.fetch_request = Struct(
             "FetchRequest",
             leader=self.broker,
@@ -263,6 +310,12 @@ class Cluster(Protocol):
             offset=self.offset,
             last_epoch=self.some_epoch,
             broker_epoch=self.broker_epoch,
+        ).about(
+            leader="broker that is asked",
+            leader_epoch="leader epoch of the follower",
+            offset="log end offset of the follower",
+            last_epoch="leader epoch of its last record",
+            broker_epoch="broker epoch of the follower",
         )
         # Either a record (none at the leader's log end), or where the logs diverge.
         self.some_record = Option(self.record)
@@ -276,8 +329,20 @@ class Cluster(Protocol):
             hwm=self.offset,
             epoch=self.some_epoch,
             end=self.offset,
+        ).about(
+            sender="broker that answers",
+            leader_epoch="leader epoch of the answer",
+            offset="offset that was asked",
+            diverging="whether the logs diverge",
+            record="the record at the offset; none: log end",
+            hwm="high watermark of the leader",
+            epoch="if diverging, the epoch to which the logs can agree",
+            end="if diverging, its end offset on the leader",
         )
         self.some_fetch_response = Option(self.fetch_response)
+
+    def _define_proposals(self) -> None:
+        """AlterPartition, and what the controller is asked and asks for besides; one of a kind for each broker."""
         self.alter_request = Struct(
             "AlterPartition",
             leader_epoch=self.leader_epoch,
@@ -285,6 +350,12 @@ class Cluster(Protocol):
             broker_epoch=self.broker_epoch,
             isr=self.t.brokers,
             epochs=self.member_epochs,
+        ).about(
+            leader_epoch="leader epoch of the sender",
+            partition_epoch="partition epoch of the sender",
+            broker_epoch="broker epoch of the sender",
+            isr="the ISR that it asks for",
+            epochs="broker epochs of the members",
         )
         self.alter_response = Struct(
             "AlterPartitionAnswer",
@@ -292,6 +363,11 @@ class Cluster(Protocol):
             outcome=Outcome,
             partition_epoch=self.partition_epoch,
             isr=self.t.brokers,
+        ).about(
+            leader_epoch="leader epoch",
+            outcome="what the controller decided",
+            partition_epoch="partition epoch after it",
+            isr="the ISR after it",
         )
         self.some_alter_response = Option(self.alter_response)
         self.former_controller = Struct(
@@ -304,6 +380,11 @@ class Cluster(Protocol):
             leader_epoch=self.leader_epoch,
             last_epoch=self.some_epoch,
             end=self.offset,
+        ).about(
+            broker_epoch="broker epoch of the replica",
+            leader_epoch="leader epoch that it knows",
+            last_epoch="leader epoch of its last record",
+            end="log end offset",
         )
         self.some_log_info = Option(self.log_info)
         self.log_infos = Array(self.broker, self.some_log_info)

@@ -101,8 +101,14 @@ class Cluster(Protocol):
             leader_epoch=self.leader_epoch,
             isr=self.brokers,
             replicas=Only(self.brokers, p.removals > 0),
+        ).about(
+            leader="broker that leads",
+            leader_epoch="count of changes of leadership",
+            isr="in-sync replicas",
+            replicas="assigned brokers",
         )
         self.leadership = Struct("Leadership", leader=self.some_broker, leader_epoch=self.leader_epoch)
+        self.leadership.about(leader="broker that leads", leader_epoch="count of changes of leadership")
         self.some_leadership = Option(self.leadership)
         self.zookeeper = Struct(
             "ZooKeeper",
@@ -110,6 +116,10 @@ class Cluster(Protocol):
             last_epochs=Array(self.broker, self.epoch),
             controller=self.controller,
             partition=self.partition,
+        ).about(
+            registrations="broker epoch of each registered broker; none: not registered",
+            last_epochs="last broker epoch of each broker",
+            controller="controller epoch",
         )
         # Of a controller that is not active, or not yet, everything is zero.
         self.controller_type = Struct(
@@ -118,6 +128,11 @@ class Cluster(Protocol):
             registrations=self.registrations,
             shutting_down=self.brokers,
             leadership=self.leadership,
+        ).about(
+            active="whether it is the controller; else all is zero",
+            registrations="broker epochs that it knows",
+            shutting_down="brokers in controlled shutdown",
+            leadership="leader and leader epoch that it knows",
         )
         # The controller that sent it stands for its controller epoch. A StopReplica names no leader and no leader
         # epoch. A late copy waits on a connection of its own. A LeaderAndIsr is about one partition, or about all that
@@ -132,10 +147,22 @@ class Cluster(Protocol):
             of_all=Only(Bool, p.partitions > 1),
             deletes=Only(Bool, p.removals > 0),
             late=Bool,
+        ).about(
+            kind="kind of request",
+            controller="controller epoch of the sender",
+            broker_epoch="generation of the broker that it is for",
+            leader="leader; none: StopReplica",
+            leader_epoch="leader epoch; none: StopReplica",
+            of_all="whether it is about all partitions of the broker",
+            deletes="whether the log is to be deleted",
+            late="whether it is a copy on a connection of its own",
         )
         self.channel = Seq(self.request, p.in_flight, bound="in_flight")
         self.shutdown_request = Struct(
             "ControlledShutdown", recipient=self.controller, broker_epoch=self.epoch
+        ).about(
+            recipient="controller epoch of the recipient",
+            broker_epoch="broker epoch of the sender",
         )
         self.broker_type = Struct(
             "Broker",
@@ -144,20 +171,28 @@ class Cluster(Protocol):
             controller_epoch=self.some_controller,
             leader=self.some_broker,
             leader_epoch=self.some_leader_epoch,
-            # The generation that the StopReplica was meant for which stopped the replica; none: it is not stopped.
             stopped_for=self.some_epoch,
             metadata=Only(self.some_leadership, p.metadata > 0),
-            # Whether the process has been told of the second partition, and whether the HWM of that one is in the
-            # checkpoint, which is on disk.
             has_second=Only(Bool, p.partitions > 1),
             checkpointed=Only(Bool, p.partitions > 1),
-            # Its log was deleted, and the ISR has not taken it in since.
             deleted=Only(Bool, p.removals > 0),
-            # What only properties look at: the last leader epoch that a former process led in; whether this process
-            # has obeyed a request meant for a former generation, or of a lower epoch than it had seen.
             led_formerly=self.some_leader_epoch,
             misled=Bool,
             reverted=Bool,
+        ).about(
+            status="whether the process runs",
+            epoch="its broker epoch",
+            controller_epoch="highest controller epoch that it has seen",
+            leader="leader that it knows",
+            leader_epoch="leader epoch that it knows",
+            stopped_for="generation for which a StopReplica stopped the replica; none: not stopped",
+            metadata="leadership by UpdateMetadata",
+            has_second="whether it has been told of the second partition",
+            checkpointed="whether the HWM of the second partition is in the checkpoint on disk",
+            deleted="whether its log was deleted and the ISR has not taken it in since",
+            led_formerly="last leader epoch that a former process led in; for properties",
+            misled="whether it has obeyed a request for a former generation; for properties",
+            reverted="whether it has obeyed a lower epoch than it had seen; for properties",
         )
         return Struct(
             "State",
@@ -166,9 +201,14 @@ class Cluster(Protocol):
             brokers=Array(self.broker, self.broker_type),
             requests=Array(self.broker, self.channel),
             shutdown_requests=Array(self.broker, Option(self.shutdown_request)),
-            # For properties: brokers that lost leadership to a ControlledShutdown of a former generation.
             deposed=self.brokers,
             budgets=BUDGETS.type(p),
+        ).about(
+            controllers="the controllers, by controller epoch",
+            requests="requests under way to each broker, in order",
+            shutdown_requests="the ControlledShutdown under way from each broker",
+            deposed="brokers that lost leadership to a ControlledShutdown of a former generation; for properties",
+            budgets="how many faults and steps are left",
         )
 
     def initial(self) -> list[dict[str, Any]]:

@@ -135,7 +135,10 @@ def test_a_liveness_property_that_names_no_rule() -> None:
         """It comes on."""
         return s.on
 
-    said = "property comes_on of Right names 'KIP-1', which is not in the rulebook"
+    said = (
+        "property comes_on of Right names 'KIP-1', which is not in the rulebook; "
+        "add rules with `rulebook = Base.rulebook | Rulebook(path)` in the class"
+    )
     refused(lambda: Model(Right(), (), [comes_on]), said, '@eventually("R1, KIP-1")')
 
 
@@ -240,7 +243,7 @@ def test_one_s_own_protocol_with_a_rulebook_of_its_own(
     line = 1 + PROTOCOL.splitlines().index('    @action("M2")')
     assert run.err == (
         f"highwater: mine.py:{line}: action flip of Mine names 'M2', which is not in the rulebook; "
-        "did you mean 'M1'?\n"
+        "did you mean 'M1'?; add rules with `rulebook = Base.rulebook | Rulebook(path)` in the class\n"
     )
     before = (tmp_path / "mine.py").stat()
     (tmp_path / "mine.py").write_text(PROTOCOL.replace("M2", "M1"))

@@ -27,6 +27,10 @@ class TraceError(HighwaterError):
         super().__init__(f"{place}: {field}: {message}" if field else f"{place}: {message}")
 
 
+class OutOfRangeError(TraceError):
+    """A value of the right kind, but larger or smaller than any that the model has room for."""
+
+
 def printable(text: object, limit: int = 200) -> str:
     """Text from a trace, fit for a terminal: control characters escaped, cut at a limit."""
     shown = str(text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.errors import OutOfRangeError, TraceError, printable
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 1000
@@ -32,6 +32,10 @@ class Place:
     def wrong(self, message: str) -> TraceError:
         """An error at this place, to be raised by the caller."""
         return TraceError(self.path, self.line, self.field or None, message)
+
+    def out_of_range(self, message: str) -> OutOfRangeError:
+        """Likewise of a value that the model has no room for."""
+        return OutOfRangeError(self.path, self.line, self.field or None, message)
 
 
 class Fields:

@@ -192,7 +192,7 @@ def _read_sequence(type_: types.Seq, start: int, value: Any, place: Place, seen:
         raise place.wrong(f"expected a list, not {_shown(value)}")
     if len(value) > type_.maximum:
         bound = f" (bound {type_.bound})" if type_.bound else ""
-        raise place.wrong(f"{len(value)} elements, where {type_.maximum} have room{bound}")
+        raise place.out_of_range(f"{len(value)} elements, where {type_.maximum} have room{bound}")
     seen.between[start] = (len(value), len(value))
     whole, width = True, type_.element.leaf_count
     for i, item in enumerate(value):
@@ -242,7 +242,7 @@ def _number(leaf: types.Leaf, value: Any, place: Place) -> int:
         raise place.wrong(f"expected a whole number, not {_shown(value)}")
     if not leaf.low <= value <= leaf.high:
         bound = f" (bound {leaf.bound})" if leaf.bound else ""
-        raise place.wrong(f"{printable(value, 40)} is outside {leaf.low}..{leaf.high}{bound}")
+        raise place.out_of_range(f"{printable(value, 40)} is outside {leaf.low}..{leaf.high}{bound}")
     return value
 
 

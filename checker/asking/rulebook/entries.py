@@ -6,8 +6,9 @@ import difflib
 import re
 from typing import Any
 
+from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.rulebook import code, sources
-from highwater.model.language.rulebook import NumberedRule, RuleFamily, RuleSource
+from highwater.model.language.rulebook import NumberedRule, Rulebook, RuleFamily, RuleSource
 from highwater.model.rulebook import RULEBOOK
 
 Entry = dict[str, Any]
@@ -20,22 +21,27 @@ def names() -> list[str]:
 
 def listed() -> list[Entry]:
     """Every rule of the book, in short."""
-    return [_short(rule) for rule in RULEBOOK.values()]
+    return [_short(rule, RULEBOOK) for rule in RULEBOOK.values()]
 
 
-def find(name: str, *, with_tests: bool = True) -> Entry | None:
+def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -> Entry | None:
     """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None where there is none.
 
-    Which tests name a rule takes a look into all of them: without ``with_tests`` none is named.
+    ``own`` is a protocol from a file, whose rulebook it is then. Which tests name a rule takes a look into all of
+    them: without ``with_tests`` none is named.
     """
-    name = name.strip().upper()
-    if name in RULEBOOK:
-        return number(name, with_tests=with_tests)
-    for family in RULEBOOK.families:
-        if name in (family.prefix, f"KIP-{family.prefix}"):
-            return _family(family)
-    proposal = RULEBOOK.cited.get(name)
-    return None if proposal is None else _proposal(proposal)
+    book = RULEBOOK if own is None else own.protocol.rulebook
+    if not isinstance(book, Rulebook):
+        return None
+    asked = {name.strip(), name.strip().upper()}
+    for wanted in asked & book.keys():
+        return number(wanted, book, sources.definitions() if own is None else (own,), with_tests=with_tests)
+    for family in book.families:
+        if asked & {family.prefix, f"KIP-{family.prefix}"}:
+            return _family(family, book)
+    for wanted in asked & book.cited.keys():
+        return _proposal(book.cited[wanted], book)
+    return None
 
 
 def unknown_number(name: str) -> str | None:
@@ -47,12 +53,12 @@ def unknown_number(name: str) -> str | None:
     return f"unknown rule number {name!r}{see}"
 
 
-def number(name: str, *, with_tests: bool = True) -> Entry:
-    """A rule of the book with where it is stated and what goes with it."""
-    rule = RULEBOOK[name]
-    switches = sources.switches(name)
+def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests: bool = True) -> Entry:
+    """A rule of the book with where these protocols state it and what goes with it."""
+    rule = book[name]
+    switches = sources.switches(name, within)
     actions, invariants, of_steps, liveness = (
-        sources.named(kind, name) for kind in ("actions", "invariants", "step_properties", "liveness")
+        sources.named(kind, name, within) for kind in ("actions", "invariants", "step_properties", "liveness")
     )
     properties = *invariants, *of_steps, *liveness
     helpers = sources.helpers(name)
@@ -60,11 +66,11 @@ def number(name: str, *, with_tests: bool = True) -> Entry:
     scenarios = sources.scenarios({(p, e["name"]) for e in switches for p in e["protocols"]}, broken)
     words = [e["name"] for e in (*switches, *actions, *properties, *helpers, *scenarios)]
     return {
-        **_short(rule),
+        **_short(rule, book),
         "states": rule.states,
         "why": rule.why,
         "beyond": rule.beyond or None,
-        "from": [{"name": p.name, "title": p.title, "link": p.link} for p in RULEBOOK.proposals(name)],
+        "from": [{"name": p.name, "title": p.title, "link": p.link} for p in book.proposals(name)],
         "section": rule.section or None,
         "quote": rule.quote or None,
         "functions": code.functions(name),
@@ -80,36 +86,36 @@ def number(name: str, *, with_tests: bool = True) -> Entry:
     }
 
 
-def _short(rule: NumberedRule) -> Entry:
-    cited = [p.name for p in RULEBOOK.proposals(rule.number)]
+def _short(rule: NumberedRule, book: Rulebook) -> Entry:
+    cited = [p.name for p in book.proposals(rule.number)]
     return {
         "kind": "number",
         "name": rule.number,
         "title": rule.title,
-        "family": RULEBOOK.family(rule.number).prefix,
+        "family": book.family(rule.number).prefix,
         "proposals": cited,
     }
 
 
-def _family(family: RuleFamily) -> Entry:
+def _family(family: RuleFamily, book: Rulebook) -> Entry:
     return {
         "kind": "family",
         "name": f"KIP-{family.prefix}" if family.prefix.isdigit() else family.prefix,
         "title": family.title,
         "about": family.about,
-        "from": [_cited(RULEBOOK.cited[name]) for name in family.proposals],
-        "numbers": [_short(rule) for rule in RULEBOOK.of(family)],
+        "from": [_cited(book.cited[name]) for name in family.proposals],
+        "numbers": [_short(rule, book) for rule in book.of(family)],
         "others": [
-            _short(rule)
-            for rule in RULEBOOK.values()
+            _short(rule, book)
+            for rule in book.values()
             if family.prefix.isdigit()
             and not family.has(rule.number)
-            and any(p.name in family.proposals for p in RULEBOOK.proposals(rule.number))
+            and any(p.name in family.proposals for p in book.proposals(rule.number))
         ],
     }
 
 
-def _proposal(proposal: RuleSource) -> Entry:
+def _proposal(proposal: RuleSource, book: Rulebook) -> Entry:
     """A proposal that has no family of its own: the rules that cite it."""
     return {
         "kind": "family",
@@ -117,7 +123,7 @@ def _proposal(proposal: RuleSource) -> Entry:
         "title": proposal.title,
         "about": "",
         "from": [_cited(proposal)],
-        "numbers": [_short(r) for r in RULEBOOK.values() if proposal in RULEBOOK.proposals(r.number)],
+        "numbers": [_short(r, book) for r in book.values() if proposal in book.proposals(r.number)],
         "others": [],
     }
 

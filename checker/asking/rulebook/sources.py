@@ -22,33 +22,34 @@ from highwater.model.language.rulebook import numbers
 from highwater.model.language.step_properties import StepProperty
 
 Entry = dict[str, Any]
+Definitions = tuple[Definition, ...]
 
 
 @cache
-def definitions() -> tuple[Definition, ...]:
+def definitions() -> Definitions:
     """The protocols that come with the checker."""
     return tuple(catalogue.load(name) for name in registry.NAMES)
 
 
-def switches(number: str) -> list[Entry]:
-    """The rules of protocols that can be switched and have this number, each once, with its protocols."""
+def switches(number: str, within: Definitions) -> list[Entry]:
+    """The rules of these protocols that can be switched and have this number, each once, with its protocols."""
     return _once(
         (d, name, rule.sentence, rule.place)
-        for d in definitions()
+        for d in within
         for name, rule in d.protocol.rules.items()
         if number in numbers(rule.source)
     )
 
 
-def named(kind: str, number: str) -> list[Entry]:
-    """The ``actions``, ``invariants``, ``step_properties`` or ``liveness`` of protocols that have this number."""
+def named(kind: str, number: str, within: Definitions) -> list[Entry]:
+    """The ``actions``, ``invariants``, ``step_properties`` or ``liveness`` of these protocols with this number."""
 
     def of(d: Definition) -> Iterable[Any]:
         return d.protocol.actions() if kind == "actions" else getattr(d, kind)
 
     return _once(
         (d, x.name, x.meaning, place_of(x.function))
-        for d in definitions()
+        for d in within
         for x in of(d)
         if number in numbers(x.source)
     )

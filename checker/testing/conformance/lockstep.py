@@ -16,8 +16,9 @@ from highwater.checker.base import words
 from highwater.checker.base.problems import InputError, unknown
 from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
 from highwater.model.language.interpreter import Interpreter, differences
-from highwater.model.language.model import Instance, Model, Scalars
-from highwater.traces.reading.errors import TraceError
+from highwater.model.language.model import Instance, Model, Scalars, said
+from highwater.model.language.rulebook import Rulebook, numbers
+from highwater.traces.reading.errors import OutOfRangeError, TraceError
 from highwater.traces.reading.fields import Place
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.observation import Seen, read_value
@@ -166,8 +167,10 @@ class Lockstep:
             read_value(self.model.protocol.state, 0, observed, Place(Path("observed"), 1), seen)
         except TraceError as wrong:
             field_ = f"{wrong.field}: " if wrong.field else ""
-            reason = f"  what is observed is no state of the model: {field_}{wrong.message}"
-            raise self._mismatch([reason]) from None
+            if not isinstance(wrong, OutOfRangeError):
+                see = f"`highwater show {self.model.protocol.name}` lists the fields of the state"
+                raise AdapterError(f"observe() returned no state: {field_}{wrong.message}; {see}") from None
+            raise self._mismatch([f"  observed is {field_}{wrong.message}"]) from None
         fitting = [state for state in allowed if seen.fits(state)]
         if not fitting:
             raise self._mismatch(self._reasons(allowed, seen, outcome, before, numbers))
@@ -185,6 +188,7 @@ class Lockstep:
             f"after {count} operation{'' if count == 1 else 's'}:",
             *self.told,
             *reasons,
+            *self._rules(),
             "",
             "The model before this operation"
             + (f", one of {len(self.states)} states that fit:" if len(self.states) > 1 else ":"),
@@ -222,6 +226,19 @@ class Lockstep:
         lines = [f"  the model refuses it: {name}{self._answer(name)}" for name in dict.fromkeys(names)]
         return [*lines, f"  the implementation: {_outcome(outcome)}"]
 
+    def _rules(self) -> list[str]:
+        """The rules that the last operation follows, by number and title; the number alone without a rulebook."""
+        if not self.operations:
+            return []
+        action = self.model.instances[self.operations[-1]].action
+        book = self.model.protocol.rulebook
+        titles = {
+            n: book[n].title if isinstance(book, Rulebook) and n in book else ""
+            for n in numbers(action.source)
+        }
+        lines = [f"    {number}  {title}".rstrip() for number, title in titles.items()]
+        return [f"  {action.name} follows", *lines] if lines else []
+
     def _answer(self, name: str) -> str:
         error = self.contract.answers.get(name)
         return f" (answer {error})" if error else ""
@@ -251,7 +268,7 @@ def check_contract(model: Model, contract: Contract) -> None:
 def _sentence(instance: Instance, shown: Mapping[str, Any]) -> str:
     if instance.action.says and len(shown) == len(instance.parameters):
         return instance.sentence
-    return f"{instance.action.name}({', '.join(f'{k}={v}' for k, v in shown.items())})"
+    return f"{instance.action.name}({', '.join(f'{k}={said(v)}' for k, v in shown.items())})"
 
 
 def _outcome(outcome: Outcome) -> str:

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -31,10 +31,12 @@ SETTINGS = settings(
     max_examples=1000,
     stateful_step_count=6,
     deadline=None,
+    verbosity=Verbosity.quiet,
     suppress_health_check=list(HealthCheck),
     phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
 )
-"""What ``TestCase.settings`` starts with: 1,000 runs of at most 6 bursts, 96 steps; runs are shrunk here."""
+"""What ``TestCase.settings`` starts with: 1,000 runs of at most 6 bursts, 96 steps. Runs are shrunk and printed here,
+so Hypothesis does not print the run as it was found."""
 
 
 class Violated(AssertionError):
@@ -177,6 +179,7 @@ class ModelMachine(RuleBasedStateMachine):
 
     def _write(self, directory: Path, violation: ViolatingRun) -> Path:
         """Write the run as a trace."""
+        directory.mkdir(parents=True, exist_ok=True)
         target = directory / f"{violation.property}.ndjson"
         write_run(
             target,
@@ -205,11 +208,11 @@ def machine(
     collects; settings, seeds and the example database are Hypothesis' own. A violation raises ``Violated``. With
     ``traces``, a directory, the shrunk run to each property's violation is written there as ``PROPERTY.ndjson``.
     Without ``swarm`` all actions are always as likely as each other. Raises InputError where the subject does not
-    exist or ``traces`` is no directory.
+    exist or ``traces`` is a file.
     """
     request = asked(subject, **overrides)
-    if traces is not None and not Path(traces).is_dir():
-        raise InputError(f"traces={str(traces)!r}: there is no such directory")
+    if traces is not None and Path(traces).exists() and not Path(traces).is_dir():
+        raise InputError(f"traces={str(traces)!r} is no directory")
     model = request.model()
     made: type[ModelMachine] = type(
         name or _title(request.scenario.name),

@@ -18,6 +18,7 @@ from highwater.model.language import (
     Bool,
     Int,
     Number,
+    Only,
     Option,
     OptionValue,
     Parameter,
@@ -33,7 +34,6 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.sequences import ascending
-from highwater.model.language.types import Type
 from highwater.model.language.values import Value
 from highwater.model.replication.controller import (
     alter_partition,
@@ -151,31 +151,31 @@ class Controller(Protocol):
         most = p.first_partition_replicas if p.first_partition_changes else 0
         self.first_partition_choice = range(1, most + 1)
         self.min_isr_choice = range(1, p.max_min_isr + 1)
-        more: dict[str, Type] = {}
-        if self.has_index:
-            entries = Int(0, p.max_elr_entries, bound="max_elr_entries")
-            more["elr_entries"] = Array(t.broker, entries)
-        if p.elr_changes:
-            more["elr_on"] = Bool
-        if p.judged_elections:
-            more["needless"] = Bool
-        if p.failovers > 1:
-            more["restarting"] = t.brokers
+        entries = Int(0, p.max_elr_entries, bound="max_elr_entries")
         return Struct(
             "State",
             registrations=Array(t.broker, t.registration),
             partition=t.partition,
             min_insync_replicas=Int(1, max(p.min_isr, p.max_min_isr)),
             unclean_election=Bool,
-            # Of the topic's first partition; 0 where this is the first one.
             first_partition_replicas=Int(0, p.first_partition_replicas),
-            # Not known to the controller: who holds every committed record, and whether fewer hold them than
-            # min ISR because a member of ISR or ELR lost its log, or an operator chose so.
             complete=t.brokers,
             diminished=Bool,
-            # Known to the controller beside the partition: its index of ELR members, and whether ELR is on. Known to
-            # nobody: whether leaders changed without need, and who restarts and has not registered yet.
-            **more,
+            elr_entries=Only(Array(t.broker, entries), self.has_index),
+            elr_on=Only(Bool, p.elr_changes > 0),
+            needless=Only(Bool, p.judged_elections > 0),
+            restarting=Only(t.brokers, p.failovers > 1),
+        ).about(
+            min_insync_replicas="the topic's min.insync.replicas, in replicas",
+            unclean_election="the topic's unclean.leader.election.enable",
+            first_partition_replicas="number of replicas of the topic's first partition; 0: this is the first",
+            complete="who has every committed record; not known to the controller",
+            diminished="whether fewer than min ISR have them because a member of ISR or ELR lost its log; not known to "
+            "the controller",
+            elr_entries="the controller's index: how often each broker is entered as an ELR member",
+            elr_on="whether the feature eligible.leader.replicas.version is on",
+            needless="whether leaders changed without need; not known to the controller",
+            restarting="who restarts and has not registered yet; not known to the controller",
         )
 
     @property

@@ -15,6 +15,7 @@ from highwater.model.language import (
     Int,
     LanguageError,
     Number,
+    Only,
     Option,
     OptionValue,
     Seq,
@@ -92,10 +93,13 @@ class Terms:
             epoch=self.broker_epoch,
             fenced=Bool,
             in_controlled_shutdown=Bool,
+        ).about(
+            registered="whether the controller has a registration of this broker",
+            epoch="broker epoch: offset of the registration in the metadata log",
+            fenced="whether the broker is fenced: it gets no leadership and is in no ISR",
+            in_controlled_shutdown="whether the broker has asked to shut down",
         )
         self.registrations = Array(self.broker, self.registration)
-        # Replicas in a log directory that their broker does not have any more.
-        offline = {"offline": self.brokers} if self.on("offline_directory_check") else {}
         self.partition = Struct(
             "Partition",
             replicas=self.replicas,
@@ -109,7 +113,21 @@ class Terms:
             leader_epoch=epoch("leader_epoch", max_leader_epoch),
             partition_epoch=epoch("partition_epoch", max_partition_epoch),
             leader_recovery_state=LeaderRecoveryState,
-            **offline,
+            # In a log directory that their broker does not have any more.
+            offline=Only(self.brokers, self.on("offline_directory_check")),
+        ).about(
+            replicas="brokers that are assigned, the preferred leader first",
+            adding="replicas that a reassignment adds",
+            removing="replicas that a reassignment removes",
+            isr="in-sync replicas",
+            elr="eligible leader replicas: they have every committed record",
+            last_known_elr="members that left the ELR by an unclean shutdown",
+            last_known_leader="the last leader, when there is no leader and ISR and ELR are empty; -1: not known",
+            leader="broker that leads; none: the partition is offline",
+            leader_epoch="count of changes of leadership",
+            partition_epoch="count of changes of this record",
+            leader_recovery_state="RECOVERING after an unclean election until the leader has recovered",
+            offline="replicas whose log directory has failed",
         )
         # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
         # ends the leader epoch all the same. ``assigns``: it says in which directories the replicas are, which the

@@ -88,8 +88,9 @@ class Topic(Controller):
         self.place = Index("partition", 2)
         self.written_choice = ((FIRST,), (SECOND,), (FIRST, SECOND))
         own = {name: one.fields[name] for name in OWN if name in one.fields}
-        second = Struct("SecondPartition", **own)
-        return Struct("State", **one.fields, second=second)
+        meanings = {name: one.meanings[name] for name in one.fields if name in one.meanings}
+        second = Struct("SecondPartition", **own).about(**{n: meanings[n] for n in own if n in meanings})
+        return Struct("State", **one.fields, second=second).about(**meanings)
 
     def initial(self) -> list[dict[str, Any]]:
         """As with one partition; the replicas of the second begin with the next broker."""

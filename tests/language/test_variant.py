@@ -1,0 +1,148 @@
+"""A proposal's author outside the repository: a variant of a protocol, with rules and a rulebook of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from highwater.checker.cli import cli
+from highwater.model.language import LanguageError, Rulebook
+from highwater.model.quorum import PROTOCOL
+
+VARIANT = '''
+from pathlib import Path
+
+from highwater.language import *
+from highwater.model.quorum import Quorum
+
+
+class Slow(Quorum):
+    """The quorum with a limit on what one leader appends."""
+
+    name = "slow"
+    rulebook = Quorum.rulebook | Rulebook(Path(__file__).with_name("rules.toml"))
+    rules = {**Quorum.rules, "one_append": Rule("9999.1", "A leader appends once in its epoch.")}
+
+    @action("9999.1", says="member {leader} appends a record, its only one", leader="voter")
+    def append(self, s, leader):
+        """As before, but once."""
+        if self.on("one_append"):
+            require("it has not appended in this epoch", s.budgets.appends == 2)
+        super().append(s, leader)
+'''
+RULES = """
+[proposals.KIP-9999]
+title = "One append a leader"
+link = "https://example.org/kip-9999"
+
+[[families]]
+prefix = "9999"
+title = "Slow leaders"
+about = "How often a leader appends."
+proposals = ["KIP-9999"]
+
+[[rules]]
+number = "9999.1"
+title = "Append once"
+states = "A leader appends once in its epoch."
+why = "This is an example."
+"""
+
+
+@pytest.fixture
+def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "slow.py").write_text(VARIANT, encoding="utf-8")
+    (tmp_path / "rules.toml").write_text(RULES, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments), prog_name="highwater")
+
+
+def checked(*arguments: str) -> dict[str, object]:
+    result = run("check", *arguments, "--json", "-")
+    assert result.exit_code == 0
+    (found,) = json.loads(result.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_an_action_calls_the_one_that_it_overrides(author: Path) -> None:
+    """Where the new rule is off the variant has the states of the base; where it is on it has fewer."""
+    text = 'protocol = "{}"\nproperties = ["leader_completeness"]\n[parameters]\nappends = 2\n'
+    for name, protocol in (("base", "quorum"), ("own", "slow.py")):
+        (author / f"{name}.toml").write_text(text.format(protocol), encoding="utf-8")
+    base = checked("base.toml")["distinct_states"]
+    assert checked("own.toml", "--rule", "one_append=off")["distinct_states"] == base
+    fewer = checked("own.toml")["distinct_states"]
+    assert isinstance(fewer, int)
+    assert isinstance(base, int)
+    assert fewer < base
+
+
+def test_show_knows_its_rules(author: Path) -> None:
+    for name in ("9999.1", "KIP-9999", "9999"):
+        said = run("show", f"slow.py:{name}").output
+        assert "Append once" in said, name
+    said = run("show", "slow.py:9999.1").output
+    assert "one_append" in said
+    assert "append  (slow)" in said
+    assert "https://example.org/kip-9999" in said
+    assert "version 18" in run("show", "slow.py:1166.1").output
+    assert "A leader appends once" in run("show", "slow.py:one_append").output
+    assert "members[member].hwm" in run("show", "slow.py").output
+
+
+def test_show_of_a_name_that_the_file_lacks(author: Path) -> None:
+    result = run("show", "slow.py:9999.2")
+    assert result.exit_code == 2
+    assert "highwater show" in result.output
+
+
+def test_the_error_says_how_to_add_a_rule(author: Path) -> None:
+    path = author / "slow.py"
+    path.write_text(VARIANT.replace("    rulebook =", "    # rulebook ="), encoding="utf-8")
+    result = run("check", "slow.py")
+    assert result.exit_code == 2
+    assert "'9999.1', which is not in the rulebook" in result.output
+    assert "add rules with `rulebook = Base.rulebook | Rulebook(path)` in the class" in result.output
+
+
+def test_a_number_that_both_books_have_is_refused(author: Path) -> None:
+    (author / "rules.toml").write_text(RULES.replace("9999", "966"), encoding="utf-8")
+    assert isinstance(PROTOCOL.rulebook, Rulebook)
+    book = PROTOCOL.rulebook | Rulebook(author / "rules.toml")
+    with pytest.raises(LanguageError, match=r"rule 966\.1 is there twice"):
+        len(book)
+
+
+def test_every_field_of_a_state_has_a_meaning() -> None:
+    from highwater.checker.asking import listing
+
+    for definition in listing.definitions():
+        fields = listing.protocol(definition)["state"]
+        assert len(fields) > 4
+        assert [f["name"] for f in fields if not f["meaning"]] == [], definition.name
+
+
+def test_modules_of_a_subclass_take_the_place_of_those_of_its_base() -> None:
+
+    class Bare(PROTOCOL):
+        """Without its steps."""
+
+        name = "bare"
+        modules = ()  # type: ignore[assignment]
+        liveness = ()
+
+    class Same(PROTOCOL):
+        """With them."""
+
+        name = "same"
+
+    assert Bare.actions() == []
+    assert {a.name for a in Same.actions()} == {a.name for a in PROTOCOL.actions()}
