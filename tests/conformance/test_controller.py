@@ -78,6 +78,8 @@ def test_a_planted_defect_is_found_and_shrunk(defect: str) -> None:
     text = str(caught.value)
     assert "replication.controller does not allow what the implementation did" in text
     assert SAID.get(defect, "the model says") in text
+    if defect == "fenced_joins":
+        assert "    841.2  The controller refuses an ISR with a fenced or shutting-down replica" in text
 
 
 def test_what_the_protocol_has_not_is_one_line() -> None:

@@ -118,12 +118,21 @@ def test_an_idle_operation_may_be_called_done_or_refused_but_changes_nothing(
 def test_a_state_that_the_model_cannot_be_in_is_a_mismatch(model: Model, told: Told) -> None:
     run = lockstep(model, told)
     told.state = {"stored": [2, 0, 0]}
-    with pytest.raises(
-        Mismatch, match=r"no state of the model: stored\[0\]: 2 is outside 0..1 \(bound writes\)"
-    ):
+    with pytest.raises(Mismatch, match=r"observed is stored\[0\]: 2 is outside 0..1 \(bound writes\)"):
         run.step(number(model, "write()"))
     told.outcome = True
     with pytest.raises(AdapterError, match="not an Outcome"):
+        run.step(number(model, "write()"))
+
+
+@pytest.mark.parametrize("state", [{"storde": [1, 0, 0]}, {"stored": 1}, {"acknowledged": "one"}])
+def test_a_field_or_a_kind_that_the_model_has_not_is_the_drivers_error(
+    model: Model, told: Told, state: dict[str, Any]
+) -> None:
+    run = lockstep(model, told)
+    told.state = state
+    said = f"observe\\(\\) returned no state: .*`highwater show {model.protocol.name}` lists the fields"
+    with pytest.raises(AdapterError, match=said):
         run.step(number(model, "write()"))
 
 

@@ -41,7 +41,7 @@ function heading() {
     !r.title ? "" : el("div", { class: "verdict " + (bad ? "bad" : "plain") }, el("h1", {}, r.title.split(/(?<=_)/).flatMap((part, i) => (i ? [el("wbr", {}), part] : [part]))), el("span", { class: "sub" }, r.subtitle), bad ? ruled(r.source) : null,
       r.meaning ? el("p", { class: "meaning" }, "It says: ", r.meaning) : null),
     falsity(r), outcomes(r),
-    r.loop ? el("details", { class: "fold" }, el("summary", {}, "Why the loop is fair"), el("ul", {}, r.loop.fair.map(line => el("li", {}, line)))) : "",
+    r.loop ? el("details", { class: "fold" }, el("summary", {}, r.loop.start < r.steps.length - 1 ? "Why the loop is fair" : "Why the run may end there"), el("ul", {}, r.loop.fair.map(line => el("li", {}, line)))) : "",
     el("details", { class: "fold" }, el("summary", {}, "How it was set up"), el("dl", { class: "pairs" }, rows)));
 }
 

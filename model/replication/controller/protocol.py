@@ -50,6 +50,7 @@ from highwater.model.replication.controller import (
     sessions,
     unclean_recovery,
 )
+from highwater.model.replication.controller.drawing import DRAWING
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
@@ -63,6 +64,7 @@ class Controller(Protocol):
 
     name = "replication.controller"
     rulebook = RULEBOOK
+    drawing = DRAWING
     parameters = {
         "brokers": Parameter(3, 1, 12, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 5, "replicas of the partition, at most as many as brokers"),

@@ -26,6 +26,7 @@ from highwater.model.language import (
     require,
 )
 from highwater.model.replication.controller import Controller, elr_index, partition_change
+from highwater.model.replication.controller.drawing import TOPIC_DRAWING
 from highwater.model.replication.topic.views import FIRST, OWN, SECOND, Views
 
 _OF_ONE = frozenset({
@@ -80,6 +81,7 @@ class Topic(Controller):
     """A topic of two partitions in the eyes of the controller, under every history of brokers and operator."""
 
     name = "replication.topic"
+    drawing = TOPIC_DRAWING
 
     def define(self) -> Struct:
         """The state of one partition, and what the second one has of its own."""
