@@ -408,3 +408,25 @@ def test_a_snapshot_is_compared_where_elr_is_on_and_no_feature_says_so(tmp_path:
 def with_elr(record: bytes, elr: dict[str, list[int]]) -> bytes:
     """A record that creates a partition, with its ELR."""
     return encode("PARTITION_RECORD", 2, decode(record).data | {"directories": [DIRECTORY] * 3} | elr)
+
+
+def test_a_partition_that_loses_its_leader_has_elected_nobody(tmp_path: Path) -> None:
+    """One replica is killed, comes back as the last known leader, uncleanly, and is killed again: one unclean election."""
+    begun = [*beginning(*ON)[:-1], partition(0, "u", replicas=[0], isr=[0])]
+    epoch = len(begun) + 3
+    leaderless = change(0, "u", isr=[], leader=-1, eligibleLeaderReplicas=[0], lastKnownElr=[0])
+    elected = change(0, "u", isr=[0], leader=0, leaderRecoveryState=1, lastKnownElr=[])
+    report = replayed(
+        tmp_path,
+        [change(0, isr=[1, 2], leader=1), leaderless, registration_change(0, 2, fenced=1)],
+        [
+            change(0, "u", eligibleLeaderReplicas=[]),
+            registration(0, epoch, incarnationId="AAAAAAAAAAAAAAAAAAAAXw"),
+        ],
+        [registration_change(0, epoch, fenced=-1), elected],
+        [leaderless, registration_change(0, epoch, fenced=1)],
+        start=begun,
+    )
+    assert wrong(report) == []
+    said = [(f.position["offset"] - epoch, f.property, f.facts["after"]["leader"]) for f in report.findings]
+    assert said == [(0, "somebody_is_electable", None), (3, "leader_elected_cleanly", 0)]

@@ -8,6 +8,7 @@ from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from highwater.invariants.replication.observed import CONDITIONS
+from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs import elr_index
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
@@ -282,11 +283,13 @@ class Explanation:
 
     def _span(self, first: int, end: int, here: _Boundary, before: BeliefState, after: BeliefState) -> Span:
         changed = [i for i in range(first, end) if isinstance(self.observations[i], Change)]
-        bumps = 0
+        bumps, elected = 0, False
         for i in changed:
             observation = self.observations[i]
             assert isinstance(observation, Change)
-            bumps += "leader" in self.grounds.record(observation.raw)
+            leader = self.grounds.record(observation.raw).get("leader")
+            bumps += leader is not None
+            elected |= leader not in (None, NO_LEADER)
         return Span(
             changed[-1] if changed else end - 1,
             after,
@@ -294,7 +297,7 @@ class Explanation:
             len(changed),
             bumps,
             frozenset(here.of_change if changed else here.causes),
-            _findings(before, after, bumps > 0),
+            _findings(before, after, elected),
             here.before,
             here.candidates,
         )
