@@ -10,10 +10,11 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from highwater import model
 from highwater.checker.asking.neighbours import AsItIs, beside
@@ -27,6 +28,7 @@ from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
 from highwater.model.language.step_properties import StepProperty
 
+_P = TypeVar("_P", bound=Invariant | StepProperty)
 MODELS = Path(model.__file__).parent
 """The directory of the protocols that come with the checker."""
 OWN_FILE = "_highwater_file_"
@@ -64,16 +66,32 @@ class Definition:
 
     @classmethod
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
-        """A protocol with what its class lists."""
+        """A protocol with what its class lists, and with the safety properties of the protocol here that it extends."""
+        base = _extended(protocol)
+
+        def both(of_base: Iterable[_P], own: Iterable[_P]) -> tuple[_P, ...]:
+            fitting = [p for p in of_base if p.rule is None or p.rule in protocol.rules]
+            return tuple({p.name: p for p in (*fitting, *own)}.values())
+
         return cls(
             name,
             protocol,
-            tuple(protocol.invariants),
+            both(base.invariants if base else (), protocol.invariants),
             file,
             tuple(protocol.liveness),
-            tuple(protocol.step_properties),
-            tuple(protocol.helpers),
+            both(base.step_properties if base else (), protocol.step_properties),
+            both(base.helpers if base else (), protocol.helpers),
+            both(base.watched if base else (), ()),
         )
+
+
+def _extended(protocol: type[Protocol]) -> Definition | None:
+    """The protocol that comes with the checker and that this class extends; None where there is none."""
+    for kind in protocol.__mro__[1:]:
+        ours = issubclass(kind, Protocol) and kind.__module__.startswith(f"{model.__name__}.")
+        if ours and (name := vars(kind).get("name")) in registry.NAMES:
+            return load(str(name))
+    return None
 
 
 def scenario_files() -> dict[str, Path]:

@@ -34,9 +34,9 @@ NO_STATE = "initially() holds in none of the states that initial() gives"
 """What is said where there is no initial state."""
 
 
-def said(value: object) -> str:
-    """A plain value as a reader is told it: ``none``, ``true`` and ``false`` in place of Python's names."""
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+def said(value: object) -> object:
+    """A plain value as a reader is told it: ``none``, ``true`` and ``false`` in place of Python's."""
+    return str(value).lower() if value is None or isinstance(value, bool) else value
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Instance:
         return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.said.items())})"
 
     @property
-    def said(self) -> dict[str, str]:
+    def said(self) -> dict[str, object]:
         """The parameters as a reader is told them."""
         return {name: said(value) for name, value in self.parameters.items()}
 

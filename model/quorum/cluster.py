@@ -104,6 +104,8 @@ class Cluster(Protocol):
         self.hwm_field = Option(hwm)
         self.ballot = Enum("Ballot", "none pre_vote vote")
         votes_travel = self.on("votes_travel")
+        self._define_fetches(offset, hwm)
+        self._define_votes(offset)
         self.member_type = Struct(
             "Member",
             epoch=self.epoch,
@@ -128,6 +130,32 @@ class Cluster(Protocol):
             voted="whom it voted for in its epoch; on disk",
             heard="whether an answer to a fetch has come since it follows this leader",
         )
+        return Struct(
+            "State",
+            members=Array(self.member, self.member_type),
+            requests=Array(self.member, self.some_request),
+            parked=Array(self.member, self.some_parked),
+            responses=Array(self.member, self.some_response),
+            vote_requests=Only(Array(self.voter, Array(self.voter, self.some_vote_request)), votes_travel),
+            vote_responses=Only(Array(self.voter, Array(self.voter, self.some_vote_response)), votes_travel),
+            elected=Array(self.epoch, Option(self.member)),
+            finalised=Only(Array(self.member, Bool), p.finalised_late > 0),
+            committed=Seq(self.record, self.size),
+            budgets=BUDGETS.type(p),
+        ).about(
+            requests="the fetch that is under way from each member",
+            parked="fetches that wait at the leader",
+            responses="the answer that is under way to each member",
+            vote_requests="requests for votes, by candidate and voter",
+            vote_responses="answers, by candidate and voter",
+            elected="who was elected in each epoch",
+            finalised="who knows that version 18 of Fetch is finalised",
+            committed="records below the HWM of some leader at some time; no rule reads it",
+            budgets="how many faults and steps are left",
+        )
+
+    def _define_fetches(self, offset: Int, hwm: Int) -> None:
+        """Fetches, where they wait, and their answers."""
         self.request = Struct(
             "Fetch",
             leader=self.member,
@@ -148,7 +176,7 @@ class Cluster(Protocol):
             leader=self.member,
             epoch=self.epoch,
             offset=offset,
-            told=Only(Bool, p.finalised_late > 0),
+            told=Only(Bool, self.p.finalised_late > 0),
             answer=Only(hwm, self.on("timer_answers_as_parked")),
         ).about(
             leader="member at which it waits",
@@ -177,10 +205,13 @@ class Cluster(Protocol):
             timed_out="whether the timer answered",
         )
         self.some_response = Option(self.response)
+
+    def _define_votes(self, offset: Int) -> None:
+        """Who can be elected by whom; requests for votes, and their answers."""
         self.votes_needed = self.majority if self.on("majority_elects") else 1
         self.electorates = [
             Set(self.voter).lift(list(chosen))
-            for chosen in itertools.combinations(range(p.voters), self.votes_needed)
+            for chosen in itertools.combinations(range(self.p.voters), self.votes_needed)
         ]
         self.vote_request = Struct(
             "Vote", epoch=self.epoch, pre=Bool, last_epoch=self.some_epoch, offset=offset
@@ -201,29 +232,6 @@ class Cluster(Protocol):
             granted="whether the vote is given",
         )
         self.some_vote_response = Option(self.vote_response)
-        return Struct(
-            "State",
-            members=Array(self.member, self.member_type),
-            requests=Array(self.member, self.some_request),
-            parked=Array(self.member, self.some_parked),
-            responses=Array(self.member, self.some_response),
-            vote_requests=Only(Array(self.voter, Array(self.voter, self.some_vote_request)), votes_travel),
-            vote_responses=Only(Array(self.voter, Array(self.voter, self.some_vote_response)), votes_travel),
-            elected=Array(self.epoch, Option(self.member)),
-            finalised=Only(Array(self.member, Bool), p.finalised_late > 0),
-            committed=Seq(self.record, self.size),
-            budgets=BUDGETS.type(p),
-        ).about(
-            requests="the fetch that is under way from each member",
-            parked="fetches that wait at the leader",
-            responses="the answer that is under way to each member",
-            vote_requests="requests for votes, by candidate and voter",
-            vote_responses="answers, by candidate and voter",
-            elected="who was elected in each epoch",
-            finalised="who knows that version 18 of Fetch is finalised",
-            committed="records below the HWM of some leader at some time; no rule reads it",
-            budgets="how many faults and steps are left",
-        )
 
     def initial(self) -> list[dict[str, Any]]:
         """Member 0 leads in epoch 0 and has written the record with which an epoch starts; all know who leads."""

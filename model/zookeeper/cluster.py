@@ -121,49 +121,7 @@ class Cluster(Protocol):
             last_epochs="last broker epoch of each broker",
             controller="controller epoch",
         )
-        # Of a controller that is not active, or not yet, everything is zero.
-        self.controller_type = Struct(
-            "Controller",
-            active=Bool,
-            registrations=self.registrations,
-            shutting_down=self.brokers,
-            leadership=self.leadership,
-        ).about(
-            active="whether it is the controller; else all is zero",
-            registrations="broker epochs that it knows",
-            shutting_down="brokers in controlled shutdown",
-            leadership="leader and leader epoch that it knows",
-        )
-        # The controller that sent it stands for its controller epoch. A StopReplica names no leader and no leader
-        # epoch. A late copy waits on a connection of its own. A LeaderAndIsr is about one partition, or about all that
-        # the broker has; a StopReplica can say that the log is to be deleted.
-        self.request = Struct(
-            "Request",
-            kind=Kind,
-            controller=self.controller,
-            broker_epoch=self.epoch,
-            leader=self.some_broker,
-            leader_epoch=self.some_leader_epoch,
-            of_all=Only(Bool, p.partitions > 1),
-            deletes=Only(Bool, p.removals > 0),
-            late=Bool,
-        ).about(
-            kind="kind of request",
-            controller="controller epoch of the sender",
-            broker_epoch="generation of the broker that it is for",
-            leader="leader; none: StopReplica",
-            leader_epoch="leader epoch; none: StopReplica",
-            of_all="whether it is about all partitions of the broker",
-            deletes="whether the log is to be deleted",
-            late="whether it is a copy on a connection of its own",
-        )
-        self.channel = Seq(self.request, p.in_flight, bound="in_flight")
-        self.shutdown_request = Struct(
-            "ControlledShutdown", recipient=self.controller, broker_epoch=self.epoch
-        ).about(
-            recipient="controller epoch of the recipient",
-            broker_epoch="broker epoch of the sender",
-        )
+        self._define_controllers()
         self.broker_type = Struct(
             "Broker",
             status=Status,
@@ -209,6 +167,53 @@ class Cluster(Protocol):
             shutdown_requests="the ControlledShutdown under way from each broker",
             deposed="brokers that lost leadership to a ControlledShutdown of a former generation; for properties",
             budgets="how many faults and steps are left",
+        )
+
+    def _define_controllers(self) -> None:
+        """A controller, what it sends to a broker, and a broker to it."""
+        p = self.p
+        # Of a controller that is not active, or not yet, everything is zero.
+        self.controller_type = Struct(
+            "Controller",
+            active=Bool,
+            registrations=self.registrations,
+            shutting_down=self.brokers,
+            leadership=self.leadership,
+        ).about(
+            active="whether it is the controller; else all is zero",
+            registrations="broker epochs that it knows",
+            shutting_down="brokers in controlled shutdown",
+            leadership="leader and leader epoch that it knows",
+        )
+        # The controller that sent it stands for its controller epoch. A StopReplica names no leader and no leader
+        # epoch. A late copy waits on a connection of its own. A LeaderAndIsr is about one partition, or about all that
+        # the broker has; a StopReplica can say that the log is to be deleted.
+        self.request = Struct(
+            "Request",
+            kind=Kind,
+            controller=self.controller,
+            broker_epoch=self.epoch,
+            leader=self.some_broker,
+            leader_epoch=self.some_leader_epoch,
+            of_all=Only(Bool, p.partitions > 1),
+            deletes=Only(Bool, p.removals > 0),
+            late=Bool,
+        ).about(
+            kind="kind of request",
+            controller="controller epoch of the sender",
+            broker_epoch="generation of the broker that it is for",
+            leader="leader; none: StopReplica",
+            leader_epoch="leader epoch; none: StopReplica",
+            of_all="whether it is about all partitions of the broker",
+            deletes="whether the log is to be deleted",
+            late="whether it is a copy on a connection of its own",
+        )
+        self.channel = Seq(self.request, p.in_flight, bound="in_flight")
+        self.shutdown_request = Struct(
+            "ControlledShutdown", recipient=self.controller, broker_epoch=self.epoch
+        ).about(
+            recipient="controller epoch of the recipient",
+            broker_epoch="broker epoch of the sender",
         )
 
     def initial(self) -> list[dict[str, Any]]:

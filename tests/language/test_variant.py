@@ -98,6 +98,11 @@ def test_show_knows_its_rules(author: Path) -> None:
     assert "members[member].hwm" in run("show", "slow.py").output
 
 
+def test_the_properties_of_the_base_are_checked_too(author: Path) -> None:
+    found = json.loads(run("check", "slow.py", "--json", "-").stdout)
+    assert "committed_records_are_on_a_majority" in found[0]["properties"]
+
+
 def test_show_of_a_name_that_the_file_lacks(author: Path) -> None:
     result = run("show", "slow.py:9999.2")
     assert result.exit_code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import Counter
 from pathlib import Path
@@ -242,3 +243,35 @@ def test_the_state_behind_an_operation_that_is_not_known_is_the_recorded_one(tmp
     assert not any(
         "effectiveMinIsr" in path or path.startswith("brokers") for wrong in told for path in wrong
     )
+
+
+def refused_after(lines: list[dict[str, Any]], at: int, error: str, **changed: Any) -> list[dict[str, Any]]:
+    """The recording with the operation of a line once more behind it, refused with this error."""
+    again = {**copy.deepcopy(lines[at]), "error": error, "records": [], **changed}
+    again["nextOffset"] += len(lines[at]["records"])
+    more = [*lines[: at + 1], again, *lines[at + 1 :]]
+    return [line | {"i": number} if "i" in line else line for number, line in enumerate(more, -1)]
+
+
+@needs_recordings_4_2
+def test_a_broker_that_is_not_registered_cannot_be_removed_again(tmp_path: Path) -> None:
+    lines = lines_of(files("elr-on-extras")[1])
+    at = next(i for i, line in enumerate(lines) if line.get("op", {}).get("name") == "unregisterBroker")
+    said = {
+        "exception": "BrokerIdNotRegisteredException",
+        "message": "Broker ID 0 is not currently registered",
+    }
+    report = replay(
+        write(tmp_path / "a", refused_after(lines, at, "BROKER_ID_NOT_REGISTERED", response=said))
+    )
+    assert report.unexplained == []
+
+
+@needs_recordings_4_2
+@pytest.mark.parametrize("epoch", [-2, -(2**31), -(2**63), 2**63 - 1])
+def test_a_member_s_epoch_is_any_number_of_64_bits(tmp_path: Path, epoch: int) -> None:
+    lines = lines_of(files("elr-on-extras")[1])
+    at = next(i for i, line in enumerate(lines) if line.get("error") == "INELIGIBLE_REPLICA")
+    for member in lines[at]["op"]["newIsr"]:
+        member["epoch"] = epoch
+    assert replay(write(tmp_path / "a", lines)).unexplained == []

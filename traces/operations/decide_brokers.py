@@ -80,6 +80,10 @@ def register_broker(state: ControllerState, op: Operation) -> Decided:
 def unregister_broker(state: ControllerState, op: Operation) -> Decided:
     """A broker is removed from the cluster."""
     broker, outcome = state.slot(op.arguments["broker"]), Decided()
+    if not state.registrations[broker]["registered"]:
+        outcome.error = "BROKER_ID_NOT_REGISTERED"
+        outcome.response = exception(outcome.error)
+        return outcome
     own = [unregister_broker_record(state, broker)]
     outcome.records = BrokerDecision(state, broker).batch(batches.REMOVAL, own, state.model.removal)
     state.registrations[broker] = state.nobody["registration"]

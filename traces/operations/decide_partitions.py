@@ -13,6 +13,9 @@ from highwater.traces.operations.model_records import (
 )
 from highwater.traces.operations.state import ControllerState
 
+_NO_EPOCH = -2
+"""Stands for every epoch below −1 that comes over the wire: it is nobody's."""
+
 
 def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, dict[str, Any]]:
     """A partition's key, whether it exists, and the inputs of the rules about it."""
@@ -38,11 +41,14 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
         request={
             "version": args["requestVersion"],
             "broker": state.slot(args["broker"]),
-            "broker_epoch": args["brokerEpoch"],
+            "broker_epoch": max(_NO_EPOCH, args["brokerEpoch"]),
             "leader_epoch": args["leaderEpoch"],
             "partition_epoch": args["partitionEpoch"],
             "new_isr": [
-                {"broker": state.slot(m["id"]), "epoch": None if m["epoch"] == -1 else m["epoch"]}
+                {
+                    "broker": state.slot(m["id"]),
+                    "epoch": None if m["epoch"] == -1 else max(_NO_EPOCH, m["epoch"]),
+                }
                 for m in members
             ],
             "leader_recovery_state": args["leaderRecoveryState"],

@@ -30,7 +30,7 @@ from highwater.traces.reading.fields import (
 
 _LONG = whole(-1, INT64)
 _EPOCH = whole(-INT32, INT32)
-_BROKER_EPOCH = whole(-INT64, INT64)
+_BROKER_EPOCH = whole(-INT64 - 1, INT64)
 _ISR = in_order(numbers(-1))
 """The members of an ISR are sorted: their order says nothing."""
 
@@ -248,7 +248,7 @@ OPERATIONS: dict[str, Form] = {
         "brokerEpoch": _BROKER_EPOCH,
         "leaderEpoch": _EPOCH,
         "partitionEpoch": _EPOCH,
-        "newIsr": each({"id": Fields.number, "epoch": _LONG}),
+        "newIsr": each({"id": Fields.number, "epoch": _BROKER_EPOCH}),
         "leaderRecoveryState": choice(*RECOVERY_STATES),
         "kind": Fields.text,
     },

@@ -113,7 +113,6 @@ class Terms:
             leader_epoch=epoch("leader_epoch", max_leader_epoch),
             partition_epoch=epoch("partition_epoch", max_partition_epoch),
             leader_recovery_state=LeaderRecoveryState,
-            # In a log directory that their broker does not have any more.
             offline=Only(self.brokers, self.on("offline_directory_check")),
         ).about(
             replicas="brokers that are assigned, the preferred leader first",
@@ -127,37 +126,21 @@ class Terms:
             leader_epoch="count of changes of leadership",
             partition_epoch="count of changes of this record",
             leader_recovery_state="RECOVERING after an unclean election until the leader has recovered",
-            offline="replicas whose log directory has failed",
+            offline="replicas in a log directory that their broker has no more",
         )
-        # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
-        # ends the leader epoch all the same. ``assigns``: it says in which directories the replicas are, which the
-        # partition here does not hold. ``fails``: building it throws, so that there is none.
-        self.record = Struct(
-            "PartitionChangeRecord",
-            replicas=Option(self.replicas),
-            adding=Option(self.brokers),
-            removing=Option(self.brokers),
-            isr=Option(self.brokers),
-            elr=Option(self.brokers),
-            last_known_elr=Option(self.brokers),
-            last_known_leader=Option(Option(self.node)),
-            leader=Option(Option(self.broker)),
-            leader_recovery_state=Option(LeaderRecoveryState),
-            assigns=Bool,
-            fails=Bool,
-        )
-        self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
-        # A member of a proposed ISR; no epoch (−1 in the request) skips the check of it.
-        self.isr_member = Struct("IsrMember", broker=self.broker, epoch=Option(self.offset))
+        self._define_record()
         # What a request says can be out of every range, but for an exploration's own requests.
         least = 0 if bounded else -MAX_INT
+        # A member of a proposed ISR; no epoch (−1 in the request) skips the check of it.
+        said_epoch = self.offset if bounded else Int(least, MAX_LONG)
+        self.isr_member = Struct("IsrMember", broker=self.broker, epoch=Option(said_epoch))
         # One more than there are brokers: a list that long has some broker twice.
         self.proposed_isr = Seq(self.isr_member, brokers + 1)
         self.alter_partition = Struct(
             "AlterPartitionRequest",
             version=Int(0, 3),
             broker=self.broker,
-            broker_epoch=self.offset if bounded else Int(least, MAX_LONG),
+            broker_epoch=said_epoch,
             leader_epoch=Int(least, max_leader_epoch),
             partition_epoch=Int(least, max_partition_epoch),
             new_isr=self.proposed_isr,
@@ -180,6 +163,27 @@ class Terms:
             want_fence=Bool,
             want_shut_down=Bool,
         )
+
+    def _define_record(self) -> None:
+        """The record that changes the partition."""
+        # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
+        # ends the leader epoch all the same. ``assigns``: it says in which directories the replicas are, which the
+        # partition here does not hold. ``fails``: building it throws, so that there is none.
+        self.record = Struct(
+            "PartitionChangeRecord",
+            replicas=Option(self.replicas),
+            adding=Option(self.brokers),
+            removing=Option(self.brokers),
+            isr=Option(self.brokers),
+            elr=Option(self.brokers),
+            last_known_elr=Option(self.brokers),
+            last_known_leader=Option(Option(self.node)),
+            leader=Option(Option(self.broker)),
+            leader_recovery_state=Option(LeaderRecoveryState),
+            assigns=Bool,
+            fails=Bool,
+        )
+        self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
 
     def on(self, rule: str) -> bool:
         """Whether a rule is on; known while tracing, so that a plain ``if`` can ask."""

@@ -411,7 +411,7 @@ def with_elr(record: bytes, elr: dict[str, list[int]]) -> bytes:
 
 
 def test_a_partition_that_loses_its_leader_has_elected_nobody(tmp_path: Path) -> None:
-    """One replica is killed, comes back as the last known leader, uncleanly, and is killed again: one unclean election."""
+    """One replica is killed, comes back as last known leader and is killed again: one unclean election."""
     begun = [*beginning(*ON)[:-1], partition(0, "u", replicas=[0], isr=[0])]
     epoch = len(begun) + 3
     leaderless = change(0, "u", isr=[], leader=-1, eligibleLeaderReplicas=[0], lastKnownElr=[0])
