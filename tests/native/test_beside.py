@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from highwater.checker.engines.native.code.beside import Beside
 from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.search import NativeSearch, search
+from highwater.checker.engines.spark.package import package
 from highwater.checker.running import side_by_side
 from highwater.model.language import Model
 from tests import zoo
@@ -156,13 +158,13 @@ def test_what_is_given_up_comes_to_nothing(nothing_kept: Path) -> None:
 
 def test_the_compiler_ends_with_who_asks() -> None:
     asked = {
-        "versions": compiler.versions(),
+        "llvm": compiler.llvm_versions(),
         "processor": Processor.host().parts,
         "levels": Effort.FULL.value,
         "tuning": {},
         "bytes": len(LONG),
     }
-    command = [sys.executable, "-P", compiler.__file__]
+    command = [sys.executable, "-P", "-c", compiler.source()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         code, _ = process.communicate(json.dumps(asked).encode() + b"\n" + LONG.encode())
     assert process.returncode == 1
@@ -172,8 +174,36 @@ def test_the_compiler_ends_with_who_asks() -> None:
 @pytest.mark.parametrize("what", ["another version", "no process"])
 def test_without_better_code_the_search_goes_on(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     if what == "another version":
-        monkeypatch.setattr(compiler, "versions", lambda: "llvmlite 0.0")
+        monkeypatch.setattr(compiler, "llvm_versions", lambda: "llvmlite 0.0")
     else:
         monkeypatch.setattr(sys, "executable", "/nowhere/python")
     expected = list(Effort) if what == "no process" else [Effort.QUICK]
     assert list(dict.fromkeys(explored(monkeypatch, wait))) == expected
+
+
+_FROM_AN_ARCHIVE = """
+import sys, tempfile
+from pathlib import Path
+from highwater.checker.engines.native.code import compiler
+from highwater.checker.engines.native.code.beside import Beside
+from highwater.checker.engines.native.code.machine import Effort
+assert ".zip" in compiler.__file__, compiler.__file__
+made = []
+Beside(sys.stdin.read(), Effort.USUAL, made.append).wait()
+print(compiler.versions() != "", len(made))
+"""
+
+
+def test_a_package_in_an_archive_compiles_too(tmp_path: Path) -> None:
+    """As on Spark's executors. Nothing is started by a file's path, and nothing is read by one."""
+    archive = package(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _FROM_AN_ARCHIVE],
+        input=TEXT.format(3),
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["True", "1"], done.stderr

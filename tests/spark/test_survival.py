@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -134,21 +133,6 @@ def test_an_interrupted_search_says_what_it_found(tmp_path: Path) -> None:
     assert one["distinct_states"] == last["totals"]["distinct_states"] < STATES
 
 
-@pytest.fixture
-def bare_python(tmp_path: Path) -> Path:
-    """A Python with the libraries but without this project, as an executor's machine has it."""
-    site = tmp_path / "site"
-    site.mkdir()
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if "highwater" not in entry.name.lower() and entry.suffix != ".pth":
-            (site / entry.name).symlink_to(entry)
-    python = tmp_path / "python"
-    base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{base}" "$@"\n')
-    python.chmod(0o755)
-    return python
-
-
 def answers(port: int, seconds: float = 120) -> None:
     """Wait until somebody listens."""
     until = time.monotonic() + seconds
@@ -201,13 +185,6 @@ def standalone_cluster(directory: Path, workers: int) -> Iterator[str]:
                 process.wait(timeout=60)
 
 
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[str]:
-    """A master and two workers."""
-    with standalone_cluster(tmp_path, 2) as master:
-        yield master
-
-
 def test_a_cluster_without_workers_is_one_line(tmp_path: Path) -> None:
     with standalone_cluster(tmp_path, 0) as master:
         line = command(*LARGE, "--spark-master", master, "--checkpoint", tmp_path / "levels", "--quiet")
@@ -215,27 +192,6 @@ def test_a_cluster_without_workers_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "no executor came within 60 seconds" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_a_standalone_cluster_gets_the_package(
-    tmp_path: Path, counts: dict[str, Any], standalone: str, bare_python: Path
-) -> None:
-    absent = subprocess.run([bare_python, "-c", "import highwater"], capture_output=True, cwd=tmp_path)
-    assert b"No module named 'highwater'" in absent.stderr
-    file = tmp_path / "result.json"
-    process = start(
-        *LARGE,
-        "--spark-master",
-        standalone,
-        "--checkpoint",
-        tmp_path / "levels",
-        "--json",
-        file,
-        PYSPARK_PYTHON=str(bare_python),
-    )
-    _, said = process.communicate(timeout=900)
-    assert process.returncode == 0, said
-    same(result(file), counts)
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """A program that writes the models of scenarios, traced by the source of one revision, as JSON.
 
-``python -I image.py ROOT`` reads names of scenarios from standard input, one a line, and writes one line of JSON for
+``python -I -c SOURCE ROOT`` reads names of scenarios from standard input, one a line, and writes one line of JSON for
 each. ROOT comes first on the path, so that what it holds of Highwater is used. It is
-run by its path, in a process of its own, and leans on as little as it can of what other revisions may have otherwise.
+run in a process of its own, and leans on as little as it can of what other revisions may have otherwise.
 """
 
 from __future__ import annotations

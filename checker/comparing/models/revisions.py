@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pkgutil
 import subprocess
 import sys
 import tarfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.models import image as image_program
+from highwater.checker.comparing import models
 
 OWN = ("highwater", "model", "invariants", "checker", "traces")
 """The folders that a revision of this repository needs to trace its own models. Older ones have no `highwater`."""
@@ -39,7 +40,9 @@ class Revision:
         """The images of scenarios in this revision; ``{"error": …}`` where there is none."""
         if not scenarios:
             return []
-        command = [sys.executable, "-I", str(Path(image_program.__file__)), str(self.directory)]
+        source = pkgutil.get_data(models.__name__, "image.py")
+        assert source is not None
+        command = [sys.executable, "-I", "-c", source.decode(), str(self.directory)]
         done = subprocess.run(
             command,
             input="\n".join(scenarios) + "\n",

@@ -27,7 +27,7 @@ class Beside:
         # Neither the current directory nor that of the script is a place for modules; ours may not be the usual ones.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", compiler.__file__],
+            [sys.executable, "-P", "-c", compiler.source()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ class Beside:
         assert process.stdout is not None
         content = self._whole.encode()
         asked = {
-            "versions": compiler.versions(),
+            "llvm": compiler.llvm_versions(),
             "processor": processor.parts,
             "levels": self._effort.value,
             "tuning": machine.TUNING,

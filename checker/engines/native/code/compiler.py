@@ -1,7 +1,8 @@
-"""LLVM's work: text in, machine code out. As a script it is a process of its own, beside a search.
+"""LLVM's work: text in, machine code out. Its source is also the program of a process of its own, beside a search.
 
 Such a process is given a line of JSON and the text; it gives the code and ends. It imports nothing of Highwater, so
-that it is at work at once, and ends with the process that asks, however that ends.
+that it is at work at once, and ends with the process that asks, however that ends. It is started with the source and
+not by a file's path, as the package can lie in an archive.
 """
 
 from __future__ import annotations
@@ -10,24 +11,32 @@ import functools
 import hashlib
 import json
 import os
+import pkgutil
 import re
 import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
 
 
 def versions() -> str:
-    """LLVM, its binding and this file: what the code of a text depends on beside the text and the options."""
-    return f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}, {_digest()}"
+    """LLVM, its binding and this source: what the code of a text depends on beside the text and the options."""
+    return f"{llvm_versions()}, {hashlib.sha256(source().encode()).hexdigest()}"
+
+
+def llvm_versions() -> str:
+    """LLVM and its binding."""
+    return f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}"
 
 
 @functools.cache
-def _digest() -> str:
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+def source() -> str:
+    """This module's source, wherever Python imports it from. Not for the process that runs it."""
+    content = pkgutil.get_data(__name__.rpartition(".")[0], "compiler.py")
+    assert content is not None
+    return content.decode()
 
 
 def machine_code(
@@ -86,7 +95,7 @@ def _end_with_the_asker() -> None:
 def main() -> int:
     """Compile what standard input asks for."""
     asked = json.loads(sys.stdin.buffer.readline())
-    if asked["versions"] != versions():
+    if asked["llvm"] != llvm_versions():
         return 1
     text = sys.stdin.buffer.read(asked["bytes"]).decode()
     threading.Thread(target=_end_with_the_asker, daemon=True).start()
