@@ -286,7 +286,7 @@ def test_code_of_another_processor_is_not_taken(
     [
         (llvmlite, "__version__", "0.0"),
         (llvmlite.binding, "llvm_version_info", (1, 2, 3)),
-        (compiler, "_digest", lambda: "another text of the module"),
+        (compiler, "source", lambda: "another text of the module"),
         (machine, "TUNING", {}),
     ],
     ids=["llvmlite", "LLVM", "how it is asked", "settings"],

@@ -69,6 +69,7 @@ class Follower(Elections):
                 self.use_vote(turn)
             else:
                 self.use_answer(turn, None, None)
+        self._leave_to_timers(node, turn)
         untold = [f"an answer to member {f}" for f in turn.answers]
         if turn.hwm is not None:
             untold.append(f"its HWM moves to {turn.hwm}")
@@ -81,6 +82,14 @@ class Follower(Elections):
             return
         self.fail("what must follow", {"node": node}, untold, event=turn.event)
         self._believe_parked(node, turn)
+
+    def _leave_to_timers(self, node: int, turn: Turn) -> None:
+        """A fetch whose time was over when a step completed it: the timer can have been first, and answers later."""
+        for f in turn.completed.keys() & turn.answers.keys() - turn.seen:
+            if self.is_over(turn.event, turn.completed[f].exchange):
+                self.guess("a park timer that ran out as its fetch was completed")
+                self.belief.parked[f] = turn.completed.pop(f)
+                del turn.answers[f]
 
     def _believe_parked(self, node: int, turn: Turn) -> None:
         """Go on from what was recorded: who was not answered waits."""

@@ -183,7 +183,7 @@ class Leaders(Fetches):
         if told is not None and turn is not None and (turn.exchange is exchange or f in turn.completed):
             del turn.answers[f]
             parked = turn.completed.pop(f, None)
-            if parked is not None and f not in turn.seen and self._is_over(event, exchange):
+            if parked is not None and f not in turn.seen and self.is_over(event, exchange):
                 # The timer's own thread was first, and the line of the append was written before its answer.
                 self.guess("a park timer that ran out as its fetch was completed")
                 b.parked[f] = parked
@@ -257,7 +257,7 @@ class Leaders(Fetches):
             b.parked.pop(f)
             return
         told = self._told(window, outcome, window.slots[f], parked.offset)
-        over = self._is_over(event, exchange)
+        over = self.is_over(event, exchange)
         found = self._fields(told, leader, answer)
         self.explain("park_timer", says, {**found, "its time is over": (True, over)})
         b.parked.pop(f)
@@ -265,7 +265,7 @@ class Leaders(Fetches):
             self._on_its_way(answer, exchange.request, b.node(leader), exchange, over)
 
     @staticmethod
-    def _is_over(event: e.Event, exchange: Exchange | None) -> bool:
+    def is_over(event: e.Event, exchange: Exchange | None) -> bool:
         """Whether a fetch has waited for as long as it may, by the clock of its leader."""
         if exchange is None or exchange.received_ms is None or not isinstance(exchange.request, e.Fetch):
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 from highwater.traces.reading.errors import printable
@@ -18,9 +18,11 @@ DOUBTS = (
 
 
 def as_json(value: Any) -> Any:
-    """A value of a field as JSON: what says itself how, sequences item by item, else as it is."""
+    """A value of a field as JSON: what says itself how, dataclasses by their fields, sequences item by item."""
     if hasattr(value, "to_json"):
         return value.to_json()
+    if is_dataclass(value):
+        return {name: as_json(item) for name, item in vars(value).items()}
     if isinstance(value, Mapping):
         return dict(value)
     return [as_json(item) for item in value] if isinstance(value, tuple | list) else value
@@ -60,7 +62,7 @@ class Candidate(Reported):
         return {
             **super().to_json(),
             "differences": {
-                path: {"model": model, "recorded": recorded}
+                path: {"model": as_json(model), "recorded": as_json(recorded)}
                 for path, (model, recorded) in self.differences.items()
             },
         }

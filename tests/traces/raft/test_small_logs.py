@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,8 @@ def drop(writer: Writer, member: int, said: str) -> None:
 
 
 def told(report: Report) -> list[tuple[str, ...]]:
+    """What is not explained, which can be written as JSON whatever it is."""
+    json.dumps(report.to_json(), allow_nan=False)
     return [
         (c.action, *sorted(c.differences), *c.refused_by) for u in report.unexplained for c in u.candidates
     ]
@@ -217,3 +220,40 @@ def test_what_a_leader_takes_for_committed_is_held_against_who_has_it(tmp_path: 
     report = replay_raft(writer.write(tmp_path))
     assert ("hwm: leader", "hwm") in told(report)
     assert "committed_records_are_on_a_majority" in report.findings_count
+
+
+def test_timers_that_run_out_as_the_leader_appends_can_have_been_first(tmp_path: Path) -> None:
+    """Two fetches run out of time; before their answers with the old HWM stands an append, and between them a fetch."""
+    steps = [*fetched(1), *fetched(2), *fetched(1), *fetched(2), *asked(1), *asked(2)]
+    steps += [
+        TIMER,
+        ("take_answer", {"f": 1}),
+        ("park_timer", {"leader": 0, "f": 2}),
+        ("send_fetch", {"f": 1}),
+    ]
+    steps += [APPEND, ("receive_fetch", {"leader": 0, "f": 1}), ("take_answer", {"f": 2})]
+    writer = written(steps)
+    lines = writer.lines[0]
+    appended = max(n for n, line in enumerate(lines) if "appended records" in line)
+    first, second = [n for n, line in enumerate(lines) if "Sent response" in line and n < appended][-2:]
+    asked_again = next(n for n in range(appended, len(lines)) if "Received inbound" in lines[n])
+    answered = lines[asked_again + 1 :]
+    order = [appended, first, asked_again, second]
+    times = [lines[n].partition("]")[0] for n in (first, first, second, second)]
+    moved = [f"{time}]{lines[n].partition(']')[2]}" for time, n in zip(times, order, strict=True)]
+    writer.lines[0] = [*lines[:first], *moved, *answered]
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report) == []
+    assert report.findings_count == {}
+    assert guessed(report, "a park timer that ran out as its fetch was completed") == 2
+
+
+def test_an_answer_that_came_otherwise_than_it_was_sent_is_written_as_json(tmp_path: Path) -> None:
+    writer = written(fetched(1))
+    lines = writer.lines[1]
+    at = max(n for n, line in enumerate(lines) if "FetchResponseData" in line)
+    lines[at] = re.sub(r"highWatermark=-?\d+", "highWatermark=7", lines[at])
+    report = replay_raft(writer.write(tmp_path))
+    assert told(report)[0] == ("take_answer: as it was sent", "answer")
+    (answer,) = (c["differences"]["answer"] for c in report.to_json()["unexplained"][0]["candidates"])
+    assert answer["recorded"]["hwm"] == 7
