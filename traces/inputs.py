@@ -13,6 +13,7 @@ from highwater.traces.kafka.data_dump import is_data_dump
 from highwater.traces.raft.reader import is_raft_log
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
+from highwater.traces.reports.text import count
 from highwater.traces.requests.lines import is_request_log
 from highwater.traces.runs.format import is_run_trace
 
@@ -20,8 +21,13 @@ METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
 OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
 DATA_DUMP, REQUEST_LOG = "dump of data segments", "request log"
 RAFT_LOG = "raft logs"
-_BESIDE = {BROKER_LOG: "a broker's log", DATA_DUMP: "a dump of data segments", REQUEST_LOG: "a request log"}
-"""What says something beside a metadata log only."""
+_COUNTED = {
+    BROKER_LOG: ("broker's log", "brokers' logs"),
+    DATA_DUMP: ("dump of data segments", "dumps of data segments"),
+    REQUEST_LOG: ("request log", "request logs"),
+}
+"""What says something beside a metadata log only, in words: one and several."""
+_NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
 _HEAD = 1 << 16
@@ -58,10 +64,24 @@ class Input:
 
 @dataclass
 class Inputs:
-    """What was found, in the order of the paths; ``passed_over`` counts files that are none of these."""
+    """What was found, in the order of the paths; ``passed_over`` counts files that are none of these.
+
+    ``alone`` are files, by their kind, that say something beside a metadata log only, and there is none.
+    """
 
     found: list[Input] = field(default_factory=list)
     passed_over: int = 0
+    alone: dict[str, list[Path]] = field(default_factory=dict)
+
+    @property
+    def skipped(self) -> list[str]:
+        """What was left out, a line each."""
+        lines = [
+            f"skipped {count(len(files), *_COUNTED[kind])}: {_NEEDS}" for kind, files in self.alone.items()
+        ]
+        if self.passed_over:
+            lines.append(f"skipped {count(self.passed_over, 'unrecognized file')}")
+        return lines
 
 
 def kind_of(file: Path) -> str | None:
@@ -103,7 +123,7 @@ def inputs(paths: Iterable[Path]) -> Inputs:
     be replayed.
     """
     result = Inputs()
-    logs: dict[str, list[Path]] = {kind: [] for kind in _BESIDE}
+    logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}
     for path in paths:
         before = len(result.found) + sum(map(len, logs.values()))
         if not path.exists():
@@ -114,11 +134,16 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             kind = kind_of(path)
             if kind is None:
                 raise TraceError(path, None, None, _what_it_is_not(path))
-            logs[kind].append(path) if kind in _BESIDE else result.found.append(Input(path, kind))
+            logs[kind].append(path) if kind in _COUNTED else result.found.append(Input(path, kind))
         if len(result.found) + sum(map(len, logs.values())) == before:
             raise TraceError(path, None, None, "nothing that can be replayed is in this directory")
     result.found = _raft_together(_without_dumps(_distinct(result.found)))
-    for kind in _BESIDE:
+    if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
+        result.alone = {kind: files for kind, files in logs.items() if files}
+        for kind, (first, *_) in () if result.found else result.alone.items():
+            raise TraceError(first, None, None, f"a {_COUNTED[kind][0]} alone does not say enough: {_NEEDS}")
+        return result
+    for kind in _COUNTED:
         result.found = list(_with_logs(result.found, logs[kind], kind))
     return result
 
@@ -139,7 +164,7 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
         kind = kind_of(file)
         if kind is None:
             passed_over += 1
-        elif kind in _BESIDE:
+        elif kind in _COUNTED:
             logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):
             # Where a directory has a log and its dump, the log is taken.
@@ -192,8 +217,6 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
 def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
     """Give each broker's file to the metadata logs that share the longest part of their path with it."""
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
-    if logs and not metadata:
-        raise TraceError(logs[0], None, None, f"{_BESIDE[kind]} says something beside a metadata log only")
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):
         shared = {i: _shared(log, i.path) for i in metadata}

@@ -93,10 +93,10 @@ def replay(
         raise InputError("--html: the page is made by the embedded engine only")
     reports: list[Report] = []
     histories: list[RunHistory] = []
-    interrupted, skipped = False, 0
+    interrupted, skipped = False, list[str]()
     try:
         found = inputs(paths)
-        skipped = found.passed_over
+        skipped = found.skipped
         if engine == "spark":
             replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
         else:
@@ -168,7 +168,7 @@ def _end(
     histories: Sequence[RunHistory],
     quiet: bool,
     fail_on: str,
-    skipped: int = 0,
+    skipped: Sequence[str] = (),
     interrupted: bool = False,
 ) -> Status:
     """The summaries, the worst first, the last line, the JSON, the page, and the status."""
@@ -176,8 +176,8 @@ def _end(
     if not quiet:
         for report in ordered:
             _print(report, output)
-        if skipped:
-            output.say(f"skipped {count(skipped, 'unrecognized file')}")
+        for line in skipped:
+            output.say(line)
     try:
         output.write([r.to_json() for r in reports])
         if page is not None and histories:
@@ -237,11 +237,13 @@ def _progress() -> Callable[[Report], None] | None:
 
     def show(report: Report) -> None:
         found = sum(report.findings_count.values())
-        done = f"{report.bytes_read / report.bytes_total:.0%}, " if report.bytes_total else ""
-        rate = f", {report.records / report.seconds:,.0f} records a second" if report.seconds else ""
+        part = report.bytes_read / report.bytes_total if report.bytes_total else 0.0
+        done = f"{part:.0%}, " if part else ""
+        left = f", {report.seconds * (1 - part) / part:,.0f} s left" if part and report.seconds > 2 else ""
+        rate = f", {report.records / report.seconds:,.0f} a second" if report.seconds else ""
         text = (
-            f"{Path(report.input).name}: {done}{report.records or report.operations:,} records{rate}, "
-            f"{report.unexplained_count} not explained, {found} findings"
+            f"{Path(report.input).name}: {done}{count(report.records or report.operations, 'record')}{rate}{left}, "
+            f"{report.unexplained_count:,} not explained, {count(found, 'finding')}"
         )
         _shown(text)
 

@@ -14,6 +14,7 @@ from highwater.traces.inputs import (
     METADATA_DUMP,
     METADATA_LOG,
     OPERATIONS,
+    RAFT_LOG,
     RUN,
     Input,
     inputs,
@@ -123,10 +124,30 @@ def test_paths_with_nothing_to_replay(tmp_path: Path) -> None:
         replay(tmp_path / "nowhere")
     with pytest.raises(TraceError, match="nothing that can be replayed"):
         replay(tmp_path)
-    with pytest.raises(TraceError, match="beside a metadata log"):
+    with pytest.raises(TraceError, match="alone does not say enough"):
         replay(text(tmp_path / "server.log", LOG_LINE))
     write(tmp_path / "1.ndjson", made().lines)
     write(tmp_path / "2.ndjson", made().lines)
     (tmp_path / "server.log").unlink()
     with pytest.raises(TraceError, match="2 inputs, where one is expected"):
         replay(tmp_path)
+
+
+def test_nodes_logs_without_a_metadata_log_are_replayed_as_far_as_they_go(tmp_path: Path) -> None:
+    """Raft logs are an input of their own; what needs the metadata log is left out, and said."""
+    raft = "[2026-11-21 10:00:00,160] TRACE [RaftManager id=100] Leader appended records at base offset 0, new end "
+    raft += "offset is OffsetAndEpoch[offset=1, epoch=1] (org.apache.kafka.raft.KafkaRaftClient)\n"
+    broker = "[2026-11-21 10:00:00,160] DEBUG [Partition t-0 broker=0] High watermark updated to 5 "
+    broker += "(kafka.cluster.Partition)\n"
+    for node in ("node0", "node1"):
+        (tmp_path / node).mkdir()
+        (tmp_path / node / "raft.log").write_text(raft, encoding="utf-8")
+        (tmp_path / node / "server.log").write_text(broker, encoding="utf-8")
+    found = inputs([tmp_path])
+    assert [i.kind for i in found.found] == [RAFT_LOG]
+    (line,) = found.skipped
+    assert line.startswith("skipped 2 brokers' logs: name the cluster's metadata log, too")
+    with pytest.raises(
+        TraceError, match="a broker's log alone does not say enough: name the cluster's metadata log"
+    ):
+        inputs([tmp_path / "node0" / "server.log"])

@@ -118,7 +118,7 @@ def test_a_recorded_incident(tmp_path: Path) -> None:
     text = " ".join(found.texts)
     assert "Explained, but 121 committed records lost, 6 findings of 3 properties" in text
     assert "t1-0 lost 67 committed records, offsets [36, 103)" in text
-    assert "Change 5 of 16" in text, "the election is selected"
+    assert "Change 4 of 15" in text, "the election is selected"
     assert "log of 2" in text
     assert len([a for tag, a in found.found if tag == "path" and a.get("class") == "leo"]) == 3
     ((on_from, on_to),) = found.boxes("setting-on")
@@ -129,7 +129,7 @@ def test_a_finding_hangs_on_the_setting_that_made_it_and_not_on_the_change_befor
     shrunk = [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1])]
     report = made(tmp_path, *shrunk, setting(MIN_ISR, "1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[]))
     text = " ".join(drawn(report, tmp_path).texts)
-    detail = text.split("A setting , behind change 3 of 4")[1].split("changes as a table")[0]
+    detail = text.split("A setting , behind change 2 of 3")[1].split("changes as a table")[0]
     assert "offset 15" in detail
     assert "min.insync.replicas of topic t: 2 → 1" in detail
     assert "elr_only_under_min_isr" in detail

@@ -57,7 +57,9 @@ def test_below_a_directory_request_logs_go_with_the_metadata_log(tmp_path: Path)
     path = log_of(tmp_path)
     found = inputs([tmp_path]).found
     assert [i.request_logs for i in found] == [(path,)]
-    with pytest.raises(TraceError, match="a request log says something beside a metadata log only"):
+    with pytest.raises(
+        TraceError, match="a request log alone does not say enough: name the cluster's metadata log"
+    ):
         inputs([path])
 
 
