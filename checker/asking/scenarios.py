@@ -16,6 +16,7 @@ from typing import Any
 
 from highwater.checker.asking import allowed_code, catalogue
 from highwater.checker.asking.catalogue import Definition
+from highwater.checker.asking.procedures import following
 from highwater.checker.asking.search import DEADLOCK
 from highwater.checker.base import untrusted
 from highwater.checker.base.problems import InputError, unknown
@@ -36,6 +37,8 @@ KEYS: dict[str, type[Any]] = {
     "deadlock": bool,
     "parameters": dict,
     "rules": dict,
+    "start": dict,
+    "procedure": dict,
     "expect": dict,
 }
 """The keys of a scenario's file, and what each holds."""
@@ -191,6 +194,12 @@ def read(path: Path, name: str) -> Scenario:
     if "protocol" not in table:
         raise file.error("the key 'protocol' is missing")
     definition = file.definition(table["protocol"])
+    if "start" in table or "procedure" in table:
+        with file.at("procedure"):
+            procedure = table.get("procedure", {})
+            file.check(procedure, {"steps": list, "without": list}, "procedure")
+            steps, without = procedure.get("steps", []), procedure.get("without", [])
+            definition = following(definition, table.get("start", {}), steps, without)
     protocol = definition.protocol
     profile = table.get("profile")
     rules, parameters = table.get("rules", {}), table.get("parameters", {})

@@ -26,6 +26,7 @@ SCENARIOS = {
     "after_loss": "replication/advice-after-unclean-election",
     "compare": "replication/advice-after-unclean-election",
     "elect_best_log": "replication/advice-elect-best-log",
+    "start_best_log": "replication/advice-start-best-log",
     "start_last_known_leader": "replication/advice-last-known-leader",
     "non_replica_in_elr": "replication/advice-non-replica-in-elr",
     "start_elr_members": "replication/advice-elr-without-gate",
@@ -131,6 +132,11 @@ def elect(r: Replicas) -> str:
     return (
         f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {r.topic} --partition {r.number}"
     )
+
+
+def describe(r: Replicas) -> str:
+    """Shows the leader of a topic's partitions."""
+    return f"kafka-topics.sh {_SERVER} --describe --topic {r.topic}"
 
 
 def set_topic(topic: str, setting: str) -> str:
@@ -241,7 +247,11 @@ def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
         )
     yield AdviceStep(RESTORE, f"With broker {best} running, request the unclean election.", (elect(r),))
     if before:
-        yield AdviceStep(RESTORE, f"Start {named(before)} again.", tuple(start(b) for b in before))
+        yield AdviceStep(
+            RESTORE,
+            f"Start {named(before)} again when broker {best} leads.",
+            (describe(r), *(start(b) for b in before)),
+        )
 
 
 def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]:
@@ -255,7 +265,9 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
         yield from _collect(r)
     elif best in eligible:
         yield AdviceStep(
-            RESTORE, f"Start broker {best} first: its log is the best. Then start the others.", (start(best),)
+            RESTORE,
+            f"Start broker {best} first: its log is the best. Start the others when it leads.",
+            (start(best), describe(r)),
         )
     else:
         yield from elect_best_log(r)
@@ -288,8 +300,9 @@ def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
     """ISR and ELR are empty; the last known leader is elected when it returns (966.15)."""
     yield AdviceStep(
         RESTORE,
-        f"Start broker {leader}, the last known leader. The controller elects it as soon as it is unfenced.",
-        (start(leader),),
+        f"Start broker {leader}, the last known leader. The controller elects it as soon as it is unfenced. Start the "
+        "others when it leads.",
+        (start(leader), describe(r)),
     )
     yield AdviceStep(
         RESTORE,
@@ -305,8 +318,16 @@ def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None
         NOW,
         f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
     )
-    if leader is not None:
-        yield AdviceStep(NOW, f"Keep leader {leader} running.")
+    if leader is None:
+        return
+    yield AdviceStep(NOW, f"Keep leader {leader} running.")
+    others = [b for b in r.order if b != leader]
+    if others:
+        yield AdviceStep(
+            RESTORE,
+            f"Start {named(others)} if down. The ELR is emptied once min.insync.replicas members are in the ISR.",
+            tuple(start(b) for b in others),
+        )
 
 
 def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
@@ -329,6 +350,14 @@ def shut_out(r: Replicas) -> Iterator[AdviceStep]:
         NOW,
         f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",
     )
+    setting = "min.insync.replicas=VALUE"
+    yield AdviceStep(
+        RESTORE,
+        "Change the topic's min.insync.replicas, and change it back. The controller then forgets the last known "
+        "leader, and the replicas can register.",
+        (set_topic(r.topic, setting), set_topic(r.topic, setting)),
+    )
+    yield from elect_best_log(r)
 
 
 def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[AdviceStep]:
