@@ -28,7 +28,6 @@ from highwater.model.language import (
     weak,
 )
 from highwater.model.language.protocol import Action, Protocol
-from highwater.model.language.values import Truth
 
 _STEP = re.compile(r"(\w+)\(((?:\w+=(?:\w+|\[[\d, ]*\])(?:, )?)*)\)(?: once (?:led|led by (?P<leader>\d+)))?")
 _PAIR = re.compile(r"(\w+)=(\w+|\[[\d, ]*\])")
@@ -38,17 +37,17 @@ FIELD = "procedure"
 
 
 @dataclass(frozen=True)
-class Step:
+class ProcedureStep:
     """An action with parameters; ``waits`` until the partition is led, by ``leader`` where one is named."""
 
     action: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     waits: bool = False
     leader: int | None = None
 
 
 def following(
-    definition: Definition, start: Mapping[str, Any], steps: Sequence[str], without: Sequence[str] = ()
+    definition: Definition, start: Mapping[str, object], steps: Sequence[str], without: Sequence[str] = ()
 ) -> Definition:
     """The protocol from this state on, with these steps of the operator. InputError where one names no action."""
     protocol = definition.protocol
@@ -66,7 +65,9 @@ def following(
 
     def initial(self: Protocol) -> list[dict[str, Any]]:
         first, *_ = protocol.initial(self)
-        return [{**_over(first, start, ""), FIELD: 0}]
+        begun = _over(first, start, "")
+        assert isinstance(begun, dict)
+        return [{**begun, FIELD: 0}]
 
     own: dict[str, object] = {
         "__module__": protocol.__module__,
@@ -84,12 +85,12 @@ def following(
     return replace(definition, protocol=made, liveness=(*definition.liveness, led))
 
 
-def led_again(m: Any, s: State) -> Truth:
+def led_again(m: Any, s: State) -> Any:
     """The procedure comes to its end, and the partition has a leader from then on."""
     return (s.procedure == m.procedure_steps) & s.partition.leader.is_some
 
 
-def _in_order(action: Action, places: Sequence[tuple[int, Step]]) -> Callable[..., None]:
+def _in_order(action: Action, places: Sequence[tuple[int, ProcedureStep]]) -> Callable[..., None]:
     def act(m: Protocol, s: State, **parameters: Any) -> None:
         leader = s.partition.leader
         here = []
@@ -105,7 +106,7 @@ def _in_order(action: Action, places: Sequence[tuple[int, Step]]) -> Callable[..
     return act
 
 
-def _step(text: object, actions: Mapping[str, Action]) -> Step:
+def _step(text: object, actions: Mapping[str, Action]) -> ProcedureStep:
     match = _STEP.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise InputError(f"{text!r} is no step; write action(parameter=value, …)")
@@ -117,10 +118,10 @@ def _step(text: object, actions: Mapping[str, Action]) -> Step:
     if wrong:
         raise InputError(f"{name} has no parameter {sorted(wrong)[0]!r}")
     values = {n: _WORDS.get(v, v if v.isalpha() else json.loads(v)) for n, v in pairs}
-    return Step(name, values, " once " in match[0], None if leader is None else int(leader))
+    return ProcedureStep(name, values, " once " in match[0], None if leader is None else int(leader))
 
 
-def _over(first: Any, given: Any, path: str) -> Any:
+def _over(first: object, given: object, path: str) -> object:
     """A plain value with other values in some places; in a list, a table is from positions to elements."""
     if not isinstance(given, Mapping):
         return None if given == "none" else given

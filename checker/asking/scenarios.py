@@ -193,13 +193,7 @@ def read(path: Path, name: str) -> Scenario:
     file.check(table, KEYS)
     if "protocol" not in table:
         raise file.error("the key 'protocol' is missing")
-    definition = file.definition(table["protocol"])
-    if "start" in table or "procedure" in table:
-        with file.at("procedure"):
-            procedure = table.get("procedure", {})
-            file.check(procedure, {"steps": list, "without": list}, "procedure")
-            steps, without = procedure.get("steps", []), procedure.get("without", [])
-            definition = following(definition, table.get("start", {}), steps, without)
+    definition = _with_procedure(file, file.definition(table["protocol"]))
     protocol = definition.protocol
     profile = table.get("profile")
     rules, parameters = table.get("rules", {}), table.get("parameters", {})
@@ -254,6 +248,16 @@ def read(path: Path, name: str) -> Scenario:
         for promised in sorted(scenario.promise.impossible - actions):
             raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
     return scenario
+
+
+def _with_procedure(file: _File, definition: Definition) -> Definition:
+    """The protocol from the scenario's own start on, with the steps of its operator."""
+    start, procedure = file.table.get("start", {}), file.table.get("procedure", {})
+    if not start and not procedure:
+        return definition
+    file.check(procedure, {"steps": list, "without": list}, "procedure")
+    with file.at("procedure"):
+        return following(definition, start, procedure.get("steps", []), procedure.get("without", []))
 
 
 # --- what names and values can be; the command line asks the same -------------------------------------
