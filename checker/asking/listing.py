@@ -10,11 +10,13 @@ from typing import Any
 
 from highwater.checker.asking import catalogue, rulebook, scenarios
 from highwater.checker.asking.catalogue import Definition
+from highwater.checker.asking.procedures import led_again
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.checker.base.problems import InputError, unknown
 from highwater.invariants.catalogue import observed
 from highwater.model import registry
+from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol
@@ -36,6 +38,9 @@ _PARTS = ("parameters", "rules", *PROPERTIES, "actions")
 
 _ROLES = {"helpers": "helper", "watched": "watched", "denials": "denial"}
 """What a property is that is asked only where a scenario names it."""
+
+_OF_SCENARIOS = {DEADLOCK: DEADLOCK_MEANING, led_again.__name__: first_paragraph(led_again)}
+"""Properties of no protocol's own, and what they say."""
 
 Entry = dict[str, Any]
 Property = Invariant | StepProperty | Liveness
@@ -78,7 +83,7 @@ def find(name: str) -> list[Entry]:
     found = [e for d in definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
     if name in observed():
         found.append(_observed(name))
-    return [*found, _deadlock()] if name == DEADLOCK else found
+    return [*found, _of_scenarios(name)] if name in _OF_SCENARIOS else found
 
 
 def _in_file(definition: Definition, name: str) -> list[Entry]:
@@ -97,7 +102,7 @@ def _of_protocol(definition: Definition, name: str) -> list[Entry]:
 
 def names() -> list[str]:
     """All names that ``find`` knows."""
-    return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), DEADLOCK]
+    return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), *_OF_SCENARIOS]
 
 
 def scenario(name: str) -> Entry:
@@ -247,10 +252,10 @@ def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
     return {name: value for name, value in asked if value is not None}
 
 
-def _deadlock() -> Entry:
-    """The property of every protocol that a scenario may ask by its name, or by its key."""
-    said = {"kind": "deadlock", "name": DEADLOCK, "protocol": None, "source": "", "rule": None}
-    return {**said, "meaning": DEADLOCK_MEANING, **_asked(DEADLOCK, None)}
+def _of_scenarios(name: str) -> Entry:
+    """A property of any protocol, which a scenario asks by its name, or by its key."""
+    said = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
+    return {**said, "meaning": _OF_SCENARIOS[name], **_asked(name, None)}
 
 
 def _observed(name: str) -> Entry:

@@ -269,6 +269,7 @@ def test_the_replicas_before_the_best_log_are_stopped_for_the_election() -> None
     assert commands(found)[3:] == [
         "kafka-server-stop.sh --node-id=2",
         "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean --topic t --partition 0",
+        "kafka-topics.sh --bootstrap-server HOST:PORT --describe --topic t",
         "kafka-server-start.sh -daemon config/server.properties  # on broker 2",
     ]
     assert any(step.text.startswith("Elect broker 1. ") for step in found)

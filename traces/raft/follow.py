@@ -86,7 +86,9 @@ class Follower(Elections):
     def _leave_to_timers(self, node: int, turn: Turn) -> None:
         """A fetch whose time was over when a step completed it: the timer can have been first, and answers later."""
         for f in turn.completed.keys() & turn.answers.keys() - turn.seen:
-            if self.is_over(turn.event, turn.completed[f].exchange):
+            exchange = turn.completed[f].exchange
+            received = exchange is not None and exchange.received_ms is not None
+            if received and self.is_over(turn.event, exchange):
                 self.guess("a park timer that ran out as its fetch was completed")
                 self.belief.parked[f] = turn.completed.pop(f)
                 del turn.answers[f]
