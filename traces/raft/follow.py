@@ -6,6 +6,7 @@ from highwater.traces.raft import events as e
 from highwater.traces.raft.belief import Parked
 from highwater.traces.raft.elections import Elections
 from highwater.traces.raft.explain import Turn
+from highwater.traces.raft.leaders import EARLY, LATE
 from highwater.traces.raft.order import Exchange
 
 
@@ -84,11 +85,10 @@ class Follower(Elections):
         self._believe_parked(node, turn)
 
     def _leave_to_timers(self, node: int, turn: Turn) -> None:
-        """A fetch whose time was over when a step completed it: the timer can have been first, and answers later."""
+        """A fetch whose time was just over when a step completed it: the timer can have been first."""
         for f in turn.completed.keys() & turn.answers.keys() - turn.seen:
-            exchange = turn.completed[f].exchange
-            received = exchange is not None and exchange.received_ms is not None
-            if received and self.is_over(turn.event, exchange):
+            waited = self.waited(turn.event, turn.completed[f].exchange)
+            if waited is not None and EARLY <= waited <= LATE:
                 self.guess("a park timer that ran out as its fetch was completed")
                 self.belief.parked[f] = turn.completed.pop(f)
                 del turn.answers[f]

@@ -12,8 +12,9 @@ from highwater.traces.raft.judge import Outcome
 from highwater.traces.raft.order import Exchange
 from highwater.traces.raft.window import Window
 
-EARLY = 0.9
-"""A timer counts as run out after so much of its time: the line that tells when a fetch came is written later."""
+EARLY, LATE = 0.9, 1.1
+"""A timer counts as run out after so much of its time: the line that tells when a fetch came is written later. Up to
+the other it can be that it ran out, and its answer is not written yet."""
 
 
 class Leaders(Fetches):
@@ -267,9 +268,15 @@ class Leaders(Fetches):
     @staticmethod
     def is_over(event: e.Event, exchange: Exchange | None) -> bool:
         """Whether a fetch has waited for as long as it may, by the clock of its leader."""
+        waited = Leaders.waited(event, exchange)
+        return waited is None or waited >= EARLY
+
+    @staticmethod
+    def waited(event: e.Event, exchange: Exchange | None) -> float | None:
+        """For how much of its time a fetch has waited, by the clock of its leader: 1 is all. None: not known."""
         if exchange is None or exchange.received_ms is None or not isinstance(exchange.request, e.Fetch):
-            return True
-        return event.time_ms - exchange.received_ms >= exchange.request.wait_ms * EARLY
+            return None
+        return (event.time_ms - exchange.received_ms) / max(1, exchange.request.wait_ms)
 
     def completing(self, event: e.Event, what: e.Completing) -> None:
         """A parked fetch is completed: the turn has to say so."""

@@ -239,7 +239,7 @@ def test_timers_that_run_out_as_the_leader_appends_can_have_been_first(tmp_path:
     asked_again = next(n for n in range(appended, len(lines)) if "Received inbound" in lines[n])
     answered = lines[asked_again + 1 :]
     order = [appended, first, asked_again, second]
-    times = [lines[n].partition("]")[0] for n in (first, first, second, second)]
+    times = ["[2026-11-21 10:00:00,680", *(lines[n].partition("]")[0] for n in (first, second, second))]
     moved = [f"{time}]{lines[n].partition(']')[2]}" for time, n in zip(times, order, strict=True)]
     writer.lines[0] = [*lines[:first], *moved, *answered]
     report = replay_raft(writer.write(tmp_path))
