@@ -279,6 +279,15 @@ def test_the_replicas_before_the_best_log_are_stopped_for_the_election() -> None
     )
 
 
+def test_the_best_eligible_replica_starts_first_and_one_that_is_not_eligible_is_elected() -> None:
+    known = Replicas("t-0", (0, 1), (end(0, 90, 1), end(1, 40, 2)))
+    first = list(advice.start_best_log(known, [0, 1]))
+    assert commands(first)[:1] == ["kafka-server-start.sh -daemon config/server.properties  # on broker 1"]
+    assert not any("leader-election" in command for command in commands(first))
+    other = list(advice.start_best_log(known, [0]))
+    assert any("leader-election" in command for command in commands(other))
+
+
 @pytest.mark.parametrize(
     "ends",
     [
