@@ -35,8 +35,7 @@ def scenario(
     the options of the command line do: ``parameters`` and ``rules`` by their names, a ``profile``, the ``properties``
     to check, ``deadlock``, ``symmetry``, ``outside``. Without ``properties`` all are checked; of a protocol that comes
     with Highwater all but liveness. ``check`` and ``simulate`` take the result, and its ``model()`` is the traced
-    protocol. Raises InputError where there is no such thing, or a name or a
-    value does not fit it.
+    protocol. Raises InputError if the subject does not exist, or a name or a value does not fit it.
     """
     return asked(subject, directory=directory, **settings)
 

@@ -53,7 +53,7 @@ class InductionOutcome:
 
     @property
     def checked(self) -> Checked:
-        """What the proof is about, and what not; the helpers are part of it."""
+        """The properties that the proof covers, helpers included, and those that it does not."""
         return self.request.checked.without(self.model.safety)
 
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:

@@ -35,7 +35,7 @@ NO_STATE = "initially() holds in none of the states that initial() gives"
 
 
 def said(value: object) -> object:
-    """A plain value as a reader is told it: ``none``, ``true`` and ``false`` in place of Python's."""
+    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's names."""
     return str(value).lower() if value is None or isinstance(value, bool) else value
 
 
@@ -69,7 +69,7 @@ class Instance:
 
     @property
     def said(self) -> dict[str, object]:
-        """The parameters as a reader is told them."""
+        """The parameter values as reports show them."""
         return {name: said(value) for name, value in self.parameters.items()}
 
     @property

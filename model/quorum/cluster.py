@@ -164,7 +164,7 @@ class Cluster(Protocol):
             last_epoch=self.some_epoch,
             hwm=self.hwm_field,
         ).about(
-            leader="member that is asked",
+            leader="recipient of the fetch",
             epoch="epoch of the sender",
             offset="log end offset of the sender",
             last_epoch="epoch of its last record",

@@ -311,7 +311,7 @@ class Cluster(Protocol):
             last_epoch=self.some_epoch,
             broker_epoch=self.broker_epoch,
         ).about(
-            leader="broker that is asked",
+            leader="recipient of the fetch",
             leader_epoch="leader epoch of the follower",
             offset="log end offset of the follower",
             last_epoch="leader epoch of its last record",
@@ -332,7 +332,7 @@ class Cluster(Protocol):
         ).about(
             sender="broker that answers",
             leader_epoch="leader epoch of the answer",
-            offset="offset that was asked",
+            offset="fetch offset of the request",
             diverging="whether the logs diverge",
             record="the record at the offset; none: log end",
             hwm="high watermark of the leader",
@@ -342,7 +342,7 @@ class Cluster(Protocol):
         self.some_fetch_response = Option(self.fetch_response)
 
     def _define_proposals(self) -> None:
-        """AlterPartition, and what the controller is asked and asks for besides; one of a kind for each broker."""
+        """AlterPartition and GetReplicaLogInfo messages: at most one of each kind for each broker."""
         self.alter_request = Struct(
             "AlterPartition",
             leader_epoch=self.leader_epoch,

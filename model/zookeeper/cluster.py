@@ -187,7 +187,7 @@ class Cluster(Protocol):
         )
         # The controller that sent it stands for its controller epoch. A StopReplica names no leader and no leader
         # epoch. A late copy waits on a connection of its own. A LeaderAndIsr is about one partition, or about all that
-        # the broker has; a StopReplica can say that the log is to be deleted.
+        # the broker has; a StopReplica can delete the log.
         self.request = Struct(
             "Request",
             kind=Kind,
@@ -205,7 +205,7 @@ class Cluster(Protocol):
             leader="leader; none: StopReplica",
             leader_epoch="leader epoch; none: StopReplica",
             of_all="whether it is about all partitions of the broker",
-            deletes="whether the log is to be deleted",
+            deletes="whether the broker deletes the log",
             late="whether it is a copy on a connection of its own",
         )
         self.channel = Seq(self.request, p.in_flight, bound="in_flight")

@@ -1,8 +1,8 @@
 """What to do about an incident: the steps, the most urgent first, with Kafka's commands filled in.
 
-``SCENARIOS`` has the scenario in which the model takes the steps of an advice: nothing more is lost there, and the
-partition is led again. ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP`` and ``GROUP`` are left for
-the reader to fill in.
+``SCENARIOS`` names the scenario in which the model takes the steps of an advice: nothing more is lost there, and the
+partition is led again. The reader replaces ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP``,
+``GROUP``, and ``NEW`` and ``OLD`` (values of min.insync.replicas).
 """
 
 from __future__ import annotations
@@ -350,12 +350,11 @@ def shut_out(r: Replicas) -> Iterator[AdviceStep]:
         NOW,
         f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",
     )
-    setting = "min.insync.replicas=VALUE"
     yield AdviceStep(
         RESTORE,
         "Change the topic's min.insync.replicas, and change it back. The controller then forgets the last known "
         "leader, and the replicas can register.",
-        (set_topic(r.topic, setting), set_topic(r.topic, setting)),
+        tuple(set_topic(r.topic, f"min.insync.replicas={value}") for value in ("NEW", "OLD")),
     )
     yield from elect_best_log(r)
 

@@ -82,7 +82,7 @@ class Incident(Reported):
 
     ``id`` is the same in each replay of the log, also of a longer one. ``group`` is the id of the first incident with
     the same cause. ``severity`` is one of ``SEVERITIES``. ``position`` and ``time`` (ms since the epoch) are those of
-    the change that did it. ``cause`` is told in sentences; ``holders`` say what became of lost records on each replica.
+    the change that did it. ``cause`` has sentences; ``holders`` lists what became of lost records on each replica.
     ``lost`` is the number of committed records that the new leader lacked (``at_most``: or fewer), from offset
     ``first_lost`` on; None where it is not known. ``broken`` are the properties of its findings.
     """

@@ -31,7 +31,7 @@ _WIDTH, _STATE_WIDTH = 160, 600
 _DEEP = 20
 """A value that is nested deeper is cut there."""
 _INCIDENTS, _IN_FULL, _COMMANDS = 6, 2, 4
-"""So many incidents behind the first are told, so many of them in full, with so many commands of a step."""
+"""Limits of the summary: incidents after the first, incidents in full, and commands of a step."""
 _NAME = 300
 """Kafka's names of partitions are shorter."""
 _SENTENCE = 900

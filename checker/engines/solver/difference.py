@@ -1,8 +1,7 @@
 """Two versions of a protocol: whether every action does the same in both, for all states; else a state that tells.
 
-What is compared is the step from one state with one choice of parameters. A rule can need a field of its own: then the
-version with more fields says what a state is, and the versions are compared over the fields that both have, whatever
-the others hold.
+The solver compares the step from one state with one choice of parameters. A rule can need a field of its own. States
+are then those of the version with more fields, and the solver compares the fields that both versions have.
 """
 
 from __future__ import annotations
