@@ -177,9 +177,9 @@ def after_loss(
     for b in unknown:
         yield AdviceStep(
             NOW,
-            f"Copy the log of broker {b} before it follows leader {leader}: the input does not show whether it still "
-            "has the records.",
-            (copy(r.partition, b), dump(r.partition, b)),
+            f"Stop broker {b}, or keep it stopped, and copy its log. The input does not show whether it still has the "
+            f"records; it truncates them when it follows leader {leader}.",
+            (stop(b), copy(r.partition, b), dump(r.partition, b)),
         )
     if not have and not unknown:
         yield AdviceStep(NOW, "Nothing can be saved: no replica has the lost records any more.")
@@ -353,7 +353,8 @@ def shut_out(r: Replicas) -> Iterator[AdviceStep]:
     yield AdviceStep(
         RESTORE,
         "Change the topic's min.insync.replicas, and change it back. The controller then forgets the last known "
-        "leader, and the replicas can register.",
+        "leader, and the replicas can register. Every other partition of the topic needs its whole ISR meanwhile: the "
+        "change clears its ELR, too.",
         tuple(set_topic(r.topic, f"min.insync.replicas={value}") for value in ("NEW", "OLD")),
     )
     yield from elect_best_log(r)
