@@ -57,12 +57,12 @@ def test_a_walk_is_replayed_and_a_changed_one_is_refused(tmp_path: Path) -> None
     trace = tmp_path / "walk.trace"
     walk = ("--quiet", "--workers", "1", "--walks", "20", "--trace-out", str(trace))
     run("simulate", "quorum/standard-losses", *walk)
-    assert "explained" in run("replay", str(trace))
+    assert "every operation conforms" in run("replay", str(trace))
     meta, *steps = trace.read_text(encoding="utf-8").splitlines()
     taken = next(i for i, line in enumerate(steps) if '"send_fetch"' in line)
     steps[taken] = steps[taken].replace('"send_fetch"', '"lose_fetch"')
     trace.write_text("\n".join([meta, *steps]), encoding="utf-8")
-    assert "not explained" in run("replay", str(trace), status=1)
+    assert "DOES NOT CONFORM" in run("replay", str(trace), status=1)
 
 
 def test_the_bounded_check_finds_the_same_depth() -> None:

@@ -97,8 +97,8 @@ def test_what_happened_is_read_first_and_figures_last(tmp_path: Path) -> None:
     found = drawn(made(tmp_path, default("true", UNCLEAN), *loss()), tmp_path)
     text = " ".join(found.texts)
     order = [
+        "AT RISK: t-0 may have lost committed records",
         "Incident",
-        "t-0 may have lost committed records",
         "Timelines",
         "Promises of the proposals",
         "What was read",
@@ -116,8 +116,8 @@ def test_a_recorded_incident(tmp_path: Path) -> None:
     report = replay(cluster / "__cluster_metadata-0", broker_logs=logs, timelines=True)
     found = drawn(report, tmp_path)
     text = " ".join(found.texts)
-    assert "Explained, but 121 committed records lost, 6 findings of 3 properties" in text
-    assert "t1-0 lost 67 committed records, offsets [36, 103)" in text
+    assert "169 records: 121 committed records lost (t1-0)" in text
+    assert "DATA LOSS: t1-0 lost 67 committed records (offsets 36–102)" in text
     assert "Change 4 of 15" in text, "the election is selected"
     assert "log of 2" in text
     assert len([a for tag, a in found.found if tag == "path" and a.get("class") == "leo"]) == 3
