@@ -232,7 +232,7 @@ def what_is_remembered_is_true(m: Replication, before: State, after: State) -> T
     """
     p, then = before.partition, after.partition
     kept = []
-    if m.on("eligible_leader_replicas") and not m.p.downgrades and m.on("last_known_leader_kept"):
+    if m.ever_on("last_known_leader_kept") and not levels.changes(m):
         emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
         last = any_of(p.leader.is_(b) & then.last_known_leader.is_(b) for b in m.broker)
         kept.append(implies(emptied, last))

@@ -81,12 +81,12 @@ def settings_change_as_asked(m: Replication, before: State, after: State) -> lis
         set_anew.append(level != later)
     if m.p.flag_changes:
         flags = [before.elr_flag != after.elr_flag]
-        if m.on("unclean_recovery"):
+        if m.ever_on("unclean_recovery"):
             flags.append(before.recovery_flag != after.recovery_flag)
         kept.append(spent(before, after, "flag_changes") == any_of(flags))
         kept.append(~all_of(flags) if len(flags) > 1 else as_bool(True))
         set_anew += flags
-        if m.on("unclean_recovery") and m.p.recovery:
+        if m.ever_on("unclean_recovery") and m.p.recovery:
             told = any_of(after.log_infos[b].is_some for b in m.broker)
             kept.append(implies(flags[-1], ~told))
     begins = ~on & now

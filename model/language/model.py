@@ -132,7 +132,7 @@ class Model:
         _check_names(protocol, (*invariants, *of_steps, *liveness))
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
-        self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
+        self.actions = [a for a in protocol.actions() if a.rule is None or protocol.ever_on(a.rule)]
         self._asked = invariants, liveness, of_steps
         self._trace()
 
@@ -141,10 +141,10 @@ class Model:
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = self._trace_invariants(invariants)
         self.step_properties: list[TracedStepProperty] = [
-            trace_step_property(self, p) for p in of_steps if p.rule is None or protocol.on(p.rule)
+            trace_step_property(self, p) for p in of_steps if p.rule is None or protocol.ever_on(p.rule)
         ]
         self.liveness: list[TracedLiveness] = [
-            trace_liveness(self, x) for x in liveness if x.rule is None or protocol.on(x.rule)
+            trace_liveness(self, x) for x in liveness if x.rule is None or protocol.ever_on(x.rule)
         ]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
 
@@ -265,7 +265,7 @@ class Model:
         return values.Truth(None, (graph.any_(i.enabled for i in fitting),))
 
     def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
-        on = self.protocol.on
+        on = self.protocol.ever_on
         return [self.trace_invariant(i) for i in invariants if i.rule is None or on(i.rule)]
 
     def choices(self, action: Action) -> Iterator[Choice]:

@@ -430,6 +430,10 @@ class Protocol:
 
     def on(self, rule: str) -> bool:
         """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""
+        return self.ever_on(rule)
+
+    def ever_on(self, rule: str) -> bool:
+        """Whether a rule is on in some state. In most protocols that is ``on``: the same in every state."""
         if rule not in self.rules:
             raise fail(no_rule(self, rule))
         self.consulted.add(rule)

@@ -162,7 +162,7 @@ class Implementation:
             parameters = {name: getattr(m.p, name) for name in abstract.parameters if name in m.parameters}
         else:
             parameters = dict(refinement.parameters(m))
-        rules = [name for name in abstract.rules if name not in m.rules or m.on(name)]
+        rules = [name for name in abstract.rules if name not in m.rules or m.ever_on(name)]
         try:
             return abstract(parameters, rules if refinement.rules is None else refinement.rules(m))
         except LanguageError as wrong:

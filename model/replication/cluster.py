@@ -23,6 +23,7 @@ from highwater.model.language import (
     Enum,
     Index,
     Int,
+    LanguageError,
     Number,
     Only,
     Option,
@@ -191,7 +192,8 @@ class Cluster(Protocol):
         epochs = (p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
         picks_any = self.on("clean_election_picks_any"), self.on("unclean_election_picks_any")
         unordered = all(picks_any) and not p.elections  # the preferred replica is the first one
-        self.t = Terms(p.brokers, rules, *epochs, bounded=True, in_any_order=unordered)
+        terms = Terms(p.brokers, rules, *epochs, bounded=True, in_any_order=unordered)
+        self.t = terms.at_any_level(levels.RULES)
         self.picks = any(picks_any)
         self.holds_in_order = unordered
         self.broker = self.t.broker
@@ -226,7 +228,7 @@ class Cluster(Protocol):
         members = [[b for b in range(p.brokers) if chosen >> b & 1] for chosen in range(1, 1 << p.brokers)]
         self.isrs = [self.t.brokers.lift(isr) for isr in members]
         self.again = (False, True) if p.duplicates else (False,)
-        self.balanced = (True, False)
+        self.balanced = (True,) if p.safe_elections else (True, False)
 
     def _define_metadata(self) -> None:
         """What a broker knows of the metadata log: a prefix of it, of which only the result counts."""
@@ -396,6 +398,12 @@ class Cluster(Protocol):
         return [{**starting.initial_state(self, leader), "budgets": budgets} for leader in leaders]
 
     # --- words ------------------------------------------------------------------------------------
+
+    def on(self, rule: str) -> bool:
+        """Whether a rule is on in every state. LanguageError for a rule of the controller that levels decide about."""
+        if rule in levels.RULES:
+            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask with decided(s, …)")
+        return super().on(rule)
 
     def has_elr(self, s: State) -> Truth:
         """966.18. Whether the ELR is on."""

@@ -177,6 +177,7 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
 
     It stays an option of the tool with unclean recovery in place; else the replicas are asked for their logs first.
     """
+    require("the operator takes the risk", not m.p.safe_elections)
     spend(s, "elections")
     elections.election_checks(s.partition, ElectionType.UNCLEAN).require()
     remains = m.on("unclean_stays_an_option")
@@ -190,6 +191,7 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
 
     The operator may know which log is the one to keep, or that no other will ever come back.
     """
+    require("the operator takes the risk", not m.p.safe_elections)
     spend(s, "elections")
     require("there is no leader", s.partition.leader.is_none)
     record = m.decided(s, lambda t: unclean_recovery.recover(t, m.situation(s), b))
@@ -205,11 +207,11 @@ def change_min_isr(m: Cluster, s: State, value: int) -> None:
     from now on.
     """
     spend(s, "min_isr_changes")
-    if not m.on("min_isr_change_clears_elr"):
-        require("it is another value", s.min_insync_replicas != value)
     s.next.min_insync_replicas = value
     effective = effective_min_isr(m.min_isr_config.lift(value), s.partition.replicas.length)
-    write_record(m, s, m.decided(s, lambda t: after_min_isr_change(t, s.partition, effective)))
+    record = m.decided(s, lambda t: after_min_isr_change(t, s.partition, effective))
+    require("it changes something", (s.min_insync_replicas != value) | ~is_empty_record(m.t, record))
+    write_record(m, s, record)
 
 
 @action("966.9", says="the operator reassigns the partition to {target}", target="targets")

@@ -24,6 +24,12 @@ FREEDOMS = {
     "old_checkpoints": Parameter(
         0, 0, 1, "whether a broker that has crashed can come back with an older HWM than it had"
     ),
+    "old_disks": Parameter(
+        0, 0, 1, "whether a broker that is down can get an older copy of its disk, with its CleanShutdownFile"
+    ),
+    "safe_elections": Parameter(
+        0, 0, 1, "whether an operator asks for PREFERRED and LONGEST_LOG_BALANCED elections alone"
+    ),
     "waiting_producers": Parameter(
         0, 0, 1, "whether a producer waits at its leader beyond the epoch that it wrote in"
     ),

@@ -35,6 +35,9 @@ WITH_THE_VERSION = ELR_RULES | {"clean_registration"}
 RECOVERY_RULES = frozenset({"unclean_recovery"})
 """966.14. What unclean.recovery.manager.enabled decides about."""
 
+RULES = ELR_FEATURE | WITH_THE_VERSION | RECOVERY_RULES
+"""Rules that are on or off by the state: whether one is on, only ``decided`` can ask."""
+
 
 def level_changes(p: SimpleNamespace) -> bool:
     """Whether the metadata version is ever another one than at the start, or is one without the ELR then."""
@@ -49,7 +52,7 @@ def fields(m: Cluster) -> dict[str, Only]:
         # unclean.recovery.manager.enabled are.
         "elr_level": Only(Bool, level_changes(m.p)),
         "elr_flag": Only(Bool, flags),
-        "recovery_flag": Only(Bool, flags and m.on("unclean_recovery")),
+        "recovery_flag": Only(Bool, flags and m.ever_on("unclean_recovery")),
         # Since the ELR was turned on last, the ISR has had min ISR members: what left it since is in the ELR.
         "elr_is_whole": Only(Bool, remembers_whole(m)),
     }
@@ -80,7 +83,7 @@ def has_elr(m: Cluster, s: State) -> Truth:
 
 def has_recovery(m: Cluster, s: State) -> Truth:
     """966.14. Whether unclean recovery takes the place of unclean election."""
-    if not m.on("unclean_recovery"):
+    if not m.ever_on("unclean_recovery"):
         return as_bool(False)
     return s.recovery_flag if m.p.flag_changes else as_bool(True)
 
@@ -103,7 +106,7 @@ def combinations(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]
     if level_changes(m.p):
         elr.append((~s.elr_level, ELR_FEATURE if m.on("leftover_elr_elects") else WITH_THE_VERSION))
     recovery = [(as_bool(True), nothing)]
-    if m.p.flag_changes and m.on("unclean_recovery"):
+    if m.p.flag_changes and m.ever_on("unclean_recovery"):
         recovery.append((~s.recovery_flag, RECOVERY_RULES))
     for manager_is_off, of_recovery in recovery:
         for elr_is_off, of_elr in elr:

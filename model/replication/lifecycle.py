@@ -26,6 +26,7 @@ from highwater.model.replication.cluster import Cluster, Status
 from highwater.model.replication.control import elected, merged, on_broker, write_record
 from highwater.model.replication.controller import brokers, sessions
 from highwater.model.replication.controller.partition_change import is_empty_record
+from highwater.model.replication.controller.types import Terms
 from highwater.model.replication.leadership import settle
 from highwater.model.replication.metadata import with_metadata
 
@@ -110,12 +111,12 @@ def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
     require("its former registration is fenced", registration.fenced, rule="fenced_before_registration")
     same_incarnation = as_bool(False)
     previous_epoch = where(broker.status == "STOPPED", broker.epoch, -1)
-    clean = brokers.is_clean_registration(m.t, registration, previous_epoch, same_incarnation)
-    return elected(
-        m,
-        s,
-        lambda t: brokers.on_registration(t, m.situation(s), b, clean, same_incarnation),
-    )
+
+    def rule(t: Terms) -> StructValue:
+        clean = brokers.is_clean_registration(t, registration, previous_epoch, same_incarnation)
+        return brokers.on_registration(t, m.situation(s), b, clean, same_incarnation)
+
+    return elected(m, s, rule)
 
 
 @action(
@@ -210,6 +211,27 @@ def replace_disk(m: Cluster, s: State, b: Number) -> None:
     require("the broker is down", ~m.is_up(broker))
     empty = broker.replace(log=broker.log.truncate(0), hwm=0, flushed=0)
     s.next.brokers[b] = empty.replace(status=Status.CRASHED) if m.on("clean_in_every_directory") else empty
+
+
+@action(
+    "966.12",
+    says="broker {b} gets an older copy of its disk, with {keep} records, while it is down",
+    b="broker",
+    keep="kept",
+)
+def restore_disk(m: Cluster, s: State, b: Number, keep: int) -> None:
+    """The copy was made after a clean stop in an earlier broker epoch: its CleanShutdownFile has that epoch.
+
+    The copy is a prefix of the log. Whether the broker ever stopped cleanly in that epoch is not checked.
+    """
+    require("there are older copies of disks", bool(m.p.old_disks))
+    spend(s, "disk_losses")
+    broker = s.brokers[b]
+    require("the broker is down", ~m.is_up(broker))
+    require("the copy is shorter", broker.log.length > keep)
+    require("there was an earlier broker epoch", s.registrations[b].epoch > 0)
+    copy = broker.replace(log=broker.log.truncate(keep), hwm=least(broker.hwm, keep), flushed=keep)
+    s.next.brokers[b] = copy.replace(status=Status.STOPPED, epoch=s.registrations[b].epoch - 1)
 
 
 @action("966.12", says="broker {b} flushes its log", b="broker")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from highwater.model.language import (
     Number,
+    SetValue,
     State,
     StructValue,
     Truth,
@@ -58,11 +59,8 @@ def take_log_info(m: Cluster, s: State, b: Number) -> None:
     require_recovery(m)
     sent = s.log_infos_sent[b]
     require("an answer is under way", sent.is_some)
-    info = sent.value
-    same_life = info.broker_epoch == s.registrations[b].epoch
-    same_leader_epoch = info.leader_epoch == s.partition.leader_epoch
-    counts = s.partition.leader.is_none & under("recovery_epoch_check", same_life & same_leader_epoch)
-    s.next.log_infos[b] = where(counts, m.some_log_info.some(info), s.log_infos[b])
+    counts = s.partition.leader.is_none & under("recovery_epoch_check", is_current(s, b, sent.value))
+    s.next.log_infos[b] = where(counts, sent, s.log_infos[b])
     s.next.log_infos_sent[b] = None
 
 
@@ -75,7 +73,9 @@ def finish_recovery(m: Cluster, s: State, b: Number) -> None:
     """
     require_recovery(m)
     require("the partition is in unclean recovery", recovers(m, s))
-    elect_longest_log(m, s, b, balanced=not m.p.unclean_election)
+    if not m.p.unclean_election:
+        require_answers(m, s)
+    elect_longest_log(m, s, b, unfenced(m, s))
 
 
 @action(
@@ -88,13 +88,19 @@ def finish_recovery(m: Cluster, s: State, b: Number) -> None:
 def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: a recovery on request, where there is no leader.
 
-    It is the way out where the controller waits by itself: for a last known ELR member that never comes back.
+    BALANCED elects among the last known ELR, once the ELR is empty: a fenced ELR member has what is committed. If a
+    fenced member of the last known ELR has the best log, the partition waits for that member.
+    AGGRESSIVE elects among the unfenced replicas that answered. An operator uses it if a member never comes back.
     """
     require_recovery(m)
     spend(s, "elections")
     require("there is no leader", s.partition.leader.is_none)
     require("there is unclean recovery", m.has_recovery(s))
-    elect_longest_log(m, s, b, balanced)
+    if balanced:
+        no_elr = m.as_read(s).elr.is_empty
+        require("the ELR is empty", no_elr, rule="balanced_election_waits_for_elr")
+        require_answers(m, s)
+    elect_longest_log(m, s, b, m.as_read(s).last_known_elr if balanced else unfenced(m, s))
 
 
 @action("966.14", says="the controller fails over")
@@ -109,16 +115,16 @@ def fail_over(m: Cluster, s: State) -> None:
     forget_answers(m, s)
 
 
-def elect_longest_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
-    """966.14. The highest last written leader epoch wins, then the longest log, among those that answered.
+def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> None:
+    """966.14. The highest last written leader epoch wins, then the longest log, among candidates that answered.
 
     The epoch comes first: a long log of an earlier epoch may end in records that a later leader has overwritten.
     """
-    require("the winner has answered", has_answered(m, s, b))
-    if balanced:
-        require_answers(m, s)
+    require("the winner is a candidate that has answered", candidates.has(b) & has_answered(m, s, b))
     mine = s.log_infos[b].value
-    outdone = any_of(counts(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker)
+    outdone = any_of(
+        candidates.has(r) & has_answered(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker
+    )
     require("no answer is better", ~outdone)
     require("the winner is live", m.t.active(s.registrations).has(b))
     record = m.decided(s, lambda t: unclean_recovery.recover(t, m.situation(s), b))
@@ -134,20 +140,26 @@ def recovers(m: Cluster, s: State) -> Truth:
     return may & m.has_recovery(s)
 
 
+def is_current(s: State, b: Number, info: StructValue) -> Truth:
+    """966.14. Whether an answer carries the registered broker epoch and the controller's leader epoch."""
+    same_life = info.broker_epoch == s.registrations[b].epoch
+    same_leader_epoch: Truth = info.leader_epoch == s.partition.leader_epoch
+    return same_life & same_leader_epoch
+
+
 def has_answered(m: Cluster, s: State, b: Number) -> Truth:
-    """966.14. Whether the controller knows a broker's log, as its present incarnation has it."""
+    """966.14. Whether the controller has an answer of a broker, and it is still current."""
     info = s.log_infos[b]
-    return info.is_some & under(
-        "recovery_answers_expire", info.value.broker_epoch == s.registrations[b].epoch
-    )
+    return info.is_some & under("recovery_answers_expire", is_current(s, b, info.value))
 
 
-def counts(m: Cluster, s: State, b: Number) -> Truth:
-    """966.14. Whether an answer counts in an election: only that of an unfenced replica, which can be elected.
+def unfenced(m: Cluster, s: State) -> SetValue:
+    """966.14. The brokers whose answers count in a recovery: only an unfenced replica can be elected.
 
-    A fenced one may never come back. It is asked all the same, and counts as soon as it is unfenced.
+    A fenced one may never come back. The controller asks it all the same, and it counts as soon as it is unfenced.
     """
-    return has_answered(m, s, b) & under("recovery_counts_unfenced", m.t.active(s.registrations).has(b))
+    live = m.t.active(s.registrations)
+    return m.t.brokers.of(lambda b: under("recovery_counts_unfenced", live.has(b)))
 
 
 def require_answers(m: Cluster, s: State) -> None:

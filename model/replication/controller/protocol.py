@@ -51,7 +51,7 @@ from highwater.model.replication.controller import (
     unclean_recovery,
 )
 from highwater.model.replication.controller.drawing import DRAWING
-from highwater.model.replication.controller.rules import PROFILES, RULES
+from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES, RULES
 from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
 from highwater.model.rulebook import RULEBOOK
@@ -136,14 +136,8 @@ class Controller(Protocol):
     def define(self) -> Struct:
         """Size the types, and enumerate what actions choose from."""
         p = self.p
-        self.t = t = Terms(
-            p.brokers,
-            self.rules_on,
-            p.max_broker_epoch,
-            p.max_leader_epoch,
-            p.max_partition_epoch,
-            bounded=True,
-        )
+        epochs = (p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
+        self.t = t = Terms(p.brokers, self.rules_on, *epochs, bounded=True).at_any_level(ELR_FEATURE)
         self.broker, self.isr_choice = t.broker, t.brokers
         self.stale_choice = Option(t.broker)
         self.clean_choice = Bool
@@ -243,7 +237,7 @@ class Controller(Protocol):
 
     def by_level(self, s: State, rule: Callable[[Terms], V]) -> V:
         """What a rule says under the level that eligible.leader.replicas.version has now."""
-        on = rule(self.t)
+        on = rule(self.t.under(self.t.rules))
         return where(s.elr_on, on, rule(self.t.without_elr())) if self.p.elr_changes else on
 
     def decide(
@@ -581,7 +575,8 @@ class Controller(Protocol):
             "unclean recovery may elect",
             unclean_recovery.may_recover(self.t, s.partition, s.registrations, s.unclean_election),
         )
-        record = unclean_recovery.recover(self.t, self.situation(s), winner)
+        now = self.situation(s)
+        record = self.by_level(s, lambda t: unclean_recovery.recover(t, now, winner))
         require("the winner is a live replica", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
 

@@ -62,6 +62,9 @@ class Terms:
     picked: Number | None = None
     """Whom an election takes among several that may lead, where any of them can be elected."""
 
+    of_levels: frozenset[str] = frozenset()
+    """966.18. Rules that feature levels decide about in each state: here nobody can ask whether one is on."""
+
     def __init__(
         self,
         brokers: int,
@@ -189,12 +192,21 @@ class Terms:
         """Whether a rule is on; known while tracing, so that a plain ``if`` can ask."""
         if rule not in RULES:
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
+        if rule in self.of_levels:
+            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through the levels")
         return rule in self.rules
 
     def under(self, rules: AbstractSet[str]) -> Terms:
         """The same types under other rules; the two sets agree about what a partition consists of."""
         other = copy.copy(self)
         other.rules = frozenset(rules)
+        other.of_levels = frozenset()
+        return other
+
+    def at_any_level(self, rules: AbstractSet[str]) -> Terms:
+        """The same types and rules, but for these: levels decide about them, so that asking for one is an error."""
+        other = copy.copy(self)
+        other.of_levels = frozenset(rules)
         return other
 
     def picking(self, broker: Number) -> Terms:
