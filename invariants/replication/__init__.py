@@ -7,6 +7,7 @@ from highwater.invariants.replication import (
     exchange_steps,
     features,
     life_steps,
+    sentences,
     steps,
     told_steps,
 )
@@ -14,7 +15,7 @@ from highwater.invariants.replication.cluster import INVARIANTS
 from highwater.invariants.replication.liveness import LIVENESS
 from highwater.invariants.replication.promise import keeps_the_promise
 
-STEP_PROPERTIES = (keeps_the_promise, *steps.OF_EPOCHS, *commits.STEPS, *features.STEPS)
+STEP_PROPERTIES = (keeps_the_promise, *steps.OF_EPOCHS, *commits.STEPS, *features.STEPS, *sentences.STEPS)
 DENIALS = (*denials.DENIALS, *exchange_denials.DENIALS)
 WATCHED = (*exchange_steps.WATCHED, *life_steps.WATCHED, *told_steps.WATCHED)
 

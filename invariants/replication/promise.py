@@ -24,7 +24,7 @@ def tolerated(m: Replication) -> dict[str, int]:
         "initial_records": committed_at_start(m),
         "brokers": m.p.brokers,
         "min_isr": 1 if changes else min(m.p.min_isr, m.factor),
-        "unclean": int(m.p.unclean_election or (m.p.elections > 0 and not m.p.safe_elections)),
+        "unclean": int(m.p.unclean_election or (m.p.elections > 0 and m.p.risky_elections)),
     }
 
 
@@ -37,7 +37,7 @@ def is_void(m: Replication, s: State) -> Truth:
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
     asked = as_bool(bool(m.p.unclean_election))
-    if not m.p.safe_elections:
+    if m.p.risky_elections:
         asked = asked | (spent(m, s, "elections") > 0)
     return (lost >= tolerated(m)["min_isr"]) | (failed & asked)
 

@@ -228,7 +228,7 @@ class Cluster(Protocol):
         members = [[b for b in range(p.brokers) if chosen >> b & 1] for chosen in range(1, 1 << p.brokers)]
         self.isrs = [self.t.brokers.lift(isr) for isr in members]
         self.again = (False, True) if p.duplicates else (False,)
-        self.balanced = (True,) if p.safe_elections else (True, False)
+        self.balanced = (True, False) if p.risky_elections else (True,)
 
     def _define_metadata(self) -> None:
         """What a broker knows of the metadata log: a prefix of it, of which only the result counts."""

@@ -177,8 +177,8 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
 
     It stays an option of the tool with unclean recovery in place; else the replicas are asked for their logs first.
     """
-    require("the operator takes the risk", not m.p.safe_elections)
     spend(s, "elections")
+    require("the operator takes the risk", bool(m.p.risky_elections))
     elections.election_checks(s.partition, ElectionType.UNCLEAN).require()
     remains = m.on("unclean_stays_an_option")
     require("unclean elections are not done by recovery", ~m.has_recovery(s) | remains)
@@ -191,8 +191,8 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
 
     The operator may know which log is the one to keep, or that no other will ever come back.
     """
-    require("the operator takes the risk", not m.p.safe_elections)
     spend(s, "elections")
+    require("the operator takes the risk", bool(m.p.risky_elections))
     require("there is no leader", s.partition.leader.is_none)
     record = m.decided(s, lambda t: unclean_recovery.recover(t, m.situation(s), b))
     require("the replica is live", ~is_empty_record(m.t, record))

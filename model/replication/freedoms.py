@@ -27,8 +27,8 @@ FREEDOMS = {
     "old_disks": Parameter(
         0, 0, 1, "whether a broker that is down can get an older copy of its disk, with its CleanShutdownFile"
     ),
-    "safe_elections": Parameter(
-        0, 0, 1, "whether an operator asks for PREFERRED and LONGEST_LOG_BALANCED elections alone"
+    "risky_elections": Parameter(
+        1, 0, 1, "whether an operator asks for UNCLEAN, DESIGNATION and LONGEST_LOG_AGGRESSIVE elections"
     ),
     "waiting_producers": Parameter(
         0, 0, 1, "whether a producer waits at its leader beyond the epoch that it wrote in"

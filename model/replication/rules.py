@@ -171,8 +171,8 @@ RULES = {
     # Unclean recovery.
     "recovery_answers_expire": Rule(
         "966.14",
-        "What a replica said of its log does not count any more once its broker has registered anew; it is asked "
-        "again.",
+        "A replica's answer counts only while its broker epoch is registered and its leader epoch is current; then the "
+        "controller asks again.",
     ),
     "recovery_epoch_check": Rule(
         "966.14",

@@ -30,6 +30,7 @@ REASONED = {
         "broker_epochs_never_fall",
         "a_leaders_hwm_and_log_never_shrink",
         "what_is_committed_stays",
+        "unclean_registrations_leave_isr_and_elr",
     },
 }
 """By protocol what no scenario violates; the page has the reasons."""

@@ -120,7 +120,8 @@ HARMLESS = {
     "election_on_unfencing", "leader_stays", "replica_order",
     # Operators and unclean recovery are not granted; with unclean recovery nobody is elected uncleanly otherwise.
     "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
-    "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check", "unclean_election_recovers",
+    "balanced_election_waits_for_elr", "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check",
+    "unclean_election_recovers",
     "cancellation_is_whole", "proposals_end_recovery",
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
     "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced", "removed_replicas_delete",

@@ -34,7 +34,7 @@ def meta_of(
         meta["scenario"] = scenario
     if profile is not None:
         meta["profile"] = profile
-    meta["rules"] = {r: built.on(r) for r in built.rules if built.on(r) != (r in usual)}
+    meta["rules"] = {r: built.ever_on(r) for r in built.rules if built.ever_on(r) != (r in usual)}
     meta["parameters"] = {name: getattr(built.p, name) for name in built.parameters}
     if about:
         meta["about"] = dict(about)
