@@ -25,7 +25,7 @@ from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.fairness import check_actions
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
+from highwater.model.language.protocol import Action, Invariant, Protocol, check_conditions
 from highwater.model.language.step_properties import StepProperty
 
 _P = TypeVar("_P", bound=Invariant | StepProperty)
@@ -61,8 +61,7 @@ class Definition:
             check_actions(self.protocol, promised.name, place_of(promised.function), promised.fair)
         ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
         for named in ruled:
-            if named.rule is not None and named.rule not in self.protocol.rules:
-                raise LanguageError(no_rule(self.protocol, named.rule), place_of(named.function))
+            check_conditions(self.protocol, named)
 
     @classmethod
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:

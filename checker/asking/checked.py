@@ -6,7 +6,7 @@ The verdict, ``highwater show`` and the keys ``checked`` and ``not_checked`` of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -24,7 +24,7 @@ _KINDS = {
 """Attributes of a Definition that list what must hold; in words, one and several. Denials need not hold."""
 _BY_NAME = ("helpers", "watched")
 """Kinds that are checked only where a scenario or an option names them."""
-_RULE, _RULES_OFF = "rule ", "their rules are off"
+_RULE, _RULES_OFF = "the rule ", "their rules are off"
 _NAMED = 2
 """Up to this many properties of a kind are named in a sentence; more are counted."""
 
@@ -101,7 +101,7 @@ class Checked:
 
 def left_out(
     definition: Definition,
-    rules: Mapping[str, bool],
+    absent: Callable[[Any], str],
     checked: Collection[str],
     withheld: Mapping[str, str],
     narrowed_by: str,
@@ -118,8 +118,8 @@ def left_out(
                 why = withheld[stated.name]
             elif kind in _BY_NAME:
                 why = "checked only by name"
-            elif stated.rule is not None and not rules[stated.rule]:
-                why = f"{_RULE}{stated.rule} is off"
+            elif why := absent(stated):
+                pass
             else:
                 why = f"not named by {narrowed_by}"
             yield NotChecked(stated.name, kind, why)

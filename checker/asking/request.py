@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from highwater.checker.asking import catalogue, checked
 from highwater.checker.asking.checked import Checked
@@ -21,7 +23,7 @@ from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
-from highwater.model.language.protocol import Invariant
+from highwater.model.language.protocol import Invariant, why_absent
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
 
@@ -112,11 +114,13 @@ class Request:
                 choices.profile_of(protocol, overrides.profile)
         profile = overrides.profile or scenario.profile
         rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
+        parameters = scenario.parameter_values(overrides.parameters)
         names = overrides.properties or scenario.properties
         with _option("--property" if overrides.properties else "properties"):
-            invariants = chosen_properties(scenario.definition, rules, names)
-            step_properties = chosen_step_properties(scenario.definition, rules, names)
-            liveness = chosen_liveness(scenario.definition, rules, names)
+            absent = partial(why_absent, rules.__getitem__, parameters)
+            invariants = chosen_properties(scenario.definition, absent, names)
+            step_properties = chosen_step_properties(scenario.definition, absent, names)
+            liveness = chosen_liveness(scenario.definition, absent, names)
         symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
         withheld: tuple[tuple[Liveness, str], ...] = ()
         if names is None and (overrides.outside or symmetry):
@@ -139,11 +143,10 @@ class Request:
                 f"{scenario.name}: {asked} cannot be checked with --outside, as no step is taken "
                 "outside the bounds; ask with --property invariants"
             )
-        defaults = {name: p.default for name, p in protocol.parameters.items()}
         return cls(
             scenario=scenario,
             profile=profile,
-            parameters={**defaults, **scenario.parameters, **overrides.parameters},
+            parameters=parameters,
             rules=rules,
             invariants=invariants,
             symmetry=symmetry,
@@ -208,12 +211,16 @@ class Request:
         named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
         return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
 
+    def why_absent(self, stated: Any) -> str:
+        """Why an action or a property does not exist here; "" where it does."""
+        return why_absent(self.rules.__getitem__, self.parameters, stated)
+
     @property
     def checked(self) -> Checked:
         """What is checked, by kind, and which declared properties are not."""
         withheld = {p.name: why for p, why in self.withheld}
         left = checked.left_out(
-            self.scenario.definition, self.rules, self.properties, withheld, self.narrowed_by
+            self.scenario.definition, self.why_absent, self.properties, withheld, self.narrowed_by
         )
         return Checked(
             tuple(p.name for p in self.invariants),

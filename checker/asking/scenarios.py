@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from highwater.model import registry
 from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.protocol import Invariant, Protocol, why_absent
 from highwater.model.language.step_properties import StepProperty
 
 KEYS: dict[str, type[Any]] = {
@@ -112,6 +112,11 @@ class Scenario:
         """Every rule of the protocol, on or off: the profile's (without one all are on), then the changes."""
         on = choices.rules_on(self.protocol, profile, *changes)
         return {name: name in on for name in self.protocol.rules}
+
+    def parameter_values(self, changes: Mapping[str, int]) -> dict[str, int]:
+        """Every parameter of the protocol: its default, then what the scenario sets, then the changes."""
+        defaults = {name: p.default for name, p in self.protocol.parameters.items()}
+        return {**defaults, **self.parameters, **changes}
 
 
 def find(argument: str) -> Scenario:
@@ -230,10 +235,11 @@ def read(path: Path, name: str) -> Scenario:
         ),
     )
     values = scenario.rule_values(profile, rules)
+    absent = partial(why_absent, values.__getitem__, scenario.parameter_values({}))
     with file.at("properties"):
-        chosen = chosen_properties(definition, values, scenario.properties)
-        steps = chosen_step_properties(definition, values, scenario.properties)
-        live = chosen_liveness(definition, values, scenario.properties)
+        chosen = chosen_properties(definition, absent, scenario.properties)
+        steps = chosen_step_properties(definition, absent, scenario.properties)
+        live = chosen_liveness(definition, absent, scenario.properties)
     checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
@@ -243,7 +249,7 @@ def read(path: Path, name: str) -> Scenario:
                 raise InputError(
                     unknown("property", promised, checked) + " (of those that this scenario checks)"
                 )
-    actions = {a.name for a in protocol.actions() if a.rule is None or values[a.rule]}
+    actions = {a.name for a in protocol.actions() if not absent(a)}
     with file.at("impossible", "expect"):
         for promised in sorted(scenario.promise.impossible - actions):
             raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
@@ -263,63 +269,67 @@ def _with_procedure(file: _File, definition: Definition) -> Definition:
 # --- what names and values can be; the command line asks the same -------------------------------------
 
 
+Absent = Callable[[Any], str]
+"""Why an action or a property does not exist in a model; "" where it does (``Request.why_absent``)."""
+
+
 def chosen_properties(
-    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+    definition: Definition, absent: Absent, names: Iterable[str] | None
 ) -> tuple[Invariant, ...]:
-    """The invariants of these names (None: all) that exist under these rules; ``deadlock`` is not one."""
+    """The invariants of these names (None: all) that exist in this model; ``deadlock`` is not one."""
     if names is None:
-        return tuple(i for i in definition.invariants if i.rule is None or rules[i.rule])
-    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, Invariant))
+        return tuple(i for i in definition.invariants if not absent(i))
+    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Invariant))
 
 
 def chosen_step_properties(
-    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+    definition: Definition, absent: Absent, names: Iterable[str] | None
 ) -> tuple[StepProperty, ...]:
-    """The properties of steps of these names (None: all) that exist under these rules."""
+    """The properties of steps of these names (None: all) that exist in this model."""
     if names is None:
-        return tuple(p for p in definition.step_properties if p.rule is None or rules[p.rule])
-    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, StepProperty))
+        return tuple(p for p in definition.step_properties if not absent(p))
+    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, StepProperty))
 
 
 def chosen_liveness(
-    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+    definition: Definition, absent: Absent, names: Iterable[str] | None
 ) -> tuple[Liveness, ...]:
-    """The liveness properties of these names (None: all) that exist under these rules."""
+    """The liveness properties of these names (None: all) that exist in this model."""
     if names is None:
-        return tuple(p for p in definition.liveness if p.rule is None or rules[p.rule])
-    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, Liveness))
+        return tuple(p for p in definition.liveness if not absent(p))
+    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Liveness))
 
 
 def _named_properties(
-    definition: Definition, rules: Mapping[str, bool], names: Iterable[str]
+    definition: Definition, absent: Absent, names: Iterable[str]
 ) -> Iterator[Invariant | StepProperty | Liveness]:
     by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.step_properties}
     by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers)}
     by_name |= {p.name: p for p in (*definition.watched, *definition.denials)}
-    for name in dict.fromkeys(_spelled_out(definition, rules, names)):
+    for name in dict.fromkeys(_spelled_out(definition, absent, names)):
         if name == DEADLOCK:
             continue
         found = by_name.get(name)
         if found is None:
             raise InputError(unknown(f"property of {definition.name}", name, by_name))
-        if found.rule is not None and not rules[found.rule]:
-            raise InputError(f"the property {name} says nothing while the rule {found.rule} is off")
+        if why := absent(found):
+            raise InputError(f"the property {name} says nothing while {why}")
         yield found
 
 
-def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Iterable[str]) -> Iterator[str]:
+def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -> Iterator[str]:
     """The names, with those of all properties of a kind in the place of the word for it."""
     for name in names:
         if name == INVARIANTS:
-            yield from (i.name for i in chosen_properties(definition, rules, None))
+            yield from (i.name for i in chosen_properties(definition, absent, None))
         elif name == STEP_PROPERTIES:
-            yield from (p.name for p in chosen_step_properties(definition, rules, None))
+            yield from (p.name for p in chosen_step_properties(definition, absent, None))
         elif name == LIVENESS:
-            yield from (p.name for p in chosen_liveness(definition, rules, None))
+            yield from (p.name for p in chosen_liveness(definition, absent, None))
         elif name in (HELPERS, WATCHED, DENIALS):
             of = getattr(definition, name)
-            yield from (p.name for p in of if p.rule is None or rules[p.rule])
+            yield from (p.name for p in of if not absent(p))
         else:
             yield name
 

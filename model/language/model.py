@@ -16,7 +16,7 @@ from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars, Start, start_of
 from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
 from highwater.model.language.outcomes import bound_checks, guards_asked
-from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
+from highwater.model.language.protocol import Action, Invariant, Protocol, check_conditions
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import (
     JudgedSteps,
@@ -132,7 +132,7 @@ class Model:
         _check_names(protocol, (*invariants, *of_steps, *liveness))
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
-        self.actions = [a for a in protocol.actions() if a.rule is None or protocol.ever_on(a.rule)]
+        self.actions = [a for a in protocol.actions() if protocol.has(a)]
         self._asked = invariants, liveness, of_steps
         self._trace()
 
@@ -141,11 +141,9 @@ class Model:
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = self._trace_invariants(invariants)
         self.step_properties: list[TracedStepProperty] = [
-            trace_step_property(self, p) for p in of_steps if p.rule is None or protocol.ever_on(p.rule)
+            trace_step_property(self, p) for p in of_steps if protocol.has(p)
         ]
-        self.liveness: list[TracedLiveness] = [
-            trace_liveness(self, x) for x in liveness if x.rule is None or protocol.ever_on(x.rule)
-        ]
+        self.liveness: list[TracedLiveness] = [trace_liveness(self, x) for x in liveness if protocol.has(x)]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
 
     @cached_property
@@ -265,8 +263,7 @@ class Model:
         return values.Truth(None, (graph.any_(i.enabled for i in fitting),))
 
     def _trace_invariants(self, invariants: Iterable[Invariant]) -> list[Property]:
-        on = self.protocol.ever_on
-        return [self.trace_invariant(i) for i in invariants if i.rule is None or on(i.rule)]
+        return [self.trace_invariant(i) for i in invariants if self.protocol.has(i)]
 
     def choices(self, action: Action) -> Iterator[Choice]:
         """All choices of an action's parameters: each as a symbolic value and as a plain one."""
@@ -362,8 +359,7 @@ def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProper
         where = place_of(found.function)
         if seen.setdefault(found.name, found) is not found:
             raise LanguageError(f"two properties have the name {found.name!r}", where)
-        if found.rule is not None and found.rule not in protocol.rules:
-            raise LanguageError(no_rule(protocol, found.rule), where)
+        check_conditions(protocol, found)
 
 
 def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:

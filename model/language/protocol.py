@@ -115,6 +115,7 @@ class Invariant:
     function: Callable[[Any, Any], Any]
     source: str
     rule: str | None = None
+    needs: str | None = None
 
     @property
     def meaning(self) -> str:
@@ -194,19 +195,28 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
 
 
 def invariant(
-    source: str, /, *, rule: str | None = None, name: str | None = None
+    source: str, /, *, rule: str | None = None, needs: str | None = None, name: str | None = None
 ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
-    """Mark a function of (protocol, state) as an invariant; it exists where ``rule`` is on (None: always).
+    """Mark a function of (protocol, state) as an invariant.
 
-    ``name`` is for one that is made in a loop; without it, it is the function's.
+    It exists where ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` is for one that is made
+    in a loop; without it, it is the function's.
     """
     has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         refuse_identity(function)
-        return Invariant(name or function.__name__, function, source, rule)
+        return Invariant(name or function.__name__, function, source, rule, needs)
 
     return mark
+
+
+def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Any) -> str:
+    """Why an action or a property does not exist under these rules and parameters; "" where it does."""
+    needs = getattr(stated, "needs", None)
+    if stated.rule is not None and not on(stated.rule):
+        return f"the rule {stated.rule} is off"
+    return f"the parameter {needs} is 0" if needs is not None and not parameters[needs] else ""
 
 
 def _all(protocol: type[Protocol], attribute: str, kind: type | tuple[type, ...], mark: str) -> None:
@@ -315,7 +325,7 @@ class Protocol:
         for key, value in chosen.items():
             known = self.parameters.get(key)
             if known is None:
-                raise LanguageError(f"{self.name} has no parameter {key!r}; it has {_list(self.parameters)}")
+                raise LanguageError(_no_parameter(self, key))
             if not isinstance(value, int) or isinstance(value, bool):
                 raise LanguageError(f"parameter {key} of {self.name} is a whole number, not {value!r}")
             if not known.low <= value <= known.high:
@@ -439,6 +449,10 @@ class Protocol:
         self.consulted.add(rule)
         return rule in self._on
 
+    def has(self, stated: Any) -> bool:
+        """Whether an action or a property exists under the protocol's rules and parameters."""
+        return not why_absent(self.ever_on, vars(self.p), stated)
+
     @property
     def rules_on(self) -> frozenset[str]:
         """The rules that are switched on."""
@@ -468,10 +482,24 @@ class Protocol:
         return list(found.values())
 
 
+def check_conditions(protocol: Protocol | type[Protocol], stated: Any) -> None:
+    """LanguageError, with the place, for a property or an action that exists by a rule or parameter that is none."""
+    needs = getattr(stated, "needs", None)
+    if stated.rule is not None and stated.rule not in protocol.rules:
+        raise LanguageError(no_rule(protocol, stated.rule), place_of(stated.function))
+    if needs is not None and needs not in protocol.parameters:
+        raise LanguageError(_no_parameter(protocol, needs), place_of(stated.function))
+
+
 def no_rule(protocol: Protocol | type[Protocol], name: str) -> str:
     """What to say of a rule that a protocol does not have."""
     known = _list(protocol.rules)
     return f"{protocol.name} has no rule {name!r}; it has {known}{meant(name, protocol.rules)}"
+
+
+def _no_parameter(protocol: Protocol | type[Protocol], name: str) -> str:
+    known = _list(protocol.parameters)
+    return f"{protocol.name} has no parameter {name!r}; it has {known}{meant(name, protocol.parameters)}"
 
 
 def _list(names: Iterable[str]) -> str:

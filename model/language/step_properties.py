@@ -33,6 +33,7 @@ class StepProperty:
     function: Callable[[Any, Any, Any], Any]
     source: str
     rule: str | None = None
+    needs: str | None = None
 
     @property
     def meaning(self) -> str:
@@ -41,14 +42,17 @@ class StepProperty:
 
 
 def step_property(
-    source: str, /, *, rule: str | None = None
+    source: str, /, *, rule: str | None = None, needs: str | None = None
 ) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
-    """Mark a function of (protocol, before, after) as a property of steps; it exists where ``rule`` is on."""
+    """Mark a function of (protocol, before, after) as a property of steps.
+
+    It exists where ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    """
     has_parentheses("step_property", source)
 
     def mark(function: Callable[[Any, Any, Any], Any]) -> StepProperty:
         refuse_identity(function)
-        return StepProperty(function.__name__, function, source, rule)
+        return StepProperty(function.__name__, function, source, rule, needs)
 
     return mark
 

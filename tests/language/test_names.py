@@ -335,6 +335,16 @@ def test_rules_and_properties_that_there_are_not() -> None:
 
         return Model(Base(), [holds])
 
+    def a_need() -> object:
+        @invariant("test", needs="crashs")
+        def holds(m: Any, s: State) -> Any:
+            return s.f
+
+        class Careful(Base):
+            parameters = {"crashes": Parameter(1, 0, 2, "crashes")}
+
+        return Model(Careful(), [holds])
+
     def one_name() -> object:
         def marked() -> Any:
             @invariant("test")
@@ -348,7 +358,20 @@ def test_rules_and_properties_that_there_are_not() -> None:
     said(a_profile, "profile hasty: .*no rule 'carefull'.*did you mean 'careful'")
     said(an_action, "no rule 'carefull'.*did you mean 'careful'")
     said(an_invariant, "no rule 'careful'")
+    said(a_need, "no parameter 'crashs'.*did you mean 'crashes'")
     said(one_name, "two properties have the name 'holds'")
+
+
+def test_a_property_exists_only_where_the_parameter_that_it_needs_is_not_zero() -> None:
+    @invariant("test", needs="crashes")
+    def holds(m: Any, s: State) -> Any:
+        return s.f
+
+    class Crashing(Base):
+        parameters = {"crashes": Parameter(1, 0, 2, "crashes")}
+
+    assert [p.name for p in Model(Crashing(), [holds]).properties] == ["holds"]
+    assert not Model(Crashing({"crashes": 0}), [holds]).properties
 
 
 def test_what_define_initial_actions_and_properties_give() -> None:

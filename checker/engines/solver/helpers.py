@@ -38,5 +38,4 @@ def with_helpers(request: Request) -> Request:
 
 
 def _is_missing(stated: Invariant | StepProperty, request: Request) -> bool:
-    exists = stated.rule is None or request.rules[stated.rule]
-    return exists and stated not in (*request.invariants, *request.step_properties)
+    return not request.why_absent(stated) and stated not in (*request.invariants, *request.step_properties)

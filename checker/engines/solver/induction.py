@@ -149,9 +149,7 @@ class _Question:
         self.interpreter = Interpreter(model)
         self.steps = steps(model, grouped=True)
         assumed = {p.name for p in model.properties}
-        others = [
-            i for i in known if i.name not in assumed and (i.rule is None or model.protocol.ever_on(i.rule))
-        ]
+        others = [i for i in known if i.name not in assumed and model.protocol.has(i)]
         self.known: list[Property] = [model.trace_invariant(i) for i in others]
         self._excludes = compile_nodes([p.node for p in self.known])
         self.open_leaves = [leaf for step in self.steps for leaf in step.leaves]
