@@ -1,11 +1,86 @@
-"""Sentences of the proposals about a single step, each stated without the rule that implements it."""
+"""Sentences of the proposals about data replication, each stated without the rule that implements it."""
 
 from __future__ import annotations
 
-from highwater.model.language import State, all_of, implies
+from highwater.model.language import State, all_of, any_of, implies, invariant, size, where
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Truth, as_bool
-from highwater.model.replication import Replication, levels
+from highwater.model.language.values import Number, Truth, as_bool
+from highwater.model.replication import Replication, levels, logs
+
+
+def _same_process(m: Replication, before: State, after: State, b: Number) -> Truth:
+    """Whether one process of a broker runs before and after a step."""
+    old, new = before.brokers[b], after.brokers[b]
+    return m.is_up(old) & m.is_up(new) & (old.epoch == new.epoch)
+
+
+# --- states ---------------------------------------------------------------------------------------------------
+
+
+@invariant("B4, 966.1")
+def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
+    """If the committed ISR has min ISR members, the HWM is at the least LEO that the leader knows of those it awaits.
+
+    It awaits the maximal ISR and, where rule K3 is on, replicas that are about to join.
+    """
+    held = []
+    for b in m.broker:
+        broker = s.brokers[b]
+        enough = size(broker.view.isr) >= m.min_isr_in(broker.view)
+        behind = [broker.hwm >= broker.log.length]
+        for f in m.broker:
+            known = broker.followers[f]
+            awaited = m.maximal_isr(broker).has(f) | known.caught_up
+            behind.append(awaited & (f != b) & ~(known.leo.is_some & (known.leo.value > broker.hwm)))
+        held.append(implies(m.leads(b, broker) & enough, any_of(behind)))
+    return all_of(held)
+
+
+@invariant("B6", rule="followers_end_waiting", needs="waiting_producers")
+def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
+    """A producer waits for a broker that leads: its wait ends when the leader crashes, stops or becomes a follower."""
+    return all_of(
+        implies(s.waiting[v].is_some & (s.waiting[v].value.leader == b), m.leads(b, s.brokers[b]))
+        for b in m.broker
+        for v in m.value
+    )
+
+
+@invariant("966.9, B8", needs="reassignments")
+def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
+    """A broker that knows it is no replica has no log, also if it learns so at its start."""
+    return all_of(
+        implies(m.is_up(s.brokers[b]) & ~s.brokers[b].view.replicas.has(b), s.brokers[b].log.is_empty)
+        for b in m.broker
+    )
+
+
+# --- steps ----------------------------------------------------------------------------------------------------
+
+
+@step_property("B3", rule="divergence_check")
+def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: State) -> Truth:
+    """A follower truncates to an offset at which its log and the leader's can agree, and no further than necessary.
+
+    The record before that offset has no later leader epoch than the leader named; the leader lacks each removed record.
+    """
+    kept = []
+    for f in m.broker:
+        old, new, answer = before.brokers[f], after.brokers[f], before.fetch_responses[f]
+        taken = _same_process(m, before, after, f) & answer.is_some & after.fetch_responses[f].is_none
+        got = answer.value
+        asked = (
+            m.follows(f, old) & (got.leader_epoch == old.view.leader_epoch) & (got.offset == old.log.length)
+        )
+        agreed = new.log.is_empty | (got.epoch.is_some & (new.log.last.epoch <= got.epoch.value))
+        kept.append(implies(taken & asked & got.diverging, agreed & (new.log.length < old.log.length)))
+        for leader in m.broker:
+            now = before.brokers[leader]
+            serves = m.leads(leader, now) & (now.view.leader_epoch == old.view.leader_epoch)
+            for o in m.offsets:
+                removed = taken & asked & serves & (old.log.length > o) & (new.log.length <= o)
+                kept.append(implies(removed, ~logs.same_record(old.log, now.log, o)))
+    return all_of(kept)
 
 
 @step_property("966.5, 966.12, 966.18", rule="unclean_registration")
@@ -26,5 +101,53 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
     return all_of(kept)
 
 
-STEPS = (unclean_registrations_leave_isr_and_elr,)
+@step_property("966.14", rule="unclean_recovery", needs="recovery")
+def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Truth:
+    """No replica that a recovery awaits or has heard, and that still runs, has a better log than the new leader.
+
+    Balanced awaits the last known ELR. An operator's LONGEST_LOG_BALANCED compares only them. Both replicas are
+    unfenced and know the current leader epoch. A better log ends in a later leader epoch; if both end in the same one,
+    it is longer.
+    """
+    asked = before.budgets.elections > after.budgets.elections
+    balanced = where(asked, not m.p.risky_elections, not m.p.unclean_election)
+    live = m.t.active(before.registrations)
+    recovered = any_of(before.log_infos[b].is_some & after.log_infos[b].is_none for b in m.broker)
+
+    def runs(b: Number) -> Truth:
+        broker = before.brokers[b]
+        knows = broker.view.leader_epoch == before.partition.leader_epoch
+        return m.is_up(broker) & (broker.epoch == before.registrations[b].epoch) & live.has(b) & knows
+
+    def compared(b: Number) -> Truth:
+        answer, awaited = before.log_infos[b], before.partition.last_known_elr.has(b)
+        now = answer.is_some & (answer.value.leader_epoch == before.partition.leader_epoch)
+        return runs(b) & where(asked, balanced & awaited, now | (balanced & awaited))
+
+    kept = []
+    for b in m.broker:
+        elected = recovered & before.partition.leader.is_none & after.partition.leader.is_(b)
+        own = before.brokers[b].log
+        for r in m.broker:
+            if int(r) != int(b):
+                log = before.brokers[r].log
+                later = ~log.is_empty & (own.is_empty | (log.last.epoch > own.last.epoch))
+                longer = (
+                    ~log.is_empty
+                    & ~own.is_empty
+                    & (log.last.epoch == own.last.epoch)
+                    & (log.length > own.length)
+                )
+                kept.append(implies(elected & runs(b) & compared(r), ~(later | longer)))
+    return all_of(kept)
+
+
+STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_replicas_keep_no_log)
+"""The invariants."""
+
+STEPS = (
+    truncation_ends_where_both_logs_agree,
+    unclean_registrations_leave_isr_and_elr,
+    recovery_elects_the_best_log,
+)
 """The properties of steps."""

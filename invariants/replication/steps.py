@@ -44,6 +44,15 @@ def partition_change_is_counted(m: Controller, before: State, after: State) -> T
     return implies(changed, counted) & (stays | counted)
 
 
+@step_property("966.7")
+def elr_changes_keep_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
+    """A change of the ELR alone counts in the partition epoch and does not end the leader epoch."""
+    old, new = before.partition, after.partition
+    alone = (old.leader == new.leader) & (old.isr == new.isr) & (old.replicas == new.replicas)
+    counted = (new.leader_epoch == old.leader_epoch) & (new.partition_epoch > old.partition_epoch)
+    return implies(alone & (old.elr != new.elr), counted)
+
+
 @step_property("B8")
 def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Truth:
     """A broker epoch never moves back, and goes up only when the broker registers, fenced until it has caught up."""
@@ -95,6 +104,7 @@ OF_EPOCHS = (
     leader_epoch_never_falls,
     leader_change_ends_the_leader_epoch,
     partition_change_is_counted,
+    elr_changes_keep_the_leader_epoch,
     broker_epochs_never_fall,
 )
 """Those that the protocol of messages is asked, too."""
