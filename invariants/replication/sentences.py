@@ -17,16 +17,18 @@ def _same_process(m: Replication, before: State, after: State, b: Number) -> Tru
 # --- states ---------------------------------------------------------------------------------------------------
 
 
-@invariant("B4, 966.1")
+@invariant("B4, 966.1, 966.2")
 def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
-    """If the committed ISR has min ISR members, the HWM is at the least LEO that the leader knows of those it awaits.
+    """If the committed ISR is large enough, the HWM is at the least LEO that the leader knows of those it awaits.
 
-    It awaits the maximal ISR and, where rule K3 is on, replicas that are about to join.
+    An ISR of min.insync.replicas members is large enough, and so is one that has every replica. The leader awaits the
+    maximal ISR and, where rule K3 is on, replicas that are about to join.
     """
     held = []
     for b in m.broker:
         broker = s.brokers[b]
-        enough = size(broker.view.isr) >= m.min_isr_in(broker.view)
+        view = broker.view
+        enough = (size(view.isr) >= view.min_isr) | (view.replicas <= view.isr)
         behind = [broker.hwm >= broker.log.length]
         for f in m.broker:
             known = broker.followers[f]
