@@ -13,6 +13,7 @@ from typing import Any
 
 from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.search import DEADLOCK
+from highwater.model.language.protocol import Conditional
 
 _KINDS = {
     "invariants": ("invariant", "invariants"),
@@ -101,7 +102,7 @@ class Checked:
 
 def left_out(
     definition: Definition,
-    absent: Callable[[Any], str],
+    absent: Callable[[Conditional], str],
     checked: Collection[str],
     withheld: Mapping[str, str],
     narrowed_by: str,

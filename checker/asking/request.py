@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from highwater.checker.asking import catalogue, checked
 from highwater.checker.asking.checked import Checked
@@ -23,7 +22,7 @@ from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
-from highwater.model.language.protocol import Invariant, why_absent
+from highwater.model.language.protocol import Conditional, Invariant, why_absent
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
 
@@ -211,7 +210,7 @@ class Request:
         named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
         return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
 
-    def why_absent(self, stated: Any) -> str:
+    def why_absent(self, stated: Conditional) -> str:
         """Why an action or a property does not exist here; "" where it does."""
         return why_absent(self.rules.__getitem__, self.parameters, stated)
 

@@ -24,8 +24,11 @@ from highwater.model import registry
 from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant, Protocol, why_absent
+from highwater.model.language.protocol import Conditional, Invariant, Protocol, why_absent
 from highwater.model.language.step_properties import StepProperty
+
+Absent = Callable[[Conditional], str]
+"""Why an action or a property does not exist in a model; "" where it does."""
 
 KEYS: dict[str, type[Any]] = {
     "title": str,
@@ -117,6 +120,11 @@ class Scenario:
         """Every parameter of the protocol: its default, then what the scenario sets, then the changes."""
         defaults = {name: p.default for name, p in self.protocol.parameters.items()}
         return {**defaults, **self.parameters, **changes}
+
+    def absent(self) -> Absent:
+        """Why an action or a property does not exist in this scenario."""
+        values = self.rule_values(self.profile, self.rules)
+        return partial(why_absent, values.__getitem__, self.parameter_values({}))
 
 
 def find(argument: str) -> Scenario:
@@ -234,8 +242,7 @@ def read(path: Path, name: str) -> Scenario:
             frozenset(expect.get("constant", ())),
         ),
     )
-    values = scenario.rule_values(profile, rules)
-    absent = partial(why_absent, values.__getitem__, scenario.parameter_values({}))
+    absent = scenario.absent()
     with file.at("properties"):
         chosen = chosen_properties(definition, absent, scenario.properties)
         steps = chosen_step_properties(definition, absent, scenario.properties)
@@ -267,10 +274,6 @@ def _with_procedure(file: _File, definition: Definition) -> Definition:
 
 
 # --- what names and values can be; the command line asks the same -------------------------------------
-
-
-Absent = Callable[[Any], str]
-"""Why an action or a property does not exist in a model; "" where it does (``Request.why_absent``)."""
 
 
 def chosen_properties(

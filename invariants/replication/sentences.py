@@ -38,7 +38,7 @@ def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
     return all_of(held)
 
 
-@invariant("B6", rule="followers_end_waiting", needs="waiting_producers")
+@invariant("B6", needs="waiting_producers")
 def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
     """A producer waits for a broker that leads: its wait ends when the leader crashes, stops or becomes a follower."""
     return all_of(

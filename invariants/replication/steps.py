@@ -77,6 +77,13 @@ def only_isr_members_join_the_elr(m: Controller, before: State, after: State) ->
     return implies(~joining.is_empty, joining <= before.partition.isr)
 
 
+@step_property("966.10")
+def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after: State) -> Truth:
+    """The last known ELR gains nobody but members of the ELR: they leave it after an unclean shutdown."""
+    joining = after.partition.last_known_elr - before.partition.last_known_elr
+    return implies(~joining.is_empty, joining <= before.partition.elr)
+
+
 @step_property("966.10, 966.14")
 def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
@@ -114,5 +121,6 @@ STEP_PROPERTIES = (
     removed_replica_ends_the_leader_epoch,
     only_active_brokers_join_the_isr,
     only_isr_members_join_the_elr,
+    only_elr_members_join_the_last_known_elr,
     recovery_quorum_keeps_min_isr_members,
 )

@@ -12,6 +12,7 @@ import inspect
 import re
 import string
 import sys
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -211,7 +212,19 @@ def invariant(
     return mark
 
 
-def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Any) -> str:
+class Conditional(typing.Protocol):
+    """An action or a property: it exists where its rule is on and the parameter that it needs is not 0."""
+
+    @property
+    def rule(self) -> str | None:
+        """The rule that it belongs to."""
+
+    @property
+    def function(self) -> Callable[..., object]:
+        """What states it."""
+
+
+def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Conditional) -> str:
     """Why an action or a property does not exist under these rules and parameters; "" where it does."""
     needs = getattr(stated, "needs", None)
     if stated.rule is not None and not on(stated.rule):
@@ -449,7 +462,7 @@ class Protocol:
         self.consulted.add(rule)
         return rule in self._on
 
-    def has(self, stated: Any) -> bool:
+    def has(self, stated: Conditional) -> bool:
         """Whether an action or a property exists under the protocol's rules and parameters."""
         return not why_absent(self.ever_on, vars(self.p), stated)
 
@@ -482,7 +495,7 @@ class Protocol:
         return list(found.values())
 
 
-def check_conditions(protocol: Protocol | type[Protocol], stated: Any) -> None:
+def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -> None:
     """LanguageError, with the place, for a property or an action that exists by a rule or parameter that is none."""
     needs = getattr(stated, "needs", None)
     if stated.rule is not None and stated.rule not in protocol.rules:

@@ -23,7 +23,9 @@ REASONED = {
         "elr_members_are_indexed",
         "leader_epoch_never_falls",
         "broker_epochs_never_fall",
+        "elr_changes_keep_the_leader_epoch",
         "only_isr_members_join_the_elr",
+        "only_elr_members_join_the_last_known_elr",
     },
     "replication": {
         "leader_epoch_never_falls",
@@ -31,6 +33,8 @@ REASONED = {
         "a_leaders_hwm_and_log_never_shrink",
         "what_is_committed_stays",
         "unclean_registrations_leave_isr_and_elr",
+        "former_replicas_keep_no_log",
+        "truncation_ends_where_both_logs_agree",
     },
 }
 """By protocol what no scenario violates; the page has the reasons."""
