@@ -27,9 +27,10 @@ def number_lines(entry: Entry) -> Iterator[str]:
         yield ""
         yield from _text("beyond the proposal's letter", entry["beyond"])
     for sentence in entry["sentences"]:
-        if sentence["how"] and sentence["status"] != FAITHFUL:
+        if sentence["status"] != FAITHFUL:
             yield ""
-            yield from _text(sentence["status"], f"“{sentence['says']}” {sentence['how']}")
+            yield from _text(sentence["status"], sentence["says"])
+            yield from _wrapped(f"    {sentence['how']}", "    ")
     yield ""
     yield from _origin(entry)
     sections = {

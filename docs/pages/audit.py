@@ -1,4 +1,4 @@
-"""The proposals sentence by sentence, the blocks of docs/audit.md: what ``model/audit.toml`` says, and what goes with it."""
+"""The proposals sentence by sentence, from ``model/audit.toml``: the blocks of docs/audit.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ Entry = dict[str, Any]
 def _summary() -> Iterator[str]:
     rows = [(_linked(name), AUDIT.of_proposal(name)) for name in AUDIT.proposals]
     rows.append(("all", list(AUDIT)))
-    columns = ("proposal", "sentences:", *(f"{s}:" for s in STATUSES), "modelled, and nothing notices a mistake:")
+    columns = (
+        "proposal",
+        "sentences:",
+        *(f"{s}:" for s in STATUSES),
+        "modelled, and nothing notices a mistake:",
+    )
     return table(columns, ((name, *_counts(sentences)) for name, sentences in rows))
 
 
@@ -43,7 +48,13 @@ def _unnoticed() -> Iterator[str]:
 
 def _sentences(proposal: str) -> Iterator[str]:
     cited = RULEBOOK.cited[proposal]
-    yield from (f'<a id="{anchor(proposal)}"></a>', "", f"## {proposal}: {cited.title}", "", cited.link)
+    yield from (
+        f'<a id="{anchor(proposal)}"></a>',
+        "",
+        f"## {proposal}",
+        "",
+        f"[{cited.title}]({cited.link})",
+    )
     for section, sentences in groupby(AUDIT.of_proposal(proposal), key=lambda s: s.section):
         yield from ("", f"### {section}", "")
         yield from table(

@@ -46,7 +46,7 @@ def _rule(entry: Entry) -> Iterator[str]:
         yield from ("", f"**Beyond the proposal's letter.** {entry['beyond']}")
     for sentence in entry["sentences"]:
         if sentence["status"] != FAITHFUL:
-            yield from ("", f"**{sentence['status'].capitalize()}.** “{sentence['says']}” {sentence['how']}")
+            yield from ("", f"**{sentence['status'].capitalize()}.** *{sentence['says']}* {sentence['how']}")
     yield from ("", _origin(entry), "")
     yield from (f"- switch `{e['name']}` of {_protocols(e)}: {e['meaning']}" for e in entry["switches"])
     yield from _row(

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from highwater.model.language.rulebook import Rulebook
-from highwater.model.language.table_file import TableFile
+from highwater.model.language.toml_tables import TomlTables
 
 FAITHFUL, SIMPLIFIED, LEFT_OUT = "faithful", "simplified", "left out"
 STATUSES = (FAITHFUL, SIMPLIFIED, LEFT_OUT)
@@ -55,7 +55,7 @@ class Audit:
 
     @cached_property
     def _sentences(self) -> tuple[AuditedSentence, ...]:
-        file = TableFile(self.path)
+        file = TomlTables(self.path)
         plain = file.plain("an audit", ("sentences",))
         found: list[AuditedSentence] = []
         for i, entry in enumerate(file.tables(plain, "sentences"), 1):

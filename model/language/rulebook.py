@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from highwater.model.language.errors import LanguageError, shortened
-from highwater.model.language.table_file import TableFile
+from highwater.model.language.toml_tables import TomlTables
 
 _NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
 
@@ -81,7 +81,7 @@ class Rulebook(Mapping[str, NumberedRule]):
     def __init__(self, path: Path, *, tested: bool = False) -> None:
         # A book that a test reads is not read by everybody who only asks for its numbers.
         self.path, self._tested = path, tested
-        self._file = TableFile(path)
+        self._file = TomlTables(path)
         self._base: Rulebook | None = None
 
     @cached_property
@@ -100,8 +100,8 @@ class Rulebook(Mapping[str, NumberedRule]):
         ]
         rules: dict[str, NumberedRule] = {**base.rules}
         for i, entry in enumerate(file.tables(plain, "rules"), 1):
-            named_so = isinstance(entry, dict) and isinstance(entry.get("number"), str)
-            rule = file.read(NumberedRule, f"rule {entry['number'] if named_so else i}", entry)
+            known = entry.get("number") if isinstance(entry, dict) else None
+            rule = file.read(NumberedRule, f"rule {known if isinstance(known, str) else i}", entry)
             if rule.number in rules:
                 raise file.wrong(f"rule {rule.number} is there twice")
             if sum(f.has(rule.number) for f in families) != 1:

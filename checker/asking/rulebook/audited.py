@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from highwater.checker.asking.rulebook import code, sources
+from highwater.checker.asking.rulebook.code import Entry
 from highwater.invariants.catalogue import catalogue
 from highwater.model.language.audit import AuditedSentence
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import AUDIT
-
-Entry = dict[str, Any]
 
 
 def of_rule(number: str) -> list[Entry]:

@@ -6,14 +6,14 @@ import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from highwater.model.language.errors import LanguageError
 
 _T = TypeVar("_T")
 
 
-class TableFile:
+class TomlTables:
     """A file whose tables become dataclasses of texts and of lists of texts."""
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +30,7 @@ class TableFile:
             with zipfile.ZipFile(archive) as opened:
                 return opened.read(self.path.relative_to(archive).as_posix()).decode("utf-8")
 
-    def plain(self, kind: str, keys: Collection[str]) -> Mapping[str, Any]:
+    def plain(self, kind: str, keys: Collection[str]) -> Mapping[str, object]:
         """The content as plain data. Raises LanguageError if it is no TOML, or has another key than these."""
         try:
             plain = tomllib.loads(self.text())
@@ -42,14 +42,14 @@ class TableFile:
             raise self.wrong(f"{kind} has {known}, not {_listed(unknown)}")
         return plain
 
-    def tables(self, plain: Mapping[str, Any], key: str) -> list[Any]:
+    def tables(self, plain: Mapping[str, object], key: str) -> list[object]:
         """The tables of an array of tables; none if it is not there."""
         tables = plain.get(key, [])
         if not isinstance(tables, list):
             raise self.wrong(f"[[{key}]] is a list of tables")
         return tables
 
-    def read(self, kind: type[_T], what: str, plain: Any, **given: Any) -> _T:
+    def read(self, kind: type[_T], what: str, plain: object, **given: object) -> _T:
         """A table as a dataclass of texts and lists of texts; white space in texts is one space."""
         if not isinstance(plain, dict):
             raise self.wrong(f"{what} is a table")
@@ -73,7 +73,7 @@ class TableFile:
         return LanguageError(message, str(self.path.relative_to(Path.cwd()) if inside else self.path))
 
 
-def _is_list_of_texts(value: Any) -> bool:
+def _is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
