@@ -5,7 +5,11 @@ What it says is in ``rulebook.toml``. ``highwater show 966.4`` tells a rule with
 
 from pathlib import Path
 
+from highwater.model.language.audit import Audit
 from highwater.model.language.rulebook import Rulebook
 
 RULEBOOK = Rulebook(Path(__file__).with_name("rulebook.toml"), tested=True)
 """Number to rule; read when it is first asked."""
+
+AUDIT = Audit(Path(__file__).with_name("audit.toml"), RULEBOOK)
+"""The proposals sentence by sentence; read when it is first used."""

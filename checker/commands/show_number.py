@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from highwater.model.language.audit import FAITHFUL
+
 Entry = dict[str, Any]
 
 WIDEST = 100
@@ -24,6 +26,11 @@ def number_lines(entry: Entry) -> Iterator[str]:
     if entry["beyond"]:
         yield ""
         yield from _text("beyond the proposal's letter", entry["beyond"])
+    for sentence in entry["sentences"]:
+        if sentence["status"] != FAITHFUL:
+            yield ""
+            yield from _text(sentence["status"], sentence["says"])
+            yield from _wrapped(f"    {sentence['how']}", "    ")
     yield ""
     yield from _origin(entry)
     sections = {

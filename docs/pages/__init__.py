@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from docs.analyses import kept
 from docs.pages import (
+    audit,
     differences,
     gallery,
     kafka_4_2,
@@ -45,6 +46,7 @@ BLOCKS: dict[str, Mapping[str, Block]] = {
     "zookeeper.md": zookeeper.BLOCKS,
     "zookeeper-gallery.md": gallery.ZOOKEEPER.blocks,
     "testing.md": testing.BLOCKS,
+    "audit.md": audit.BLOCKS,
     "rules.md": rules.BLOCKS,
 }
 """The pages with computed blocks. The rulebook is the last of them: it looks into the others."""

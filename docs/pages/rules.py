@@ -8,6 +8,7 @@ from typing import Any
 from docs.pages.blocks import Block
 from docs.pages.linking import anchor
 from highwater.checker.asking.rulebook import find
+from highwater.model.language.audit import FAITHFUL
 from highwater.model.language.rulebook import RuleFamily
 from highwater.model.rulebook import RULEBOOK
 
@@ -43,6 +44,9 @@ def _rule(entry: Entry) -> Iterator[str]:
     yield from (entry["states"], "", f"**Why.** {entry['why']}")
     if entry["beyond"]:
         yield from ("", f"**Beyond the proposal's letter.** {entry['beyond']}")
+    for sentence in entry["sentences"]:
+        if sentence["status"] != FAITHFUL:
+            yield from ("", f"**{sentence['status'].capitalize()}.** *{sentence['says']}* {sentence['how']}")
     yield from ("", _origin(entry), "")
     yield from (f"- switch `{e['name']}` of {_protocols(e)}: {e['meaning']}" for e in entry["switches"])
     yield from _row(

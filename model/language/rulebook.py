@@ -8,17 +8,15 @@ and ``[[rules]]`` with number, title, statement and reason.
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
 
 from highwater.model.language.errors import LanguageError, shortened
+from highwater.model.language.toml_tables import TomlTables
 
-_T = TypeVar("_T")
 _NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
 
 
@@ -83,34 +81,31 @@ class Rulebook(Mapping[str, NumberedRule]):
     def __init__(self, path: Path, *, tested: bool = False) -> None:
         # A book that a test reads is not read by everybody who only asks for its numbers.
         self.path, self._tested = path, tested
+        self._file = TomlTables(path)
         self._base: Rulebook | None = None
 
     @cached_property
     def _content(self) -> _Content:
-        try:
-            plain = tomllib.loads(self._text())
-        except (OSError, ValueError, RecursionError) as wrong:  # no TOML, no text, or too deep
-            raise self._wrong(str(wrong)) from None
-        unknown = set(plain) - {"proposals", "families", "rules"}
-        if unknown:
-            raise self._wrong(f"a rulebook has proposals, families and rules, not {_listed(unknown)}")
+        file = self._file
+        plain = file.plain("a rulebook", ("proposals", "families", "rules"))
         named = plain.get("proposals", {})
         if not isinstance(named, dict):
-            raise self._wrong("[proposals.NAME] are tables")
+            raise file.wrong("[proposals.NAME] are tables")
         base = self._base._content if self._base is not None else _Content({}, (), {})
-        proposals = {n: self._read(RuleSource, f"proposal {n}", entry, name=n) for n, entry in named.items()}
+        proposals = {n: file.read(RuleSource, f"proposal {n}", entry, name=n) for n, entry in named.items()}
         proposals = {**base.proposals, **proposals}
         families = [*base.families]
         families += [
-            self._read(RuleFamily, f"family {i}", e) for i, e in enumerate(self._tables(plain, "families"), 1)
+            file.read(RuleFamily, f"family {i}", e) for i, e in enumerate(file.tables(plain, "families"), 1)
         ]
         rules: dict[str, NumberedRule] = {**base.rules}
-        for i, entry in enumerate(self._tables(plain, "rules"), 1):
-            rule = self._read(NumberedRule, f"rule {i}", entry)
+        for i, entry in enumerate(file.tables(plain, "rules"), 1):
+            known = entry.get("number") if isinstance(entry, dict) else None
+            rule = file.read(NumberedRule, f"rule {known if isinstance(known, str) else i}", entry)
             if rule.number in rules:
-                raise self._wrong(f"rule {rule.number} is there twice")
+                raise file.wrong(f"rule {rule.number} is there twice")
             if sum(f.has(rule.number) for f in families) != 1:
-                raise self._wrong(f"rule {rule.number} is of no family, or of several")
+                raise file.wrong(f"rule {rule.number} is of no family, or of several")
             rules[rule.number] = rule
         for what, cited in (
             *((f"family {f.prefix}", f.proposals) for f in families),
@@ -118,7 +113,7 @@ class Rulebook(Mapping[str, NumberedRule]):
         ):
             for name in cited:
                 if name not in proposals:
-                    raise self._wrong(f"{what} comes from {name!r}, which is not in [proposals]")
+                    raise file.wrong(f"{what} comes from {name!r}, which is not in [proposals]")
         return _Content(proposals, tuple(families), rules)
 
     def __or__(self, other: Rulebook) -> Rulebook:
@@ -126,45 +121,6 @@ class Rulebook(Mapping[str, NumberedRule]):
         joined = Rulebook(other.path)
         joined._base = self
         return joined
-
-    def _text(self) -> str:
-        try:
-            return self.path.read_text(encoding="utf-8")
-        except NotADirectoryError:  # it is in an archive that Python imports from, as on Spark's executors
-            import zipfile
-
-            archive = next(p for p in self.path.parents if p.is_file())
-            with zipfile.ZipFile(archive) as opened:
-                return opened.read(self.path.relative_to(archive).as_posix()).decode("utf-8")
-
-    def _tables(self, plain: Mapping[str, Any], key: str) -> list[Any]:
-        tables = plain.get(key, [])
-        if not isinstance(tables, list):
-            raise self._wrong(f"[[{key}]] is a list of tables")
-        return tables
-
-    def _read(self, kind: type[_T], what: str, plain: Any, **given: Any) -> _T:
-        """A table as a dataclass of texts and lists of texts; white space in texts is one space."""
-        if not isinstance(plain, dict):
-            raise self._wrong(f"{what} is a table")
-        what = f"rule {plain['number']}" if isinstance(plain.get("number"), str) else what
-        known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
-        settable = set(known) - set(given)
-        for key, value in plain.items():
-            if key not in settable:
-                raise self._wrong(f"{what} has {key!r}; it can have {_listed(settable)}")
-            texts = known[key].type == "str"
-            if not (isinstance(value, str) if texts else _is_list_of_texts(value)):
-                raise self._wrong(f"{key} of {what} is {'a text' if texts else 'a list of texts'}")
-            given[key] = " ".join(value.split()) if texts else tuple(value)
-        for key, known_field in known.items():
-            if known_field.default is MISSING and not given.get(key):
-                raise self._wrong(f"{what} has no {key}")
-        return kind(**given)
-
-    def _wrong(self, message: str) -> LanguageError:
-        inside = self.path.is_relative_to(Path.cwd())
-        return LanguageError(message, str(self.path.relative_to(Path.cwd()) if inside else self.path))
 
     def __getitem__(self, number: str) -> NumberedRule:
         return self._content.rules[number]
@@ -176,7 +132,7 @@ class Rulebook(Mapping[str, NumberedRule]):
     def _numbers(self) -> frozenset[str]:
         """The numbers of the rules, as the file's lines have them; none where it cannot be read."""
         with suppress(OSError, UnicodeDecodeError):
-            return frozenset(_NUMBER.findall(self._text()))
+            return frozenset(_NUMBER.findall(self._file.text()))
         return frozenset()
 
     def __iter__(self) -> Iterator[str]:
@@ -245,11 +201,3 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
                 "`rulebook = Base.rulebook | Rulebook(path)` in the class",
                 shortened(place),
             )
-
-
-def _is_list_of_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))

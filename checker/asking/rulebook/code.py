@@ -85,6 +85,30 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
             )
 
 
+def named(name: str) -> list[str]:
+    """Where the functions and classes of this name are; the module may stand before it: ``fetching.send_fetch``."""
+    return [
+        f"{path}:{line}"
+        for path, text in _texts(("model",))
+        for function, line in _defined(text)
+        if f".{path.removesuffix('.py').replace('/', '.')}.{function}".endswith(f".{name}")
+    ]
+
+
+@cache
+def _defined(text: str) -> tuple[tuple[str, int], ...]:
+    """Name and line of every function and class, those with a marking decorator among them."""
+    return tuple(_definitions(ast.parse(text).body, ""))
+
+
+def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int]]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield f"{within}{node.name}", node.lineno
+        if isinstance(node, ast.ClassDef):
+            yield from _definitions(node.body, f"{within}{node.name}.")
+
+
 def gallery(number: str, scenarios: Collection[str]) -> list[Entry]:
     """Entries of the galleries in docs/ that name the number, or are about one of these scenarios."""
     return [

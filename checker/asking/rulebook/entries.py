@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from highwater.checker.asking.catalogue import Definition
-from highwater.checker.asking.rulebook import code, sources
+from highwater.checker.asking.rulebook import audited, code, sources
 from highwater.model.language.rulebook import NumberedRule, Rulebook, RuleFamily, RuleSource
 from highwater.model.rulebook import RULEBOOK
 
@@ -73,6 +73,7 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
         "from": [{"name": p.name, "title": p.title, "link": p.link} for p in book.proposals(name)],
         "section": rule.section or None,
         "quote": rule.quote or None,
+        "sentences": audited.of_rule(name) if book is RULEBOOK else [],
         "functions": code.functions(name),
         "switches": switches,
         "actions": actions,

@@ -1,0 +1,184 @@
+"""The audit has every rule of the five proposals, and what it names is there; a mistake in its file is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from docs.pages.audit import BLOCKS
+from highwater.checker.asking.rulebook import audited, sources
+from highwater.model.language import LanguageError
+from highwater.model.language.audit import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit
+from highwater.model.language.rulebook import numbers
+from highwater.model.rulebook import AUDIT, RULEBOOK
+from tests.checker.conftest import Run
+
+Command = Callable[..., Run]
+ROOT = Path(__file__).parents[2]
+
+FAMILIES = ("966", "903", "841", "380", "1166")
+"""The proposals that the audit goes through."""
+
+NOT_IN_THE_TEXT = {
+    "cancellation_is_whole",  # what a cancellation is, KIP-455 says
+    "clean_in_every_directory",  # KIP-966 speaks of one log directory
+    "removed_replicas_delete",  # Kafka does so of itself
+}
+"""Switches of rules of these proposals that no sentence is about."""
+
+
+def test_every_rule_of_these_proposals_has_its_sentences() -> None:
+    for family in (f for f in RULEBOOK.families if f.prefix in FAMILIES):
+        for rule in RULEBOOK.of(family):
+            assert any(s.proposal in family.proposals for s in AUDIT.of_rule(rule.number)), rule.number
+    assert AUDIT.proposals == [f"KIP-{prefix}" for prefix in FAMILIES]
+
+
+def test_what_a_sentence_names_is_there_and_notices() -> None:
+    for sentence in AUDIT:
+        entry = audited.entry(sentence)
+        assert [p["name"] for p in entry["places"]] == [name.rpartition(".")[2] for name in sentence.at]
+        for place, notice in ((p["place"], n) for p in entry["places"] for n in entry["noticed"]):
+            assert (ROOT / place.rpartition(":")[0]).is_file()
+            assert notice["scenario"] or notice["violates"]
+
+
+def test_every_switch_with_a_defect_belongs_to_a_sentence() -> None:
+    named = {name for s in AUDIT for name in s.switches}
+    beyond = {name for rule in RULEBOOK.values() for name in rule.beyond.split("`")[1::2]}
+    for definition in sources.definitions():
+        for name, rule in definition.protocol.rules.items():
+            of_these = any(n.partition(".")[0] in FAMILIES for n in numbers(rule.source))
+            shown = any(
+                name in outline.get("rules", {}) and outline.get("expect", {}).get("violated")
+                for outline in sources.outlines().values()
+                if outline.get("protocol") == definition.name
+            )
+            assert not of_these or not shown or name in named | beyond | NOT_IN_THE_TEXT, name
+
+
+@pytest.mark.parametrize("sentence", [s for s in AUDIT if s.status != FAITHFUL], ids=lambda s: s.says[:40])
+def test_what_is_simplified_or_left_out_says_how_in_plain_sentences(sentence: object) -> None:
+    how = getattr(sentence, "how", "")
+    assert how.endswith(".")
+    assert all(len(part.split()) <= 25 for part in how.split(". "))
+
+
+def test_show_says_what_is_simplified_and_left_out_of_a_rule(highwater: Command) -> None:
+    out = " ".join(highwater("show", "966.15").out.split())
+    told = [s for s in AUDIT.of_rule("966.15") if s.status == SIMPLIFIED]
+    assert told
+    for sentence in told:
+        assert f"simplified: {sentence.says} {sentence.how}" in out
+    assert "left out: " in highwater("show", "966.19").out
+    assert "simplified: " not in highwater("show", "966.7").out
+
+
+def test_the_json_of_show_has_every_sentence_of_a_rule(highwater: Command) -> None:
+    (entry,) = highwater("show", "966.1", "--json", "-").results
+    assert [s["says"] for s in entry["sentences"]] == [s.says for s in AUDIT.of_rule("966.1")]
+    (gate, *_) = entry["sentences"]
+    assert gate["status"] == FAITHFUL
+    assert gate["noticed"][0] == {
+        "switch": "hwm_needs_min_isr",
+        "with": [],
+        "scenario": "replication/defect-elr-without-gate",
+        "violates": ["leader_completeness"],
+    }
+    file, _, line = gate["places"][0]["place"].rpartition(":")
+    assert "def may_advance" in (ROOT / file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+
+
+def test_the_page_counts_every_sentence_once() -> None:
+    *_, all_of_them = BLOCKS["summary"]()
+    counts = [int(cell) for cell in all_of_them.strip("| ").split("|")[1:]]
+    assert counts[0] == len(AUDIT) == sum(counts[1:4])
+    assert counts[4] == len(list(BLOCKS["unnoticed"]()))
+    rows = [line for name in AUDIT.proposals for line in BLOCKS["sentences"](name)]
+    assert sum(line.startswith("| ") and "**" in line for line in rows) == len(AUDIT)
+
+
+GOOD = """
+[[sentences]]
+proposal = "KIP-966"
+section = "Motivation"
+says = "It holds."
+rule = "966.1"
+status = "faithful"
+at = ["leadership.may_advance"]
+switches = ["hwm_needs_min_isr"]
+noticed = ["leader_completeness"]
+"""
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Callable[[str], Audit]:
+    def write(text: str) -> Audit:
+        (tmp_path / "audit.toml").write_text(text, encoding="utf-8")
+        return Audit(tmp_path / "audit.toml", RULEBOOK)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('rule = "966.1"', 'rule = "966.99"', "sentence 1 (966.99) names a rule that is not in the rulebook"),
+        ('rule = "966.1"', "", "sentence 1 has no rule"),
+        ('proposal = "KIP-966"', 'proposal = "KIP-1"', "sentence 1 (966.1) is of 'KIP-1', which is not in"),
+        (
+            'status = "faithful"',
+            'status = "good"',
+            "sentence 1 (966.1) has the status 'good'; it can be faithful,",
+        ),
+        ('status = "faithful"', 'status = "simplified"', "sentence 1 (966.1) is simplified, and has no how"),
+        (
+            'status = "faithful"',
+            'status = "left out"\nhow = "So."',
+            "is left out, and has a place in the model",
+        ),
+        ('at = ["leadership.may_advance"]', "", "sentence 1 (966.1) is faithful, and has no at"),
+        ('at = ["leadership.may_advance"]', 'at = "may_advance"', "at of sentence 1 is a list of texts"),
+        ('says = "It holds."', "says = 1", "says of sentence 1 is a text"),
+        ("noticed", "notices", "sentence 1 has 'notices'; it can have at, how, noticed,"),
+        ("[[sentences]]", "[[rules]]", "an audit has sentences, not rules"),
+        ("[[sentences]]", "[sentences]", "[[sentences]] is a list of tables"),
+    ],
+)
+def test_an_audit_with_a_mistake(
+    audit: Callable[[str], Audit], tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    assert old in GOOD
+    with pytest.raises(LanguageError) as wrong:
+        len(audit(GOOD.replace(old, new)))
+    assert str(wrong.value).startswith(f"{tmp_path / 'audit.toml'}: ")
+    assert said in str(wrong.value)
+
+
+def test_a_sentence_that_is_there_twice(audit: Callable[[str], Audit]) -> None:
+    with pytest.raises(LanguageError, match=r"sentence 2 \(966\.1\) is there twice"):
+        len(audit(GOOD + GOOD))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("leadership.may_advance", "may_not_advance", "which is no function of the model"),
+        ("leadership.may_advance", "send_fetch", "which is 2 functions of the model"),
+        ("hwm_needs_min_isr", "join_at_hwm", "which is no switch of this rule"),
+        ("leader_completeness", "completeness", "which is no property and no scenario"),
+    ],
+)
+def test_a_sentence_that_names_what_is_not_there(
+    audit: Callable[[str], Audit], old: str, new: str, said: str
+) -> None:
+    (sentence,) = audit(GOOD.replace(old, new))
+    with pytest.raises(LanguageError, match=said):
+        audited.entry(sentence)
+    (good,) = audit(GOOD)
+    assert audited.entry(good)["status"] == FAITHFUL
+    assert good.is_modelled
+    assert good.status != LEFT_OUT
+    assert numbers(good.rule) == ["966.1"]
