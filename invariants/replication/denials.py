@@ -137,6 +137,17 @@ def nobody_wins_over_a_longer_log(m: Replication, before: State, after: State) -
     return ~_wins_over_a_longer_log(m, before, after, is_live)
 
 
+@step_property("966.14", rule="unclean_recovery", needs="unclean_election")
+def nobody_wins_before_others_answer(m: Replication, before: State, after: State) -> Truth:
+    """No Aggressive recovery elects a leader while the controller lacks the answer of another live replica."""
+    if not m.p.recovery:
+        return as_bool(True)
+    old, new = before.partition, after.partition
+    live = m.t.active(before.registrations)
+    wins = old.leader.is_none & any_of(new.leader.is_(b) & before.log_infos[b].is_some for b in m.broker)
+    return ~(wins & any_of(live.has(b) & before.log_infos[b].is_none for b in m.broker))
+
+
 @step_property("966.14, 966.18", rule="unclean_recovery")
 def nobody_wins_before_the_remembered_answer(m: Replication, before: State, after: State) -> Truth:
     """No recovery elects somebody while one that the partition has in its last known ELR has told nothing."""
@@ -166,6 +177,16 @@ def no_shutdown_is_granted(m: Replication, before: State, after: State) -> Truth
     return all_of(kept)
 
 
+@step_property("841.5")
+def nobody_fetches_while_shutting_down(m: Replication, before: State, after: State) -> Truth:
+    """A follower in a controlled shutdown sends no fetch."""
+    kept = []
+    for f in m.broker:
+        sent = before.fetch_requests[f].is_none & after.fetch_requests[f].is_some
+        kept.append(~(sent & (before.brokers[f].status == "SHUTTING_DOWN")))
+    return all_of(kept)
+
+
 DENIALS = (
     nobody_is_proposed_at_the_hwm,
     nobody_lags_who_has_fetched,
@@ -176,7 +197,9 @@ DENIALS = (
     nobody_wins_over_who_is_fenced,
     nobody_is_elected_over_an_earlier_one,
     nobody_wins_over_a_longer_log,
+    nobody_wins_before_others_answer,
     nobody_wins_before_the_remembered_answer,
     no_failover_forgets_the_first_answers,
     no_shutdown_is_granted,
+    nobody_fetches_while_shutting_down,
 )

@@ -144,6 +144,44 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
     return all_of(kept)
 
 
+@step_property("966.1, 966.18", rule="hwm_needs_min_isr")
+def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) -> Truth:
+    """A leader's HWM advances only while the committed ISR has min ISR members, with the ELR or without it.
+
+    A broker of an older version (``ungated_broker``) has no such rule.
+    """
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        leads_on = m.leads(b, old) & m.leads(b, new) & (old.view.leader_epoch == new.view.leader_epoch)
+        enough = (size(new.view.isr) >= new.view.min_isr) | (new.view.replicas <= new.view.isr)
+        if int(b) != m.p.ungated_broker - 1:
+            kept.append(implies(leads_on & (new.hwm > old.hwm), enough))
+    return all_of(kept)
+
+
+@step_property("B6")
+def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) -> Truth:
+    """A leader appends an acks=all record only if its ISR has min ISR members; else it refuses the write."""
+    kept = []
+    for b in m.broker:
+        view = before.brokers[b].view
+        enough = (size(view.isr) >= view.min_isr) | (view.replicas <= view.isr)
+        appended = after.brokers[b].log.length > before.brokers[b].log.length
+        accepted = [(before.writes[v] == "UNUSED") & (after.writes[v] == "PENDING") for v in m.value]
+        kept.append(implies(any_of(accepted) & appended, enough))
+    return all_of(kept)
+
+
+@step_property("966.17", needs="elections")
+def requested_elections_replace_no_leader(m: Replication, before: State, after: State) -> Truth:
+    """An election on request replaces a leader only by the preferred replica; others need a partition without one."""
+    asked = before.budgets.elections > after.budgets.elections
+    old, new = before.partition.leader, after.partition.leader
+    preferred = after.partition.replicas.at(0)
+    return implies(asked & old.is_some & (old != new), new.is_(preferred))
+
+
 STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_replicas_keep_no_log)
 """The invariants."""
 
@@ -151,5 +189,8 @@ STEPS = (
     truncation_ends_where_both_logs_agree,
     unclean_registrations_leave_isr_and_elr,
     recovery_elects_the_best_log,
+    hwm_advances_with_min_isr_only,
+    acks_all_writes_need_min_isr,
+    requested_elections_replace_no_leader,
 )
 """The properties of steps."""

@@ -149,7 +149,10 @@ def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructVal
         leader_epoch=where(committed, partition.leader_epoch, sent.leader_epoch),
         outcome=cases(
             (committed, Outcome.COMMITTED),
-            (error == Error.INELIGIBLE_REPLICA, Outcome.REVERT),
+            (
+                (error == Error.INELIGIBLE_REPLICA) | (error == Error.OPERATION_NOT_ATTEMPTED),
+                Outcome.REVERT,
+            ),
             otherwise=Outcome.KEEP,
         ),
         partition_epoch=partition.partition_epoch,
