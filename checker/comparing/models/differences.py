@@ -85,6 +85,14 @@ class Comparison:
     to_new: ToldRun | None = None
     to_lost: ToldRun | None = None
 
+    @property
+    def equivalent(self) -> bool:
+        """Whether each expression that is another one is shown to do the same in every state."""
+        others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
+        same_states = self.whole and not (self.new_states or self.lost_states)
+        same_steps = all(a.same_so_far and a.beyond == "none" for a in self.actions)
+        return self.same_graph or (same_states and same_steps and not others)
+
 
 def lines(found: Comparison) -> Iterator[str]:
     """What was found, in words."""
