@@ -11,12 +11,13 @@ from typing import Any
 from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
-from highwater.checker.comparing.gate import facts, runs, sources
+from highwater.checker.comparing.gate import elsewhere, facts, runs, sources
 from highwater.checker.comparing.gate.baseline import Baseline
 from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
 from highwater.checker.comparing.gate.facts import Facts
 from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
+from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import compared as models
 from highwater.checker.comparing.models.differences import Comparison
 from highwater.checker.comparing.models.restored import UnknownImageError
@@ -87,9 +88,9 @@ class Gate:
     def unseen(self) -> list[str]:
         """What was changed and no scenario sees: a strict gate does not pass for it."""
         found = [str(text) for text in self.texts if text.effect in sources.STRICT]
-        if not found:
+        if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
             effects = {v.entry.name: sources.effect_of_graph(v, self.equivalent) for v in self.verdicts}
-            found = [name for name, effect in effects.items() if effect in sources.STRICT]
+            found += [name for name, effect in effects.items() if effect is Effect.UNREACHED]
         return found + [self.source_unknown] * bool(self.source_unknown)
 
     def count(self, state: EntryState) -> int:
@@ -371,6 +372,7 @@ def _explain(
             gate.notes.append(f"{verdict.entry.name}: not explained: {wrong}")
     if gate.interrupted:
         return
+    elsewhere.seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
     try:
         changes = sources.Changes(old, gate.baseline.root, [v.entry for v in gate.verdicts])
         gate.texts = changes.judge(gate.verdicts, gate.equivalent, old_names)

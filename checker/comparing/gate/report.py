@@ -31,6 +31,9 @@ def source_summary(gate: Gate) -> Iterator[str]:
     """A line where the source differs: how many changes have which effect; and what a strict gate fails for."""
     counts = Counter(text.effect for text in gate.texts)
     said = [f"{counts[effect]} {effect}" for effect in Effect if counts[effect]]
+    if counts[Effect.UNREACHED] and len(gate.equivalent) == len(gate.explained) > 0:
+        compared = f"{len(gate.explained)} of the scenarios with other expressions do the same in every state"
+        said.append(f"{compared}, the others were not compared (--explain)")
     if gate.source_unknown:
         said.append(gate.source_unknown)
     if said:

@@ -32,8 +32,7 @@ def compare(
 ) -> Comparison:
     """Compare a revision's image of a scenario with the model that is traced now; ``asked`` is its request."""
     found = Comparison(scenario)
-    order = _order(RestoredModel(before).own_leaves, after.leaves)
-    old = RestoredModel(before, None if order is None else after.protocol.state, order)
+    old, order = restored(before, after)
     _settings(found, before, asked)
     prints = Fingerprints()
     options_before, options_after = (before["symmetry"], before["deadlock"]), (asked.symmetry, asked.deadlock)
@@ -46,6 +45,12 @@ def compare(
     if not found.same_graph and order is not None:
         States(old, after, found, limit_states).describe()
     return found
+
+
+def restored(before: Mapping[str, Any], after: Model) -> tuple[RestoredModel, list[int] | None]:
+    """The model of an image, laid out as the one of now where that is possible, and how: see ``_order``."""
+    order = _order(RestoredModel(before).own_leaves, after.leaves)
+    return RestoredModel(before, None if order is None else after.protocol.state, order), order
 
 
 def _settings(found: Comparison, before: Mapping[str, Any], asked: Any) -> None:

@@ -44,7 +44,7 @@ class TextChange:
 
     def __str__(self) -> str:
         lines = ", ".join(map(str, self.unused or (self.line,) * bool(self.line)))
-        before = ", ".join(map(str, self.unused_before))
+        before = "" if self.unused else ", ".join(map(str, self.unused_before))
         places = [f"{self.file}:{lines}" if lines else self.file] + [f"before: line {before}"] * bool(before)
         return f"{self.name}: {self.kind} ({'; '.join(places)})"
 
