@@ -86,8 +86,7 @@ def gate(
     """Run what the baseline names and compare: verdicts, counts, depths, actions taken, premises met, proofs.
 
     Without NAMEs all of it; a NAME can be a pattern. What is only renamed or written in another way passes. A
-    difference is explained by the revision that the baseline was written in, where git has it. Every difference of the
-    source is reported with its effect; with --strict one that no scenario sees fails.
+    difference is explained by the revision that the baseline was written in, where git has it; so is the source's.
 
     Exit status: 0 as the baseline promises, 1 something differs, 2 bad request, 3 inconclusive (the budget was used up
     first), 130 interrupted.
@@ -112,9 +111,7 @@ def gate(
         baseline = baselines.read(path) if path.exists() or not (against and names) else _only(path, names)
         found = with_revision(baseline, against, options) if against else with_baseline(baseline, options)
         written = []
-    for line in report.last_lines(found) if quiet else report.lines(found):
-        output.say(line)
-    for line in written:
+    for line in (*(report.last_lines(found) if quiet else report.lines(found)), *written):
         output.say(line)
     if found.interrupted:
         click.echo("highwater: interrupted", err=True)

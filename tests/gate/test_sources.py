@@ -150,21 +150,30 @@ DEAD = [
 def test_code_that_no_scenario_has_is_named_and_strict_fails(project: Path, change: tuple[str, ...]) -> None:
     _, file, before, after, name, place = change
     edit(project / file, before, after)
-    status, found, texts, report = effects("--strict", "--github", "--markdown", "m.md", "--junit", "j.xml")
+    status, found, texts, report = effects("--strict", "--only-changed")
     assert (status, found) == (1, {name: NOBODY}), report
     (text,) = texts
     line = line_of(project / file, place)
     assert line in (*text["lines"], text["line"])
-    assert f"{name}: " in report
-    assert f"({file}:{line})" in report
+    assert f"{name}: {text['kind']} ({file}:{line})" in report
+
+
+def test_it_is_told_in_every_form_and_fails_only_where_that_is_asked(project: Path) -> None:
+    _, file, before, after, name, place = DEAD[0]
+    edit(project / file, before, after)
+    line = line_of(project / file, place)
+    forms = ("--github", "--markdown", "m.md", "--junit", "j.xml")
+    status, found, _, report = effects("--strict", *forms)
+    assert (status, found) == (1, {name: NOBODY}), report
     assert f"::error file={file},line={line}," in report
     assert "2 of .highwater/gate.toml: 2 same" in report
     assert "**does not pass**" in Path("m.md").read_text(encoding="utf-8")
     assert f"source: 1 {NOBODY}" in Path("m.md").read_text(encoding="utf-8")
     assert xml.parse("j.xml").getroot()[0].get("failures") == "1"
-    status, found, _, report = effects("--only-changed", "--github")
+    status, found, _, report = effects(*forms)
     assert (status, found) == (0, {name: NOBODY}), "without --strict it is told, and passes"
     assert f"::warning file={file},line={line}," in report
+    assert xml.parse("j.xml").getroot()[0].get("failures") == "0"
     done = gate("--quiet", "--against", "HEAD", "--strict")
     assert (done.exit_code, f"source: 1 {NOBODY}" in done.stdout) == (1, True), done.stdout
 
@@ -177,7 +186,7 @@ def test_code_that_is_gone_and_that_no_scenario_had(project: Path) -> None:
         '            require("there is some", s.level >= 1)\n',
         '        require("there is some", s.level >= 1)\n',
     )
-    status, found, texts, report = effects("--strict")
+    status, found, texts, report = effects("--strict", "--only-changed")
     assert (status, found) == (1, {"Tap.leak": NOBODY}), report
     assert (texts[0]["lines"], texts[0]["lines_before"]) == ([], [line])
     assert f"before: line {line}" in report
@@ -218,7 +227,7 @@ def test_what_is_only_written_in_another_way_is_told_and_passes(
 ) -> None:
     for file, before, after in change[1]:
         edit(project / file, before, after)
-    status, found, _, report = effects("--strict")
+    status, found, _, report = effects("--strict", "--only-changed")
     assert (status, found) == (0, dict.fromkeys(change[2], "same graph")), report
     assert f"source: {len(found)} same graph" in report
 
@@ -228,7 +237,7 @@ def test_a_function_that_moved_to_another_file(project: Path) -> None:
     function = SIZES[SIZES.index("\n\ndef step") :]
     edit(project / "sizes.py", function, "\n")
     edit(project / "tap.py", "from sizes import LIMITS, step\n", f"from sizes import LIMITS\n{function}")
-    status, found, texts, report = effects("--strict")
+    status, found, texts, report = effects("--strict", "--only-changed")
     assert (status, set(found.values())) == (0, {"same graph"}), report
     assert {t["name"]: t["kind"] for t in texts}["step"] == "moved, was in sizes.py"
 

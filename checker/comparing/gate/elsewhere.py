@@ -7,11 +7,10 @@ step larger: within limits, so that no state was found says little.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from highwater.checker.comparing.models.compared import restored
 from highwater.checker.comparing.models.differences import ActionChange, Comparison
 from highwater.checker.comparing.models.fingerprints import KEPT, by_action
 from highwater.checker.comparing.models.questions import instances_of_both
-from highwater.checker.comparing.models.restored import RestoredModel, UnknownImageError
+from highwater.checker.comparing.models.restored import Image, RestoredModel, UnknownImageError
 from highwater.checker.comparing.models.revisions import Revision
 from highwater.checker.comparing.models.states import answers, described, example
 from highwater.checker.engines.native.state_graph import explore
@@ -59,9 +58,7 @@ def seek(
                 open_ = [change for change in open_ if not change.reached_by]
 
 
-def _search(
-    other: GateEntry, image: Mapping[str, Any], changes: Sequence[ActionChange], seconds: float
-) -> None:
+def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
     """Look for the shallowest state of a scenario in which one of the actions differs."""
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from highwater.checker.asking import allowed_code, scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.comparing.models.revisions import Asked
 
 SCENARIO, PROOF = "scenario", "proof"
 
@@ -49,7 +49,7 @@ class GateEntry:
         """The scenario as a command line would name it, from anywhere."""
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
-    def asked(self, scenario: str | None = None) -> dict[str, Any]:
+    def asked(self, scenario: str | None = None) -> Asked:
         """What another process is to trace; a revision can have the scenario under another name."""
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError
@@ -20,7 +19,7 @@ from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
 from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import compared as models
 from highwater.checker.comparing.models.differences import Comparison
-from highwater.checker.comparing.models.restored import UnknownImageError
+from highwater.checker.comparing.models.restored import Image, UnknownImageError
 from highwater.checker.comparing.models.revisions import Revision, checked_out, last_change
 from highwater.checker.comparing.models.texts import TextChange
 from highwater.model.language.errors import LanguageError
@@ -354,7 +353,7 @@ def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
 def _explain(
     gate: Gate,
     old: Revision,
-    images: Mapping[Key, Mapping[str, Any]],
+    images: Mapping[Key, Image],
     old_names: Mapping[Key, str],
     options: Options,
 ) -> None:
@@ -374,13 +373,13 @@ def _explain(
         return
     elsewhere.seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
     try:
-        changes = sources.Changes(old, gate.baseline.root, [v.entry for v in gate.verdicts])
+        changes = sources.SourceChanges(old, gate.baseline.root, [v.entry for v in gate.verdicts])
         gate.texts = changes.judge(gate.verdicts, gate.equivalent, old_names)
     except InputError as wrong:
         gate.source_unknown = f"what the source has otherwise is not known: {wrong}"
 
 
-def _print_of(image: Mapping[str, Any]) -> str | None:
+def _print_of(image: Image) -> str | None:
     from highwater.checker.comparing.models import fingerprints
     from highwater.checker.comparing.models.restored import RestoredModel
 

@@ -21,7 +21,7 @@ from highwater.checker.asking.neighbours import imported_by
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.entries import GateEntry
-from highwater.checker.comparing.models.pieces import Span
+from highwater.checker.comparing.models.pieces import CodePiece
 from highwater.checker.comparing.models.revisions import Asked, Revision
 from highwater.checker.comparing.models.texts import TextChange, changed
 
@@ -137,7 +137,7 @@ def _imports(path: Path) -> Iterator[Path]:
                 yield from (p.resolve() for p in found if p.is_file())
 
 
-class Changes:
+class SourceChanges:
     """What differs in the source from another revision, and what it does, as far as entries show it."""
 
     def __init__(self, old: Revision, root: Path, entries: Sequence[GateEntry]) -> None:
@@ -182,8 +182,10 @@ class Changes:
                 change.effect = max(effects, key=list(Effect).index, default=Effect.NO_SCENARIO)
         return self.texts
 
-    def _not_executed(self, revision: Revision, asked: Sequence[Asked], side: str) -> dict[str, set[Span]]:
-        pieces: dict[str, set[Span]] = {}
+    def _not_executed(
+        self, revision: Revision, asked: Sequence[Asked], side: str
+    ) -> dict[str, set[CodePiece]]:
+        pieces: dict[str, set[CodePiece]] = {}
         for change in self.texts:
             if own := getattr(change, side):
                 pieces.setdefault(change.file, set()).update(own)

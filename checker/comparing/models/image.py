@@ -21,6 +21,7 @@ from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 
@@ -150,13 +151,13 @@ def type_image(type_: Any) -> Any:
 class Noted:
     """Pieces of code, by file, that were not executed so far: each is read with a note that says so when it is."""
 
-    def __init__(self, pieces: dict[str, list[list[Any]]]) -> None:
+    def __init__(self, pieces: dict[str, list[list[int]]]) -> None:
         self.left = {os.path.realpath(file): {tuple(p) for p in own} for file, own in pieces.items()}
         self.wanted = {file: set(own) for file, own in self.left.items()}
         builtins._highwater_noted = lambda file, piece: self.left[file].discard(piece)  # type: ignore[attr-defined]
         read = SourceFileLoader.get_code
 
-        def get_code(loader: SourceFileLoader, name: str) -> Any:
+        def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
             file = os.path.realpath(loader.path)
             if file not in self.wanted:
                 return read(loader, name)
@@ -170,7 +171,7 @@ class Noted:
         wanted = self.wanted[file]
 
         class Visitor(ast.NodeTransformer):
-            def visit(self, node: Any) -> Any:
+            def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
                 self.generic_visit(node)
                 if not isinstance(node, (ast.stmt, ast.expr)):
                     return node
@@ -178,7 +179,7 @@ class Noted:
                 piece = (*piece, isinstance(node, ast.stmt))  # type: ignore[assignment]
                 if piece not in wanted or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
                     return node
-                note: Any = ast.parse(f"_highwater_noted({file!r}, {piece!r})", mode="eval").body
+                note = ast.parse(f"_highwater_noted({file!r}, {piece!r})", mode="eval").body
                 for inner in ast.walk(note):
                     ast.copy_location(inner, node)
                 if isinstance(node, ast.stmt):
@@ -187,7 +188,8 @@ class Noted:
                 last = ast.copy_location(ast.Constant(1), node)
                 return ast.copy_location(ast.Subscript(both, last, ast.Load()), node)
 
-        return Visitor().visit(tree)  # type: ignore[no-any-return]
+        Visitor().generic_visit(tree)
+        return tree
 
 
 def main(root: str, pieces: str | None = None) -> None:

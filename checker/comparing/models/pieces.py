@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 
-class Span(NamedTuple):
+class CodePiece(NamedTuple):
     """Where a piece stands in its file; a statement and its only expression can have one place."""
 
     line: int
@@ -22,24 +22,24 @@ class Span(NamedTuple):
     statement: bool
 
     @classmethod
-    def of(cls, node: Any) -> Span:
+    def of(cls, node: Any) -> CodePiece:
         """Where a statement or an expression stands."""
         place = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
         return cls(*place, isinstance(node, ast.stmt))
 
 
-def differing_pieces(before: ast.AST, now: ast.AST) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+def differing_pieces(before: ast.AST, now: ast.AST) -> tuple[tuple[CodePiece, ...], tuple[CodePiece, ...]]:
     """The pieces of each version that the other has not."""
     found = _Differing()
     found.nodes(before, now, (before, now))
     return tuple(dict.fromkeys(found.pieces[0])), tuple(dict.fromkeys(found.pieces[1]))
 
 
-def all_pieces(node: ast.AST) -> Iterator[Span]:
+def all_pieces(node: ast.AST) -> Iterator[CodePiece]:
     """A piece, and all in it that may be left out when it is executed."""
     for piece in (node, *(left_out for inner in _within(node) for left_out in _left_out(inner))):
         if _markable(piece):
-            yield Span.of(piece)
+            yield CodePiece.of(piece)
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
@@ -82,7 +82,7 @@ class _Differing:
     """Goes down two trees side by side. ``homes`` is the nearest piece around, in each."""
 
     def __init__(self) -> None:
-        self.pieces: tuple[list[Span], list[Span]] = [], []
+        self.pieces: tuple[list[CodePiece], list[CodePiece]] = [], []
 
     def nodes(self, before: ast.AST, now: ast.AST, homes: Pair) -> None:
         if ast.dump(before) == ast.dump(now):

@@ -19,7 +19,8 @@ from typing import Any
 import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing import models
-from highwater.checker.comparing.models.pieces import Span
+from highwater.checker.comparing.models.pieces import CodePiece
+from highwater.checker.comparing.models.restored import Image
 
 OWN = ("highwater", "model", "invariants", "checker", "traces")
 """The folders that a revision of this repository needs to trace its own models. Older ones have no `highwater`."""
@@ -48,7 +49,7 @@ class Revision:
         """What is here now, as if it were a revision."""
         return cls("now", "", Path(highwater.__file__).parents[1], root.absolute())
 
-    def images(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    def images(self, asked: Sequence[Asked]) -> list[Image]:
         """The images of scenarios in this revision; ``{"error": …}`` where there is none."""
         lines = self._traced(asked) if asked else []
         if len(lines) != len(asked):
@@ -56,8 +57,8 @@ class Revision:
         return [json.loads(line) for line in lines]
 
     def not_executed(
-        self, pieces: Mapping[str, Collection[Span]], asked: Sequence[Asked]
-    ) -> dict[str, set[Span]]:
+        self, pieces: Mapping[str, Collection[CodePiece]], asked: Sequence[Asked]
+    ) -> dict[str, set[CodePiece]]:
         """The pieces of code, by file, that tracing these scenarios does not execute in this revision."""
         if not any(pieces.values()):
             return {}
@@ -69,7 +70,7 @@ class Revision:
             )
             lines = self._traced(asked, str(wanted))
         left = json.loads(lines[-1])
-        return {f: {Span(*p) for p in left[os.path.realpath(self.root / f)]} for f in pieces}
+        return {f: {CodePiece(*p) for p in left[os.path.realpath(self.root / f)]} for f in pieces}
 
     def _traced(self, asked: Sequence[Asked], *arguments: str) -> list[str]:
         source = pkgutil.get_data(models.__name__, "image.py")

@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from highwater.checker.comparing.models.pieces import Span, all_pieces, differing_pieces
+from highwater.checker.comparing.models.pieces import CodePiece, all_pieces, differing_pieces
 
 _Node = TypeVar("_Node", bound=ast.AST)
 _NUMBER = re.compile(r"[A-Z]*\d+(\.\d+)*")
@@ -33,8 +33,8 @@ class TextChange:
     meaning: str = ""
     same_code: bool = False
     data: bool = False
-    before: tuple[Span, ...] = ()
-    now: tuple[Span, ...] = ()
+    before: tuple[CodePiece, ...] = ()
+    now: tuple[CodePiece, ...] = ()
     effect: str = ""
     """What the change does to the models of the gate; "" where nobody looked."""
     unused: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class TextChange:
 
 @dataclass(frozen=True)
 class _Definition:
-    node: Any
+    node: ast.stmt | ast.Module
     line: int
     meaning: str
     code: str
