@@ -371,12 +371,15 @@ def _explain(
             gate.notes.append(f"{verdict.entry.name}: not explained: {wrong}")
     if gate.interrupted:
         return
-    elsewhere.seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
+    entries = [v.entry for v in gate.verdicts]
     try:
-        changes = sources.SourceChanges(old, gate.baseline.root, [v.entry for v in gate.verdicts])
+        elsewhere.seek(gate.explained, entries, gate.baseline, old)
+        changes = sources.SourceChanges(old, gate.baseline.root, entries)
         gate.texts = changes.judge(gate.verdicts, gate.equivalent, old_names)
     except InputError as wrong:
         gate.source_unknown = f"what the source has otherwise is not known: {wrong}"
+    except KeyboardInterrupt:
+        gate.interrupted = True
 
 
 def _print_of(image: Image) -> str | None:

@@ -51,14 +51,16 @@ def lines(gate: Gate) -> Iterator[str]:
     if gate.unlisted:
         yield f"selected, but not in the baseline (--update adds them): {', '.join(gate.unlisted)}"
     yield from gate.notes
-    yield from last_lines(gate)
-
-
-def last_lines(gate: Gate) -> Iterator[str]:
-    """How it ended: what the source has otherwise, if anything, and the counts of entries."""
     yield from source_summary(gate)
     if gate.verdicts:
         yield summary(gate)
+
+
+def last_lines(gate: Gate) -> Iterator[str]:
+    """How it ended: the counts of entries, and before it what they do not see of the source."""
+    if gate.unseen:
+        yield from source_summary(gate)
+    yield summary(gate)
 
 
 def _verdict(verdict: EntryVerdict) -> Iterator[str]:

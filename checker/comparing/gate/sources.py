@@ -64,7 +64,8 @@ def _files(tree: Path, own: Iterable[str]) -> list[str]:
 
 def own_folders(entries: Iterable[GateEntry], root: Path) -> list[str]:
     """The folders, relative to the root, that protocols of one's own stand in."""
-    files = {d.file.parent.resolve() for d in definitions(entries) if d.file is not None}
+    own = [entry for entry in entries if entry.scenario.endswith(".toml")]
+    files = {d.file.parent.resolve() for d in definitions(own) if d.file is not None}
     return sorted(f.relative_to(root.resolve()).as_posix() for f in files if f.is_relative_to(root.resolve()))
 
 
@@ -98,12 +99,8 @@ def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
 
 def files_of(definition: Definition, root: Path) -> set[str]:
     """The files below the root that a protocol and its properties are written in, the language aside."""
-    kinds: tuple[Iterable[Any], ...] = (
-        definition.invariants,
-        definition.step_properties,
-        definition.liveness,
-    )
-    kinds += (definition.helpers, definition.watched, definition.denials)
+    kinds: tuple[Iterable[Any], ...] = (definition.invariants, definition.step_properties)
+    kinds += (definition.liveness, definition.helpers, definition.watched, definition.denials)
     stated = [one for kind in kinds for one in kind]
     modules = {kind.__module__ for kind in definition.protocol.__mro__}
     modules |= {getattr(s.function, "__module__", "") for s in stated}
