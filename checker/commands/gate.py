@@ -86,7 +86,7 @@ def gate(
     """Run what the baseline names and compare: verdicts, counts, depths, actions taken, premises met, proofs.
 
     Without NAMEs all of it; a NAME can be a pattern. What is only renamed or written in another way passes. A
-    difference is explained by the revision that the baseline was written in, where git has it; so is the source that differs.
+    difference, of the source too, is explained by the revision that the baseline was written in, where git has it.
 
     Exit status: 0 as the baseline promises, 1 something differs, 2 bad request, 3 inconclusive (the budget was used up
     first), 130 interrupted.

@@ -371,11 +371,10 @@ def _explain(
             gate.notes.append(f"{verdict.entry.name}: not explained: {wrong}")
     if gate.interrupted:
         return
-    entries = [v.entry for v in gate.verdicts]
     try:
-        elsewhere.seek(gate.explained, entries, gate.baseline, old)
-        changes = sources.SourceChanges(old, gate.baseline.root, entries)
-        gate.texts = changes.judge(gate.verdicts, gate.equivalent, old_names)
+        elsewhere.seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
+        changes = sources.SourceChanges(old, gate.baseline.root, gate.verdicts)
+        gate.texts = changes.judge(gate.equivalent, old_names)
     except InputError as wrong:
         gate.source_unknown = f"what the source has otherwise is not known: {wrong}"
     except KeyboardInterrupt:

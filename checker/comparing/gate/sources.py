@@ -22,7 +22,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.models.pieces import CodePiece
-from highwater.checker.comparing.models.revisions import Asked, Revision
+from highwater.checker.comparing.models.revisions import Revision
 from highwater.checker.comparing.models.texts import TextChange, changed
 
 FOLDERS = ("model", "invariants")
@@ -84,10 +84,6 @@ def _name(definition: Definition) -> str:
     return definition.name if definition.file is None else str(definition.file)
 
 
-def _name_of(entry: GateEntry) -> str:
-    return next((_name(d) for d in definitions([entry])), "")
-
-
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
     """The protocols of entries; what cannot be read is left out, and fails where it is run."""
     for entry in entries:
@@ -119,7 +115,11 @@ def files_of(definition: Definition, root: Path) -> set[str]:
 
 def _imports(path: Path) -> Iterator[Path]:
     """The files of protocols and properties that come with the checker and that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError):  # what is wrong with it is told where it is executed
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
@@ -137,40 +137,25 @@ def _imports(path: Path) -> Iterator[Path]:
 class SourceChanges:
     """What differs in the source from another revision, and what it does, as far as entries show it."""
 
-    def __init__(self, old: Revision, root: Path, entries: Sequence[GateEntry]) -> None:
-        self.old, self.now, self.root = old, Revision.present(root), root
-        self.entries = list(entries)
-        self.files = {
-            name: files_of(d, root) for name, d in {_name(d): d for d in definitions(entries)}.items()
-        }
+    def __init__(self, old: Revision, root: Path, verdicts: Sequence[EntryVerdict]) -> None:
+        self.old, self.now = old, Revision.present(root)
+        self.verdicts = [(v, _name(d)) for v in verdicts for d in definitions([v.entry])]
+        named = {_name(d): d for v in verdicts for d in definitions([v.entry])}
+        self.files = {name: files_of(definition, root) for name, definition in named.items()}
         everything = set[str]().union(*self.files.values())
-        folders = {str(Path(name).parent) for name in everything}
-        gone = {
-            n for n in _files(old.root, folders) if str(Path(n).parent) in folders and not (root / n).exists()
-        }
-        self.texts = changed(old.root, root, everything | gone)
+        folders = {Path(name).parent.as_posix() for name in everything}
+        there = [name for name in _files(old.root, folders) if Path(name).parent.as_posix() in folders]
+        self.texts = changed(old.root, root, everything.union(n for n in there if not (root / n).exists()))
 
-    def judge(
-        self, verdicts: Sequence[EntryVerdict], equivalent: Collection[str], old_names: Mapping[Key, str]
-    ) -> list[TextChange]:
+    def judge(self, equivalent: Collection[str], old_names: Mapping[Key, str]) -> list[TextChange]:
         """The changes, each with its effect. ``equivalent``: entries whose expressions are shown to do the same."""
-        asked = [e.asked() for e in self.entries]
-        before = [e.asked(old_names.get(e.key)) for e in self.entries]
         with ThreadPoolExecutor() as pool:
-            left = list(
-                pool.map(self._not_executed, (self.old, self.now), (before, asked), ("before", "now"))
-            )
-        of_graphs = [(_name_of(v.entry), effect_of_graph(v, equivalent)) for v in verdicts]
+            before = pool.submit(self._not_executed, self.old, "before", old_names)
+            now = self._not_executed(self.now, "now", {})
         for change in self.texts:
-            unused = [
-                sorted(
-                    {piece.line for piece in getattr(change, side) if piece in pieces.get(change.file, ())}
-                )
-                for side, pieces in zip(("before", "now"), left, strict=True)
-            ]
-            change.unused_before, change.unused = map(tuple, unused)
-            own = {n for n, files in self.files.items() if change.file in files} or set(self.files)
-            effects = {effect for name, effect in of_graphs if name in own}
+            change.unused = _lines(change.now, now.get(change.file, set()))
+            change.unused_before = _lines(change.before, before.result().get(change.file, set()))
+            effects = {effect_of_graph(v, equivalent) for v in self._verdicts({change.file})}
             if change.same_code:
                 change.effect = Effect.SAME_GRAPH
             elif change.unused or change.unused_before or (change.data and effects == {Effect.SAME_GRAPH}):
@@ -179,11 +164,22 @@ class SourceChanges:
                 change.effect = max(effects, key=list(Effect).index, default=Effect.NO_SCENARIO)
         return self.texts
 
+    def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
+        """The entries whose protocols are written in one of these files; all where a file is gone."""
+        own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
+        everything = set[str]().union(*self.files.values())
+        return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]
+
     def _not_executed(
-        self, revision: Revision, asked: Sequence[Asked], side: str
+        self, revision: Revision, side: str, names: Mapping[Key, str]
     ) -> dict[str, set[CodePiece]]:
         pieces: dict[str, set[CodePiece]] = {}
         for change in self.texts:
             if own := getattr(change, side):
                 pieces.setdefault(change.file, set()).update(own)
+        asked = [v.entry.asked(names.get(v.entry.key)) for v in self._verdicts(pieces)]
         return revision.not_executed(pieces, asked)
+
+
+def _lines(pieces: Iterable[CodePiece], left: Collection[CodePiece]) -> tuple[int, ...]:
+    return tuple(sorted({piece.line for piece in pieces if piece in left}))
