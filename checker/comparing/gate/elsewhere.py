@@ -45,7 +45,7 @@ def seek(
     """Add, to each action that does the same wherever its scenario goes, a state of another in which it does not."""
     deadline = time.monotonic() + SECONDS
     for found in explained:
-        open_ = [c for c in found.actions if c.same_so_far and c.beyond != "none"]
+        open_ = [change for change in found.actions if change.same_so_far]
         entry = next((e for e in entries if e.kind == SCENARIO and e.name == found.scenario), None)
         if not open_ or entry is None or time.monotonic() > deadline:
             continue

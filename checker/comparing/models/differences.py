@@ -92,7 +92,7 @@ class Comparison:
         """Whether each expression that is another one is shown to do the same in every state."""
         others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
         same_states = self.whole and not (self.new_states or self.lost_states)
-        same_steps = all(a.same_so_far and a.beyond == "none" for a in self.actions)
+        same_steps = all(a.same_so_far and a.beyond == "none" and not a.reached_by for a in self.actions)
         return self.same_graph or (same_states and same_steps and not others)
 
 
@@ -155,7 +155,7 @@ def _beyond_lines(change: ActionChange) -> Iterator[str]:
         yield "  and in every other state within the types that has the invariants"
     elif change.beyond and not change.reached_by:
         yield f"  of other states nothing is known: {change.beyond}"
-    elif change.unreached:
+    if change.unreached:
         who = f"{change.reached_by} reaches" if change.reached_by else "the scenario does not reach"
         yield f"  but not in this one, which {who} (what is not as in the initial state):"
         yield from (f"    {line}" for line in change.unreached)
