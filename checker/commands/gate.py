@@ -42,6 +42,7 @@ from highwater.checker.telling.page.output import PageOutput, html_option
 @click.option(
     "--only-changed", is_flag=True, help="Leave out what has the model and the engine of the baseline."
 )
+@click.option("--strict", is_flag=True, help="Fail where the source differs and no scenario sees it.")
 @click.option(
     "--budget",
     type=Positive(),
@@ -64,13 +65,14 @@ from highwater.checker.telling.page.output import PageOutput, html_option
 @click.option("--github", is_flag=True, help="Print annotations for a workflow of GitHub.")
 @json_option
 @html_option("the runs to what is new")
-@quiet_option("the last line")
+@quiet_option("the last lines")
 def gate(
     names: tuple[str, ...],
     path: Path | None,
     update: bool,
     against: str | None,
     only_changed: bool,
+    strict: bool,
     budget: float | None,
     explain: int,
     workers: int | None,
@@ -84,14 +86,14 @@ def gate(
     """Run what the baseline names and compare: verdicts, counts, depths, actions taken, premises met, proofs.
 
     Without NAMEs all of it; a NAME can be a pattern. What is only renamed or written in another way passes. A
-    difference is explained by the revision that the baseline was written in, where git has it.
+    difference, of the source too, is explained by the revision that the baseline was written in, where git has it.
 
     Exit status: 0 as the baseline promises, 1 something differs, 2 bad request, 3 inconclusive (the budget was used up
     first), 130 interrupted.
     """
-    if update and (against or only_changed or budget):
+    if update and (against or only_changed or strict or budget):
         raise InputError(
-            "--update runs everything: it does not go with --against, --only-changed or --budget"
+            "--update runs everything: it does not go with --against, --only-changed, --strict or --budget"
         )
     if against and only_changed:
         raise InputError("--only-changed is about the baseline; --against leaves out what is the same anyway")
@@ -99,7 +101,7 @@ def gate(
     for option, target in (("--markdown", markdown), ("--junit", junit)):
         if target is not None:
             refuse_unwritable(option, target)
-    options = Options(() if update else names, budget, only_changed, explain, workers, quiet)
+    options = Options(() if update else names, budget, only_changed, explain, workers, quiet, strict)
     path = path or _nearest()
     if path.exists() and not path.is_file():
         raise InputError(f"--baseline {path}: is no file")
@@ -109,9 +111,7 @@ def gate(
         baseline = baselines.read(path) if path.exists() or not (against and names) else _only(path, names)
         found = with_revision(baseline, against, options) if against else with_baseline(baseline, options)
         written = []
-    for line in (report.summary(found),) if quiet else report.lines(found):
-        output.say(line)
-    for line in written:
+    for line in (*(report.last_lines(found) if quiet else report.lines(found)), *written):
         output.say(line)
     if found.interrupted:
         click.echo("highwater: interrupted", err=True)

@@ -24,7 +24,7 @@ FILES = {
 DIGESTS = {
     "result": "0f54e76073e027df",
     "proof": "c7a7ca1575c1a442",
-    "gate": "f287e709b5abb9fb",
+    "gate": "40592d335b72c73e",
     "mutation": "5c9e63bdd82cc8d2",
     "report": "dae83ce03d6e809d",
 }

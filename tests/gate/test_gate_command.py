@@ -243,6 +243,7 @@ def test_a_proof_is_tried_again_and_its_verdicts_are_compared(project: Path) -> 
     [
         (["--baseline", "nowhere.toml"], "there is no baseline"),
         (["--update", "--budget", "3"], "does not go with"),
+        (["--update", "--strict"], "does not go with"),
         (["--update", "--baseline", "new.toml"], "nothing is selected"),
         (["--update", "truncation/kip-32O"], "no scenario is called truncation/kip-32O"),
         (["--update", "mine/*.toml"], "no scenario is called mine/*.toml"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
+import pytest
+
+from highwater.checker.comparing.models.pieces import CodePiece, all_pieces, differing_pieces
 from highwater.checker.comparing.models.texts import changed
 
 BEFORE = """
@@ -51,24 +55,23 @@ def kept(a, b):
 
 def test_each_kind_of_change_is_told_at_its_line(tmp_path: Path) -> None:
     for tree, text in (("before", BEFORE), ("after", AFTER)):
-        (tmp_path / tree / "model/language").mkdir(parents=True)
+        (tmp_path / tree / "model").mkdir(parents=True)
         (tmp_path / tree / "model/log.py").write_text(text, encoding="utf-8")
-        (tmp_path / tree / "model/language/log.py").write_text(text, encoding="utf-8")
         (tmp_path / tree / "model/broken.py").write_text("def (", encoding="utf-8")
     lines = AFTER.splitlines()
     place = {
         word: next(i for i, line in enumerate(lines, 1) if word in line) for word in ("LIMIT", "end", "begin")
     }
-    found = changed(tmp_path / "before", tmp_path / "after")
+    found = changed(tmp_path / "before", tmp_path / "after", ["model/log.py", "model/broken.py"])
     assert {(t.name, t.kind) for t in found} == {
         ("LIMIT", "changed"),
-        ("Log.end", "other words, the same code"),
+        ("Log.end", "other words or local names, the same code"),
         ("Log.begin", "renamed, was Log.start"),
         ("Log.cut", "changed"),
         ("come", "new"),
         ("gone", "gone"),
     }
-    assert {t.file for t in found} == {"model/log.py"}, "the language is no protocol"
+    assert {t.file for t in found} == {"model/log.py"}
     told = [str(t) for t in found]
     assert f"LIMIT: changed (model/log.py:{place['LIMIT']})" in told
     assert f"Log.begin: renamed, was Log.start (model/log.py:{place['begin']})" in told
@@ -76,3 +79,42 @@ def test_each_kind_of_change_is_told_at_its_line(tmp_path: Path) -> None:
     (end,) = (t for t in found if t.name == "Log.end")
     assert (end.line, end.meaning) == (place["end"], "The offset after its last record.")
     assert changed(tmp_path / "before", tmp_path / "after", ["model/none.py"]) == []
+
+
+def pieces(before: str, after: str) -> tuple[set[str], set[str]]:
+    """The pieces in which two versions of a function's body differ, as they are written."""
+    texts = [f"def f(m, s, xs):\n    {body}\n" for body in (before, after)]
+    trees = [ast.parse(text) for text in texts]
+    found = differing_pieces(trees[0].body[0], trees[1].body[0])
+    written = []
+    for text, tree, own in zip(texts, trees, found, strict=True):
+        nodes = {CodePiece.of(n): n for n in ast.walk(tree) if isinstance(n, (ast.stmt, ast.expr))}
+        written.append({str(ast.get_source_segment(text, nodes[span])) for span in own})
+    return written[0], written[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone", "come"),
+    [
+        ("return m.a(1) + s", "return m.a(2) + s", {"1"}, {"2"}),
+        ("return m.a(1, s)", "return m.a(1)", {"s"}, set()),
+        ("return s if m else xs", "return xs", {"s if m else xs", "s", "xs"}, {"xs"}),
+        ("return m and s", "return m and s and xs", set(), {"xs"}),
+        ("return s", "x = m; return s", set(), {"x = m"}),
+        ("return [x for x in xs]", "return [x for x in xs if x]", set(), {"x"}),
+        ("return f'{m}'", "return f'{s}'", {"f'{m}'"}, {"f'{s}'"}),
+        ("return m.a", "return m.b", {"m.a"}, {"m.b"}),
+        ("return lambda: 1", "return lambda: 2", {"1"}, {"2"}),
+    ],
+)
+def test_the_smallest_pieces_that_differ(before: str, after: str, gone: set[str], come: set[str]) -> None:
+    assert pieces(before, after) == (gone, come)
+
+
+def test_what_may_be_left_out_is_a_piece_of_its_own() -> None:
+    text = "if a:\n    b(c or d)\nelse:\n    for e in f:\n        g = (h for h in i if j)"
+    tree = ast.parse(text)
+    nodes = {CodePiece.of(n): n for n in ast.walk(tree) if isinstance(n, (ast.stmt, ast.expr))}
+    found = [str(ast.get_source_segment(text, nodes[span])) for span in all_pieces(tree.body[0])]
+    loop = "for e in f:\n        g = (h for h in i if j)"
+    assert sorted(found[1:]) == sorted(["b(c or d)", "d", loop, "g = (h for h in i if j)", "h", "j"])

@@ -79,12 +79,16 @@ def _matching(pattern: str, root: Path) -> list[str]:
 
 @dataclass
 class Baseline:
-    """A baseline that was read, or is to be written. ``engine`` is the engine that its facts were found with."""
+    """A baseline that was read, or is to be written.
+
+    ``engine`` is the engine that its facts were found with, ``source`` a fingerprint of the protocols' source.
+    """
 
     path: Path
     select: Selection
     engine: str | None = None
     facts: dict[tuple[str, str], Facts] = field(default_factory=dict)
+    source: str | None = None
 
     @property
     def root(self) -> Path:
@@ -117,7 +121,10 @@ def read(path: Path) -> Baseline:
             f"{path}: there is no baseline; `highwater gate --update --baseline {path} SCENARIO…` writes one"
         ) from None
     _known(
-        path, "key", table, {"format": int, "engine": str, "select": dict, "scenarios": dict, "proofs": dict}
+        path,
+        "key",
+        table,
+        {"format": int, "engine": str, "source": str, "select": dict, "scenarios": dict, "proofs": dict},
     )
     if table.get("format") != FORMAT:
         raise InputError(f"{path}: format: {FORMAT} is the one that is known, not {table.get('format')!r}")
@@ -142,7 +149,7 @@ def read(path: Path) -> Baseline:
         _names(path, "without", select.get("without", [])),
         proofs,
     )
-    return Baseline(path, selection, table.get("engine"), facts)
+    return Baseline(path, selection, table.get("engine"), facts, table.get("source"))
 
 
 def _facts(path: Path, where: str, found: Any) -> Facts:
@@ -184,8 +191,9 @@ def _names(path: Path, key: str, values: Iterable[Any]) -> list[str]:
 def _lines(baseline: Baseline) -> Iterator[str]:
     yield _HEAD
     yield f"format = {FORMAT}"
-    if baseline.engine:
-        yield f"engine = {_value(baseline.engine)}"
+    for key, digest in (("engine", baseline.engine), ("source", baseline.source)):
+        if digest:
+            yield f"{key} = {_value(digest)}"
     yield "\n[select]"
     for key, values in (("scenarios", baseline.select.scenarios), ("without", baseline.select.without)):
         if values:

@@ -9,6 +9,7 @@ from pathlib import Path
 from highwater.checker.asking import allowed_code, scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.comparing.models.revisions import Asked
 
 SCENARIO, PROOF = "scenario", "proof"
 
@@ -47,6 +48,11 @@ class GateEntry:
     def argument(self) -> str:
         """The scenario as a command line would name it, from anywhere."""
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
+
+    def asked(self, scenario: str | None = None) -> Asked:
+        """What another process is to trace; a revision can have the scenario under another name."""
+        over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
+        return {"scenario": scenario or self.scenario, **over}
 
     def request(self) -> Request:
         """What is asked. Raises InputError where the scenario or something that it names does not exist."""

@@ -24,7 +24,7 @@ from highwater.checker.asking.search import SearchOptions, SearchResult, Violati
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.comparing.gate.entries import PROOF, GateEntry
 from highwater.checker.comparing.models import fingerprints
-from highwater.checker.comparing.models.restored import RestoredModel, UnknownImageError
+from highwater.checker.comparing.models.restored import Image, RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running import one as exploration
 from highwater.checker.telling import counterexample
@@ -131,7 +131,7 @@ def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_by
         ran.stopped = outcome.result.stopped_by
 
 
-def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_bytes: int | None = None) -> Ran:
+def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | None = None) -> Ran:
     """Run a scenario as another revision has it, from its image."""
     started, ran = time.perf_counter(), Ran()
     try:

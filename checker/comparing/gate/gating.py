@@ -6,21 +6,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
-from highwater.checker.comparing.gate import facts, runs
+from highwater.checker.comparing.gate import elsewhere, facts, runs, sources
 from highwater.checker.comparing.gate.baseline import Baseline
 from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
 from highwater.checker.comparing.gate.facts import Facts
 from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
+from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import compared as models
-from highwater.checker.comparing.models import texts
 from highwater.checker.comparing.models.differences import Comparison
-from highwater.checker.comparing.models.restored import UnknownImageError
+from highwater.checker.comparing.models.restored import Image, UnknownImageError
 from highwater.checker.comparing.models.revisions import Revision, checked_out, last_change
 from highwater.checker.comparing.models.texts import TextChange
 from highwater.model.language.errors import LanguageError
@@ -33,7 +32,10 @@ _PROOF_COST = 5_000_000
 
 @dataclass(frozen=True)
 class Options:
-    """How a gate runs. ``budget`` is in seconds; ``explain`` how many differences are explained."""
+    """How a gate runs. ``budget`` is in seconds; ``explain`` how many differences are explained.
+
+    ``strict``: a change of the source that no scenario sees does not pass.
+    """
 
     names: tuple[str, ...] = ()
     budget: float | None = None
@@ -41,6 +43,7 @@ class Options:
     explain: int = 2
     processes: int | None = None
     quiet: bool = False
+    strict: bool = False
 
 
 @dataclass
@@ -48,9 +51,11 @@ class Gate:
     """What came of a gate.
 
     ``against`` is the revision that a difference was explained by; with ``revisions`` the one that was compared with.
+    ``source_unknown`` says why nobody knows what the source has otherwise; "" where that is known.
     """
 
     baseline: Baseline
+    strict: bool = False
     verdicts: list[EntryVerdict] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     against: str | None = None
@@ -58,6 +63,7 @@ class Gate:
     explained: list[Comparison] = field(default_factory=list)
     texts: list[TextChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    source_unknown: str = ""
     interrupted: bool = False
 
     @property
@@ -68,7 +74,23 @@ class Gate:
             return Status.INTERRUPTED
         if states & {EntryState.DIFFERENT, EntryState.FAILED}:
             return Status.VIOLATED
-        return Status.INCONCLUSIVE if EntryState.NOT_RUN in states else Status.AS_PROMISED
+        if EntryState.NOT_RUN in states:
+            return Status.INCONCLUSIVE
+        return Status.VIOLATED if self.strict and self.unseen else Status.AS_PROMISED
+
+    @property
+    def equivalent(self) -> set[str]:
+        """The entries whose expressions are others, and are shown to do the same in every state."""
+        return {found.scenario for found in self.explained if found.equivalent}
+
+    @property
+    def unseen(self) -> list[str]:
+        """What was changed and no scenario sees: a strict gate does not pass for it."""
+        found = [str(text) for text in self.texts if text.effect in sources.STRICT]
+        if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
+            effects = {v.entry.name: sources.effect_of_graph(v, self.equivalent) for v in self.verdicts}
+            found += [name for name, effect in effects.items() if effect is Effect.UNREACHED]
+        return found + [self.source_unknown] * bool(self.source_unknown)
 
     def count(self, state: EntryState) -> int:
         """How many entries are in a state."""
@@ -88,7 +110,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
         raise InputError(
             f"{baseline.path}: it promises nothing; `highwater gate --update` writes what is found"
         )
-    gate = Gate(baseline)
+    gate = Gate(baseline, options.strict)
     all_entries = baseline.entries()
     known = {e.key for e in all_entries}
     entries = _chosen(all_entries, options.names)
@@ -108,21 +130,21 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
         if verdict.entry.key in old_names:
             verdict.renamed.insert(0, ("scenario", old_names[verdict.entry.key], verdict.entry.name))
             verdict.state = EntryState.RENAMED if verdict.state is EntryState.SAME else verdict.state
-    _explain_by_history(gate, old_names, options)
+    _explain_by_history(gate, all_entries, old_names, options)
     gate.sort()
     return gate
 
 
 def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
     """Compare what the protocol does now with what another revision does, scenario by scenario."""
-    gate = Gate(baseline, against=revision, revisions=True)
+    gate = Gate(baseline, options.strict, against=revision, revisions=True)
     entries = _chosen(baseline.select.entries(baseline.root), options.names)
     if any(e.kind == PROOF for e in entries):
         gate.notes.append("proofs are not compared between revisions")
     entries = [e for e in entries if e.kind == SCENARIO]
     gate.notes += rules_on_nowhere(entries)
     with checked_out(revision, baseline.root) as old:
-        images = {e.key: i for e, i in zip(entries, old.images([e.scenario for e in entries]), strict=True)}
+        images = {e.key: i for e, i in zip(entries, old.images([e.asked() for e in entries]), strict=True)}
         for entry in entries:
             if "error" in images[entry.key]:
                 gate.notes.append(
@@ -153,7 +175,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
             _run(gate, [e for e in touched if e.key in before], before, options)
         except runs.GateInterrupted:
             gate.interrupted = True
-        _explain(gate, old, images, options)
+        _explain(gate, old, images, {}, options)
     gate.sort()
     return gate
 
@@ -166,8 +188,9 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
     missing = baseline.select.unmatched(baseline.root)
     if missing is not None:
         raise InputError(f"{baseline.path}: select.scenarios: no scenario is called {missing}")
-    new = Baseline(baseline.path, baseline.select, facts.engine())
     entries = baseline.select.entries(baseline.root)
+    source = sources.digest(baseline.root, sources.own_folders(entries, baseline.root))
+    new = Baseline(baseline.path, baseline.select, facts.engine(), source=source)
     gate = Gate(baseline)
     costs = {e.key: _cost(baseline.facts.get(e.key, {}), e) for e in entries}
     entries.sort(key=lambda e: -costs[e.key])
@@ -264,26 +287,46 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
 # --- why it is not as it was ------------------------------------------------------------------------
 
 
-def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Options) -> None:
-    """Explain differences by the revision in which the baseline was last changed, where git has it."""
-    if gate.interrupted or not _to_explain(gate, options):
+def _explain_by_history(
+    gate: Gate, entries: Sequence[GateEntry], old_names: Mapping[Key, str], options: Options
+) -> None:
+    """Explain what differs, the source too, by the revision in which the baseline was last changed.
+
+    ``entries`` are all of the baseline: its fingerprint of the source is of their protocols.
+    """
+    if gate.interrupted:
         return
-    commit = last_change(gate.baseline.path)
+    baseline, wanted = gate.baseline, _to_explain(gate, options)
+    folders = sources.own_folders(entries, baseline.root)
+    other_source = baseline.source != sources.digest(baseline.root, folders)
+    if not wanted and not other_source:
+        return
+    commit = last_change(baseline.path)
     if commit is None:
-        gate.notes.append(
-            "git does not know the baseline, so there is no revision to explain the difference by"
-        )
+        if wanted or baseline.source:
+            gate.notes.append(
+                "git does not know the baseline, so there is no revision to explain the difference by"
+            )
+        if other_source and baseline.source:
+            gate.source_unknown = (
+                "the source is not that of the baseline, and git has nothing to compare it with"
+            )
         return
     with ExitStack() as stack:
         try:
-            old = stack.enter_context(checked_out(commit, gate.baseline.root))
-            wanted = _to_explain(gate, options)
-            names = [old_names.get(v.entry.key, v.entry.scenario) for v in wanted]
-            images = dict(zip([v.entry.key for v in wanted], old.images(names), strict=True))
+            old = stack.enter_context(checked_out(commit, baseline.root))
+            asked = [v.entry.asked(old_names.get(v.entry.key)) for v in wanted]
+            images = dict(zip([v.entry.key for v in wanted], old.images(asked), strict=True))
         except InputError as wrong:
             gate.notes.append(f"the difference cannot be explained: {wrong}")
+            gate.source_unknown = f"the source is not that of the baseline; {wrong}" * other_source
             return
         gate.against = commit[:12]
+        if baseline.source not in (None, sources.digest(old.root, folders)):
+            gate.source_unknown = (
+                f"{commit[:12]}, in which the baseline was last changed, has another source than the baseline was "
+                "written with (git may know only the newest commits); compare with --against"
+            )
         for verdict in wanted:
             found = images[verdict.entry.key]
             if "error" in found:
@@ -294,7 +337,7 @@ def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Optio
                     "than the baseline was written with (git may know only the newest commits); compare with --against"
                 )
                 del images[verdict.entry.key]
-        _explain(gate, old, images, options)
+        _explain(gate, old, images, old_names, options)
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
@@ -307,7 +350,13 @@ def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
     return wanted[: options.explain]
 
 
-def _explain(gate: Gate, old: Revision, images: Mapping[Key, Mapping[str, Any]], options: Options) -> None:
+def _explain(
+    gate: Gate,
+    old: Revision,
+    images: Mapping[Key, Image],
+    old_names: Mapping[Key, str],
+    options: Options,
+) -> None:
     for verdict in _to_explain(gate, options):
         image = images.get(verdict.entry.key)
         if image is None or "error" in image:
@@ -320,24 +369,19 @@ def _explain(gate: Gate, old: Revision, images: Mapping[Key, Mapping[str, Any]],
             return
         except (EngineError, LanguageError, UnknownImageError) as wrong:
             gate.notes.append(f"{verdict.entry.name}: not explained: {wrong}")
-    if any(v.graph_changed or v.state is EntryState.FAILED for v in gate.verdicts):
-        gate.texts = texts.changed(old.root, gate.baseline.root, _own_files(gate))
+    if gate.interrupted:
+        return
+    try:
+        elsewhere.seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
+        changes = sources.SourceChanges(old, gate.baseline.root, gate.verdicts)
+        gate.texts = changes.judge(gate.equivalent, old_names)
+    except InputError as wrong:
+        gate.source_unknown = f"what the source has otherwise is not known: {wrong}"
+    except KeyboardInterrupt:
+        gate.interrupted = True
 
 
-def _own_files(gate: Gate) -> list[str] | None:
-    """The files of protocols of one's own, relative to the baseline's root; None where they come with the checker."""
-    files = set()
-    for verdict in gate.verdicts:
-        try:
-            file = verdict.entry.found().definition.file
-        except InputError:
-            continue
-        if file is not None and file.absolute().is_relative_to(gate.baseline.root):
-            files.add(file.absolute().relative_to(gate.baseline.root).as_posix())
-    return sorted(files) or None
-
-
-def _print_of(image: Mapping[str, Any]) -> str | None:
+def _print_of(image: Image) -> str | None:
     from highwater.checker.comparing.models import fingerprints
     from highwater.checker.comparing.models.restored import RestoredModel
 

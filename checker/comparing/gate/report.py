@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as xml
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.facts import engine
 from highwater.checker.comparing.gate.gating import Gate
+from highwater.checker.comparing.gate.sources import STRICT, Effect
 from highwater.checker.comparing.models import differences
+from highwater.checker.comparing.models.texts import TextChange
 from highwater.model.versions import versions
 
 SHOWN = 8
@@ -24,6 +27,21 @@ def summary(gate: Gate) -> str:
     return f"{len(gate.verdicts)} {what}: {', '.join(counts) or 'nothing to run'}"
 
 
+def source_summary(gate: Gate) -> Iterator[str]:
+    """A line where the source differs: how many changes have which effect; and what a strict gate fails for."""
+    counts = Counter(text.effect for text in gate.texts)
+    said = [f"{counts[effect]} {effect}" for effect in Effect if counts[effect]]
+    if counts[Effect.UNREACHED] and len(gate.equivalent) == len(gate.explained) > 0:
+        compared = f"{len(gate.explained)} of the scenarios with other expressions do the same in every state"
+        said.append(f"{compared}, the others were not compared (--explain)")
+    if gate.source_unknown:
+        said.append(gate.source_unknown)
+    if said:
+        yield f"source: {'; '.join(said)}"
+    if gate.strict and gate.unseen:
+        yield "--strict: no scenario sees the difference: add one that does, or accept it by `highwater gate --update`"
+
+
 def lines(gate: Gate) -> Iterator[str]:
     """The report for people."""
     for verdict in gate.verdicts:
@@ -33,8 +51,16 @@ def lines(gate: Gate) -> Iterator[str]:
     if gate.unlisted:
         yield f"selected, but not in the baseline (--update adds them): {', '.join(gate.unlisted)}"
     yield from gate.notes
+    yield from source_summary(gate)
     if gate.verdicts:
         yield summary(gate)
+
+
+def last_lines(gate: Gate) -> Iterator[str]:
+    """How it ended: the counts of entries, and before it what they do not see of the source."""
+    if gate.unseen:
+        yield from source_summary(gate)
+    yield summary(gate)
 
 
 def _verdict(verdict: EntryVerdict) -> Iterator[str]:
@@ -70,11 +96,14 @@ def _why(gate: Gate) -> Iterator[str]:
         yield from (f"  {line}" for line in differences.lines(found))
     if gate.texts:
         yield ""
-        yield f"text that differs from {gate.against}:"
-        for text in gate.texts:
-            yield f"  {text}"
-            if text.meaning and text.kind == "changed":
-                yield f"    {text.meaning}"
+        yield f"source that differs from {gate.against}:"
+        for effect in Effect:
+            own = [text for text in gate.texts if text.effect == effect]
+            yield from (f"  {effect}:" for _ in own[:1])
+            for text in own:
+                yield f"    {text}"
+                if text.meaning and text.kind == "changed":
+                    yield f"      {text.meaning}"
     if gate.explained or gate.texts:
         yield ""
 
@@ -85,6 +114,7 @@ def markdown(gate: Gate) -> str:
         int(gate.status)
     ]
     said = [f"## The gate {word}", "", summary(gate), ""]
+    said += [line for found in source_summary(gate) for line in (_cell(found), "")]
     told = [v for v in gate.verdicts if v.state not in (EntryState.SAME, EntryState.SKIPPED)]
     if told:
         said += ["| | verdict | what |", "| --- | --- | --- |"]
@@ -137,6 +167,12 @@ def junit(gate: Gate) -> str:
             kind = "error" if verdict.state is EntryState.FAILED else "failure"
             child = xml.SubElement(case, kind, message=_clean(said[0] if said else str(verdict.state)))
             child.text = _clean("\n".join(said))
+    if gate.strict and gate.unseen:
+        case = xml.SubElement(suite, "testcase", classname="gate.source", name="strict", time="0.000")
+        child = xml.SubElement(case, "failure", message=_clean("; ".join(source_summary(gate))))
+        child.text = _clean("\n".join(gate.unseen))
+        suite.set("tests", str(len(gate.verdicts) + 1))
+        suite.set("failures", str(int(suite.get("failures", "0")) + 1))
     if any(_why(gate)):
         xml.SubElement(suite, "system-out").text = _clean("\n".join(_why(gate)))
     suites = xml.Element("testsuites")
@@ -166,6 +202,11 @@ def github(gate: Gate) -> Iterator[str]:
         message = "\n".join(verdict_lines(verdict)[: SHOWN + 1]) or str(verdict.state)
         title = _escaped(f"highwater gate: {verdict.entry.name}", True)
         yield f"::{level} {where},title={title}::{_escaped(message)}"
+    for text in gate.texts:
+        if text.effect in STRICT:
+            first = (text.unused or (text.line,))[0] if text.line else 1
+            where = f"file={_escaped(text.file, True)},line={first},title=highwater gate%3A {text.effect}"
+            yield f"::{'error' if gate.strict else 'warning'} {where}::{_escaped(str(text))}"
     if gate.unlisted:
         yield f"::warning title=highwater gate::not in the baseline: {_escaped(', '.join(gate.unlisted))}"
 
@@ -184,7 +225,9 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "entries": [_entry(v) for v in gate.verdicts],
         "unlisted": gate.unlisted,
         "explained": [_comparison(c) for c in gate.explained],
-        "texts": [vars(text) for text in gate.texts],
+        "texts": [_text(text) for text in gate.texts],
+        "source_unknown": gate.source_unknown,
+        "strict": gate.strict,
         "notes": gate.notes,
         "engine": engine(),
         "versions": versions("gate"),
@@ -202,6 +245,19 @@ def _entry(verdict: EntryVerdict) -> dict[str, Any]:
         "differences": [vars(difference) for difference in verdict.differences],
         "facts": verdict.ran.facts,
         "note": verdict.note,
+    }
+
+
+def _text(text: TextChange) -> dict[str, Any]:
+    return {
+        "file": text.file,
+        "name": text.name,
+        "kind": text.kind,
+        "line": text.line,
+        "meaning": text.meaning,
+        "effect": text.effect,
+        "lines": list(text.unused),
+        "lines_before": list(text.unused_before),
     }
 
 

@@ -16,6 +16,7 @@ from highwater.checker.base.processes import Pool, ProcessEnded, Say, cores
 from highwater.checker.comparing.gate import facts
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import Ran
+from highwater.checker.comparing.models.restored import Image
 from highwater.checker.running.progress import LiveLine
 
 _SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}
@@ -41,7 +42,7 @@ def run_all(
 
 
 def run_images(
-    images: Mapping[tuple[str, str], Mapping[str, Any]],
+    images: Mapping[tuple[str, str], Image],
     entries: Sequence[GateEntry],
     *,
     processes: int | None = None,
@@ -66,7 +67,7 @@ def _all(
     processes: int | None,
     deadline: float | None,
     quiet: bool,
-    images: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+    images: Mapping[tuple[str, str], Image] | None = None,
 ) -> Iterator[tuple[GateEntry, Any]]:
     count = min(len(entries), processes or cores())
     begun = done = 0

@@ -7,13 +7,13 @@ one of them reaches are found, with a shortest run to one of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from highwater.checker.comparing.models.differences import Comparison
 from highwater.checker.comparing.models.expressions import Expressions
 from highwater.checker.comparing.models.fingerprints import Fingerprints
-from highwater.checker.comparing.models.restored import RestoredModel
+from highwater.checker.comparing.models.restored import Image, RestoredModel
 from highwater.checker.comparing.models.states import States
 from highwater.model.language.model import Model
 from highwater.model.language.types import Leaf
@@ -24,7 +24,7 @@ LIMIT_STATES = 2_000_000
 
 def compare(
     scenario: str,
-    before: Mapping[str, Any],
+    before: Image,
     after: Model,
     asked: Any,
     *,
@@ -32,8 +32,7 @@ def compare(
 ) -> Comparison:
     """Compare a revision's image of a scenario with the model that is traced now; ``asked`` is its request."""
     found = Comparison(scenario)
-    order = _order(RestoredModel(before).own_leaves, after.leaves)
-    old = RestoredModel(before, None if order is None else after.protocol.state, order)
+    old, order = restored(before, after)
     _settings(found, before, asked)
     prints = Fingerprints()
     options_before, options_after = (before["symmetry"], before["deadlock"]), (asked.symmetry, asked.deadlock)
@@ -48,7 +47,13 @@ def compare(
     return found
 
 
-def _settings(found: Comparison, before: Mapping[str, Any], asked: Any) -> None:
+def restored(before: Image, after: Model) -> tuple[RestoredModel, list[int] | None]:
+    """The model of an image, laid out as the one of now where that is possible, and how: see ``_order``."""
+    order = _order(RestoredModel(before).own_leaves, after.leaves)
+    return RestoredModel(before, None if order is None else after.protocol.state, order), order
+
+
+def _settings(found: Comparison, before: Image, asked: Any) -> None:
     """What the scenario sets otherwise, and rules whose sentences are others."""
     for word, key in (("parameter", "parameters"), ("rule", "rules")):
         old, new = before[key], getattr(asked, key)

@@ -55,6 +55,8 @@ class ActionChange:
     """Where it does the same in each state that is reached: what of one in which it does not is not as at first."""
     beyond: str = ""
     """Where there is no such state: "none", or why nobody knows."""
+    reached_by: str = ""
+    """The scenario that reaches the state of ``unreached``; "" where nobody knows of one."""
 
     @property
     def same_so_far(self) -> bool:
@@ -84,6 +86,14 @@ class Comparison:
     lost_states: int = 0
     to_new: ToldRun | None = None
     to_lost: ToldRun | None = None
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether each expression that is another one is shown to do the same in every state."""
+        others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
+        same_states = self.whole and not (self.new_states or self.lost_states)
+        same_steps = all(a.same_so_far and a.beyond == "none" and not a.reached_by for a in self.actions)
+        return self.same_graph or (same_states and same_steps and not others)
 
 
 def lines(found: Comparison) -> Iterator[str]:
@@ -143,12 +153,15 @@ def _beyond_lines(change: ActionChange) -> Iterator[str]:
     """What is known of states that the scenario does not reach."""
     if change.beyond == "none":
         yield "  and in every other state within the types that has the invariants"
-    elif change.beyond:
+    elif change.beyond and not change.reached_by:
         yield f"  of other states nothing is known: {change.beyond}"
-    elif change.unreached:
-        yield "  but not in this one, which the scenario does not reach (what is not as in the initial state):"
+    if change.unreached:
+        who = f"{change.reached_by} reaches" if change.reached_by else "the scenario does not reach"
+        yield f"  but not in this one, which {who} (what is not as in the initial state):"
         yield from (f"    {line}" for line in change.unreached)
         yield from (f"    {example}" for example in change.examples)
+        if not change.reached_by:
+            yield "    it is not known whether a scenario of larger bounds reaches it"
 
 
 def _state_lines(found: Comparison) -> Iterator[str]:

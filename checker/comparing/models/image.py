@@ -1,17 +1,27 @@
 """A program that writes the models of scenarios, traced by the source of one revision, as JSON.
 
-``python -I -c SOURCE ROOT`` reads names of scenarios from standard input, one a line, and writes one line of JSON for
-each. ROOT comes first on the path, so that what it holds of Highwater is used. It is
-run in a process of its own, and leans on as little as it can of what other revisions may have otherwise.
+``python -I -c SOURCE ROOT`` reads what to trace from standard input, a line of JSON each: ``scenario``, and what goes
+over it, ``parameters`` and ``rules``; ``proof``: with the helpers of a proof. It writes one line of JSON for each. ROOT
+comes first on the path, so that what it holds of Highwater is used. It is run in a process of its own, and leans on as
+little as it can of what other revisions may have otherwise.
+
+``python -I -c SOURCE ROOT PIECES`` writes in their place the pieces of code that none of them executes. PIECES is a
+file with the pieces by file: line, column, last line, last column, and whether it is a statement.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 
@@ -138,9 +148,54 @@ def type_image(type_: Any) -> Any:
     raise TypeError(f"the type {type_} is not known")
 
 
-def main(root: str) -> None:
-    """Write an image, or what is wrong, for each scenario named on standard input."""
+class Noted:
+    """Pieces of code, by file, that were not executed so far: each is read with a note that says so when it is."""
+
+    def __init__(self, pieces: dict[str, list[list[int]]]) -> None:
+        self.left = {os.path.realpath(file): {tuple(p) for p in own} for file, own in pieces.items()}
+        self.wanted = {file: set(own) for file, own in self.left.items()}
+        builtins._highwater_noted = lambda file, piece: self.left[file].discard(piece)  # type: ignore[attr-defined]
+        read = SourceFileLoader.get_code
+
+        def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+            file = os.path.realpath(loader.path)
+            if file not in self.wanted:
+                return read(loader, name)
+            tree = self.visited(ast.parse(loader.get_data(loader.path)), file)
+            return compile(ast.fix_missing_locations(tree), loader.path, "exec", dont_inherit=True)
+
+        SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
+
+    def visited(self, tree: ast.Module, file: str) -> ast.Module:
+        """A module in which the pieces are noted when they are executed."""
+        wanted = self.wanted[file]
+
+        class Visitor(ast.NodeTransformer):
+            def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
+                self.generic_visit(node)
+                if not isinstance(node, (ast.stmt, ast.expr)):
+                    return node
+                piece = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+                piece = (*piece, isinstance(node, ast.stmt))  # type: ignore[assignment]
+                if piece not in wanted or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+                    return node
+                note = ast.parse(f"_highwater_noted({file!r}, {piece!r})", mode="eval").body
+                for inner in ast.walk(note):
+                    ast.copy_location(inner, node)
+                if isinstance(node, ast.stmt):
+                    return [ast.copy_location(ast.Expr(note), node), node]
+                both = ast.copy_location(ast.Tuple([note, node], ast.Load()), node)
+                last = ast.copy_location(ast.Constant(1), node)
+                return ast.copy_location(ast.Subscript(both, last, ast.Load()), node)
+
+        Visitor().generic_visit(tree)
+        return tree
+
+
+def main(root: str, pieces: str | None = None) -> None:
+    """Write an image, or what is wrong, for each scenario of standard input; or the pieces that none executes."""
     sys.path.insert(0, root)
+    noted = None if pieces is None else Noted(json.loads(Path(pieces).read_text(encoding="utf-8")))
     # In older revisions of this repository the parts were packages of their own.
     alone = Path(root, "model", "language").is_dir() and not Path(root, "highwater").is_dir()
     parts = "" if alone else "highwater."
@@ -151,12 +206,22 @@ def main(root: str) -> None:
 
     for line in sys.stdin:
         try:
-            asked = request.Request.of(scenarios.find(line.strip()), request.Overrides())
+            said = json.loads(line)
+            changes = [said[key] for key in ("parameters", "rules") if key in said]
+            asked = request.Request.of(scenarios.find(said["scenario"]), request.Overrides(*changes))
+            if said.get("proof"):
+                with suppress(ImportError):
+                    asked = import_module(f"{parts}checker.engines.solver.helpers").with_helpers(asked)
             found = image(asked.model(), asked)
         except Exception as wrong:
             found = {"error": f"{type(wrong).__name__}: {wrong}"}
-        print(json.dumps(found), flush=True)
+        if noted is None:
+            print(json.dumps(found), flush=True)
+        elif not any(noted.left.values()):
+            break
+    if noted is not None:
+        print(json.dumps({file: sorted(own) for file, own in noted.left.items()}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

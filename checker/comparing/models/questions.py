@@ -8,6 +8,9 @@ from highwater.model.language import graph
 from highwater.model.language.graph import Node
 from highwater.model.language.model import Instance
 
+Pairs = Sequence[tuple[Instance | None, Instance | None]]
+"""The instances of an action before and now, with the same values of its parameters."""
+
 
 def instances_of_both(
     before: list[Instance], after: list[Instance]

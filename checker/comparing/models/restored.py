@@ -16,6 +16,9 @@ from highwater.model.language.substitution import made_of
 from highwater.model.language.tracing import Check, Guard, Write
 from highwater.model.language.types import Struct, Type
 
+Image = Mapping[str, Any]
+"""A traced model and its request as plain data, as ``image.py`` writes them."""
+
 
 class UnknownImageError(ValueError):
     """An image that holds what is not known here: it was written by a revision that is too different."""
@@ -24,9 +27,7 @@ class UnknownImageError(ValueError):
 class RestoredModel(Model):
     """A model from its image. ``sentences`` has its rules' sources and sentences, ``meanings`` those of its actions."""
 
-    def __init__(
-        self, image: Mapping[str, Any], state: Struct | None = None, order: Sequence[int] | None = None
-    ):
+    def __init__(self, image: Image, state: Struct | None = None, order: Sequence[int] | None = None):
         """Rebuild it.
 
         With ``state`` its states are laid out as that type has them: ``order`` gives the new number of each scalar.

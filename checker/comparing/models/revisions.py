@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pkgutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing import models
+from highwater.checker.comparing.models.pieces import CodePiece
+from highwater.checker.comparing.models.restored import Image
 
 OWN = ("highwater", "model", "invariants", "checker", "traces")
 """The folders that a revision of this repository needs to trace its own models. Older ones have no `highwater`."""
+
+
+Asked = Mapping[str, Any]
+"""A scenario to trace: ``scenario``, its name; ``parameters`` and ``rules`` that go over it; ``proof``."""
 
 
 @dataclass(frozen=True)
@@ -36,26 +44,50 @@ class Revision:
         """The baseline's root in that revision."""
         return self.directory / self.prefix
 
-    def images(self, scenarios: Sequence[str]) -> list[dict[str, Any]]:
+    @classmethod
+    def present(cls, root: Path) -> Revision:
+        """What is here now, as if it were a revision."""
+        return cls("now", "", Path(highwater.__file__).parents[1], root.absolute())
+
+    def images(self, asked: Sequence[Asked]) -> list[Image]:
         """The images of scenarios in this revision; ``{"error": …}`` where there is none."""
-        if not scenarios:
-            return []
+        lines = self._traced(asked) if asked else []
+        if len(lines) != len(asked):
+            raise InputError(f"{self.name}: its models cannot be traced: no answer")
+        return [json.loads(line) for line in lines]
+
+    def not_executed(
+        self, pieces: Mapping[str, Collection[CodePiece]], asked: Sequence[Asked]
+    ) -> dict[str, set[CodePiece]]:
+        """The pieces of code, by file, that tracing these scenarios does not execute in this revision."""
+        if not any(pieces.values()):
+            return {}
+        with tempfile.TemporaryDirectory(prefix="highwater-gate-") as directory:
+            wanted = Path(directory, "pieces.json")
+            wanted.write_text(
+                json.dumps({os.path.realpath(self.root / f): list(own) for f, own in pieces.items()}),
+                encoding="utf-8",
+            )
+            lines = self._traced(asked, str(wanted))
+        left = json.loads(lines[-1])
+        return {f: {CodePiece(*p) for p in left[os.path.realpath(self.root / f)]} for f in pieces}
+
+    def _traced(self, asked: Sequence[Asked], *arguments: str) -> list[str]:
         source = pkgutil.get_data(models.__name__, "image.py")
         assert source is not None
-        command = [sys.executable, "-I", "-c", source.decode(), str(self.directory)]
         done = subprocess.run(
-            command,
-            input="\n".join(scenarios) + "\n",
+            [sys.executable, "-I", "-c", source.decode(), str(self.directory), *arguments],
+            input="".join(f"{json.dumps(one)}\n" for one in asked),
             capture_output=True,
             text=True,
             check=False,
             cwd=self.root,
         )
         lines = done.stdout.splitlines()
-        if done.returncode or len(lines) != len(scenarios):
+        if done.returncode or not lines:
             said = done.stderr.strip().splitlines()
             raise InputError(f"{self.name}: its models cannot be traced: {said[-1] if said else 'no answer'}")
-        return [json.loads(line) for line in lines]
+        return lines
 
 
 def last_change(path: Path) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base import words
 from highwater.checker.comparing.models.differences import ActionChange, Comparison, ToldRun, ToldStep
 from highwater.checker.comparing.models.fingerprints import by_action
-from highwater.checker.comparing.models.questions import instances_of_both, questions_of_both
+from highwater.checker.comparing.models.questions import Pairs, instances_of_both, questions_of_both
 from highwater.checker.comparing.models.restored import RestoredModel
 from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.native.state_graph import explore
@@ -21,6 +23,7 @@ from highwater.model.language.model import Instance, Model, Scalars
 _TOGETHER = 16
 """So many instances are asked at a time: their answers, a byte a state, are in memory together."""
 _WORDS = ("gained", "lost", "otherwise")
+Answer = tuple[str, NDArray[np.bool_], Instance | None, Instance | None]
 
 
 class States:
@@ -61,26 +64,23 @@ class States:
             change.asked = True
             first: dict[str, tuple[int, Instance | None, Instance | None]] = {}
             pairs = instances_of_both(old[change.before], new[change.action])
-            for start in range(0, len(pairs), _TOGETHER):
-                some = pairs[start : start + _TOGETHER]
-                nodes = [node for a, b in some for node in questions_of_both(a, b, self.new.inputs)]
-                columns = evaluated(self.after, nodes)
-                for number, column in enumerate(columns):
-                    column &= in_both
-                    count, word = int(np.count_nonzero(column)), _WORDS[number % len(_WORDS)]
-                    if count:
-                        setattr(change, word, getattr(change, word) + count)
-                        index = int(np.argmax(column))
-                        if word not in first or index < first[word][0]:
-                            first[word] = index, *some[number // len(_WORDS)]
+            for word, column, a, b in answers(self.after, self.new, pairs):
+                column &= in_both
+                if count := int(np.count_nonzero(column)):
+                    setattr(change, word, getattr(change, word) + count)
+                    index = int(np.argmax(column))
+                    if word not in first or index < first[word][0]:
+                        first[word] = index, a, b
             for word in _WORDS:
                 if word in first:
                     index, a, b = first[word]
-                    change.examples.append(self._example(word, self.after.scalars(index), a, b))
+                    change.examples.append(
+                        example((self.old, self.new), word, self.after.scalars(index), a, b)
+                    )
             if change.same_so_far and self.found.whole:
                 self._beyond(change, pairs)
 
-    def _beyond(self, change: ActionChange, pairs: list[tuple[Instance | None, Instance | None]]) -> None:
+    def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
         """Where an action does the same in every state that was reached: a state in which it does not."""
         from highwater.checker.comparing.models.unreached import (  # the solver takes time to load
             Stopped,
@@ -95,27 +95,44 @@ class States:
         if found is None:
             change.beyond = "none"
             return
-        special = Interpreter(self.new).changes(self.new.first_initial, found.state)
-        type_ = self.new.protocol.state
-        change.unreached = [
-            f"{path}  {words.say(words.at(type_, path), value)}" for path, (_, value) in special.items()
-        ]
-        change.examples.append(self._example(_WORDS[found.question], found.state, *pairs[found.pair]))
+        change.unreached = described(self.new, found.state)
+        word, (a, b) = _WORDS[found.question], pairs[found.pair]
+        change.examples.append(example((self.old, self.new), word, found.state, a, b))
 
-    def _example(self, word: str, state: Scalars, a: Instance | None, b: Instance | None) -> str:
-        sentence = _sentence(b or a)
-        if word == "otherwise":
-            assert a is not None
-            assert b is not None
-            after = [_outcome(model, i, state) for model, i in ((self.old, a), (self.new, b))]
-            said = [x if isinstance(x, str) else _changes(self.new, state, x) for x in after]
-            return f"{sentence}: {said[0]}; now: {said[1]}"
-        model, refused, other = (self.old, a, "before") if word == "gained" else (self.new, b, "now")
-        if refused is None:
-            return f"{sentence}: {other} there is no such step with these parameters"
-        names = Interpreter(model).refusals(state, refused)
-        why = " and ".join(f"“{n}”" for n in names) if names else "a bound"
-        return f"{sentence}: {other} refused by {why}"
+
+def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
+    """For each pair of instances, in which of the states a step is gained, lost, or leads elsewhere."""
+    for start in range(0, len(pairs), _TOGETHER):
+        some = pairs[start : start + _TOGETHER]
+        nodes = [node for a, b in some for node in questions_of_both(a, b, new.inputs)]
+        for number, column in enumerate(evaluated(explored, nodes)):
+            yield _WORDS[number % len(_WORDS)], column, *some[number // len(_WORDS)]
+
+
+def described(model: Model, state: Scalars) -> list[str]:
+    """What of a state is not as at first, a line each."""
+    special = Interpreter(model).changes(model.first_initial, state)
+    type_ = model.protocol.state
+    return [f"{path}  {words.say(words.at(type_, path), value)}" for path, (_, value) in special.items()]
+
+
+def example(
+    models: tuple[Model, Model], word: str, state: Scalars, a: Instance | None, b: Instance | None
+) -> str:
+    """What a step does before and now, in a state in which that differs as ``word`` says."""
+    sentence, (old, new) = _sentence(b or a), models
+    if word == "otherwise":
+        assert a is not None
+        assert b is not None
+        after = [_outcome(model, i, state) for model, i in ((old, a), (new, b))]
+        said = [x if isinstance(x, str) else _changes(new, state, x) for x in after]
+        return f"{sentence}: {said[0]}; now: {said[1]}"
+    model, refused, other = (old, a, "before") if word == "gained" else (new, b, "now")
+    if refused is None:
+        return f"{sentence}: {other} there is no such step with these parameters"
+    names = Interpreter(model).refusals(state, refused)
+    why = " and ".join(f"“{n}”" for n in names) if names else "a bound"
+    return f"{sentence}: {other} refused by {why}"
 
 
 def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,102 +1,226 @@
-"""Which functions and tables of a protocol's source differ between two trees, formatting and words aside."""
+"""Which functions and tables of a protocol's source differ between two trees, and where, formatting and words aside."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import copy
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-FOLDERS = ("model", "invariants")
-SKIPPED = ("model/language",)
-"""What is no protocol's text: the language that protocols are stated in."""
+from highwater.checker.comparing.models.pieces import CodePiece, all_pieces, differing_pieces
+
+_Node = TypeVar("_Node", bound=ast.AST)
+_NUMBER = re.compile(r"[A-Z]*\d+(\.\d+)*")
+"""What the number of a rule looks like."""
+_LAYOUT = "other words, formatting or order"
 
 
-@dataclass(frozen=True)
+@dataclass
 class TextChange:
-    """A definition that is new, gone, renamed or another. ``line`` is where it is now (0: nowhere)."""
+    """A definition that is new, gone, moved, renamed or another. ``line`` is where it is now (0: nowhere).
+
+    ``same_code``: nothing but its place, its words or names within it can differ. ``data``: it is a table or a
+    decorator, which any code may read. ``before`` and ``now`` are the pieces of code in which the two trees differ.
+    """
 
     file: str
     name: str
     kind: str
     line: int
     meaning: str = ""
+    same_code: bool = False
+    data: bool = False
+    before: tuple[CodePiece, ...] = ()
+    now: tuple[CodePiece, ...] = ()
+    effect: str = ""
+    """What the change does to the models of the gate; "" where nobody looked."""
+    unused: tuple[int, ...] = ()
+    """The lines of the pieces of now that no scenario executes."""
+    unused_before: tuple[int, ...] = ()
+    """The same of the pieces of before, in the text of before."""
 
     def __str__(self) -> str:
-        place = f" ({self.file}:{self.line})" if self.line else f" ({self.file})"
-        return f"{self.name}: {self.kind}{place}"
+        lines = ", ".join(map(str, self.unused or (self.line,) * bool(self.line)))
+        before = "" if self.unused else ", ".join(map(str, self.unused_before))
+        places = [f"{self.file}:{lines}" if lines else self.file] + [f"before: line {before}"] * bool(before)
+        return f"{self.name}: {self.kind} ({'; '.join(places)})"
 
 
 @dataclass(frozen=True)
 class _Definition:
-    dump: str
-    words: str
+    node: ast.stmt | ast.Module
     line: int
     meaning: str
+    code: str
+    """What it does: without words, and with numbers in place of local names."""
+    header: str
+    """What is evaluated where it is defined: the decorators and defaults of a function, a whole table."""
+
+    @property
+    def is_function(self) -> bool:
+        return isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef))
 
 
-def changed(before: Path, after: Path, files: list[str] | None = None) -> list[TextChange]:
-    """The definitions that differ between two trees, file by file; ``files`` None means all of the protocols."""
-    found: list[TextChange] = []
-    for name in sorted({*_files(before), *_files(after)}) if files is None else files:
-        found += _file(name, _definitions(before / name), _definitions(after / name))
-    return found
+_Key = tuple[str, str]
+"""A file, and a name in it."""
+_Tree = dict[_Key, _Definition]
 
 
-def _files(tree: Path) -> Iterator[str]:
-    for folder in FOLDERS:
-        for path in (tree / folder).rglob("*.py"):
-            name = path.relative_to(tree).as_posix()
-            if not name.startswith(SKIPPED):
-                yield name
+def changed(before: Path, after: Path, files: Collection[str]) -> list[TextChange]:
+    """The definitions that differ between two trees, in these files, each named by its path in a tree."""
+    trees: tuple[_Tree, _Tree] = {}, {}
+    reordered = []
+    for file in sorted(files):
+        texts = [_text(tree / file) for tree in (before, after)]
+        if texts[0] == texts[1]:
+            continue
+        own = [_definitions(text) for text in texts]
+        for tree, found in zip(trees, own, strict=True):
+            tree |= {(file, name): definition for name, definition in found.items()}
+        dumps = [{name: ast.dump(d.node) for name, d in found.items()} for found in own]
+        if dumps[0] == dumps[1]:
+            reordered.append(TextChange(file, file, _LAYOUT, 0, same_code=True))
+    return [*_between(*trees), *reordered]
 
 
-def _file(name: str, before: dict[str, _Definition], after: dict[str, _Definition]) -> Iterator[TextChange]:
-    gone = {d.dump: key for key, d in before.items() if key not in after}
-    for key, now in after.items():
-        was = before.get(key)
+def _between(before: _Tree, after: _Tree) -> Iterator[TextChange]:
+    gone = {key: d for key, d in before.items() if key not in after}
+    for (file, name), now in after.items():
+        was = before.get((file, name))
+        change = TextChange(file, name, "changed", now.line, now.meaning)
         if was is None:
-            old = gone.pop(now.dump, None)
-            kind = "new" if old is None else f"renamed, was {old}"
-            yield TextChange(name, key, kind, now.line, now.meaning)
-        elif was.dump != now.dump:
-            yield TextChange(name, key, "changed", now.line, now.meaning)
-        elif was.words != now.words:
-            yield TextChange(name, key, "other words, the same code", now.line, now.meaning)
-    for key in gone.values():
-        yield TextChange(name, key, "gone", 0)
+            old = _same(gone, file, name, now)
+            change.kind = "new" if old is None else _elsewhere(old, file, name)
+            change.same_code = old is not None
+            change.now = tuple(all_pieces(now.node)) if old is None and now.is_function else ()
+        elif (was.code, was.header) != (now.code, now.header):
+            change.data = was.header != now.header
+            change.before, change.now = differing_pieces(_plain(was.node), _plain(now.node))
+        elif ast.dump(was.node) != ast.dump(now.node):
+            change.kind, change.same_code = "other words or local names, the same code", True
+        else:
+            continue
+        yield change
+    for (file, name), was in gone.items():
+        yield TextChange(file, name, "gone", 0, before=tuple(all_pieces(was.node)) if was.is_function else ())
 
 
-def _definitions(path: Path) -> dict[str, _Definition]:
-    """The functions and statements of a file by their names: what they do, and their words."""
-    if not path.is_file():
-        return {}
+def _same(gone: _Tree, file: str, name: str, now: _Definition) -> _Key | None:
+    """Takes out what was the same under another name or in another file, if there is one."""
+    alike = [key for key, was in gone.items() if (was.code, was.header) == (now.code, now.header)]
+    if not now.is_function:  # many tables are alike
+        alike = [key for key in alike if key[1] == name]
+    alike.sort(key=lambda key: (key[1] != name, key[0] != file))
+    if alike:
+        del gone[alike[0]]
+    return alike[0] if alike else None
+
+
+def _elsewhere(old: _Key, file: str, name: str) -> str:
+    words = [f"renamed, was {old[1]}"] * (old[1] != name) + [f"moved, was in {old[0]}"] * (old[0] != file)
+    return "; ".join(words)
+
+
+def _text(path: Path) -> str:
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError):
-        return {}
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _definitions(text: str) -> dict[str, _Definition]:
+    """The functions and statements of a file by their names; none where it is no Python."""
     found: dict[str, _Definition] = {}
-    _collect(tree.body, "", found)
+    try:
+        _collect(ast.parse(text).body, "", found)
+    except (SyntaxError, ValueError):
+        return {}
     return found
 
 
 def _collect(body: list[ast.stmt], prefix: str, found: dict[str, _Definition]) -> None:
+    imports: list[ast.stmt] = []
     for statement in body:
+        node, meaning, header, code = statement, "", "", ""
         if isinstance(statement, ast.ClassDef):
             _collect(statement.body, f"{prefix}{statement.name}.", found)
-            continue
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            meaning = ast.get_docstring(statement) or ""
-            own, name = statement.body[1:] if meaning else statement.body, statement.name
-            # Without its name: a definition that is only renamed is recognised.
-            parts = [statement.args, *statement.decorator_list, *own]
+            name, node = f"class {statement.name}", copy.copy(statement)
+            node.body = []
+            header = ast.dump(_plain(node))
+        elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            meaning, name, plain = ast.get_docstring(statement) or "", statement.name, _plain(statement)
+            header = "\n".join(map(ast.dump, [*plain.decorator_list, *_defaults(plain)]))
+            code = _without_names(plain)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            meaning, name = "", ", ".join(ast.unparse(t) for t in targets)
-            parts = [] if statement.value is None else [statement.value]
-        else:
+            name = ", ".join(ast.unparse(t) for t in targets)
+            header = "" if statement.value is None else ast.dump(_plain(statement.value))
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)) or "TYPE_CHECKING" in ast.dump(statement):
+            imports.append(statement)
             continue
-        dump = "\n".join(ast.dump(part) for part in parts)
-        found[prefix + name] = _Definition(
-            dump, meaning, statement.lineno, " ".join(meaning.split("\n\n")[0].split())
-        )
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        else:
+            header = ast.unparse(_plain(statement))
+            name = header.splitlines()[0]
+        while prefix + name in found:
+            name += "'"
+        said = " ".join(meaning.split("\n\n")[0].split())
+        found[prefix + name] = _Definition(node, statement.lineno, said, code, header)
+    if imports:
+        whole = ast.Module(imports, [])
+        found[f"{prefix}imports"] = _Definition(whole, imports[0].lineno, "", ast.dump(whole), "")
+
+
+def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    return [*function.args.defaults, *(d for d in function.args.kw_defaults if d is not None)]
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes out what no model depends on: docstrings, annotations, and texts that are words or numbers of rules."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, str) and (" " in node.value or _NUMBER.fullmatch(node.value)):
+            node.value = ""
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.copy_location(ast.Constant(None), node.annotation)
+        return self.generic_visit(node)
+
+
+def _plain(node: _Node) -> _Node:
+    plain: _Node = _Plain().visit(copy.deepcopy(node))
+    return plain
+
+
+def _without_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """A function's arguments and body, its local names numbered as they come."""
+    bound = [
+        n.arg if isinstance(n, ast.arg) else n.id
+        for n in ast.walk(function)
+        if isinstance(n, ast.arg) or (isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    ]
+    outer = {x for n in ast.walk(function) if isinstance(n, (ast.Global, ast.Nonlocal)) for x in n.names}
+    numbers = {name: f"_{i}" for i, name in enumerate(dict.fromkeys(n for n in bound if n not in outer))}
+    function = copy.deepcopy(function)
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            node.arg = numbers[node.arg]
+        elif isinstance(node, ast.Name):
+            node.id = numbers.get(node.id, node.id)
+    return "\n".join(map(ast.dump, [function.args, *function.body]))

@@ -6,21 +6,18 @@ state within the types in which the properties hold and the steps differ says wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import z3
 
-from highwater.checker.comparing.models.questions import questions_of_both
+from highwater.checker.comparing.models.questions import Pairs, questions_of_both
 from highwater.checker.engines.solver.difference import nearest_state
 from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.checker.engines.solver.terms import Numbers, Translator
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Model, Scalars
 
 SECONDS = 20.0
 """So long the solver may look for a state of one action."""
-
-Pairs = Sequence[tuple[Instance | None, Instance | None]]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,185 @@
+"""What a difference of the protocols' source does: every one is reported, though no model differs.
+
+A change is in the models that a gate traces, or no scenario has it: then its code is executed while none of them is
+traced. A table is executed always, so where nothing differs no scenario has what was changed in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import highwater
+from highwater.checker.asking.catalogue import Definition
+from highwater.checker.asking.neighbours import imported_by
+from highwater.checker.base.problems import InputError
+from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
+from highwater.checker.comparing.gate.entries import GateEntry
+from highwater.checker.comparing.models.pieces import CodePiece
+from highwater.checker.comparing.models.revisions import Revision
+from highwater.checker.comparing.models.texts import TextChange, changed
+
+FOLDERS = ("model", "invariants")
+"""Where the protocols stand that come with the checker."""
+LANGUAGE = "model/language/"
+"""What is no protocol's text: the language that protocols are stated in."""
+
+
+class Effect(StrEnum):
+    """What a change of the source does to what a gate runs."""
+
+    SAME_GRAPH = "same graph"
+    EQUIVALENT = "other expressions, which do the same in every state"
+    UNREACHED = "differs only where no scenario goes"
+    NO_SCENARIO = "no scenario has this code"
+    DIFFERENT = "different"
+    UNKNOWN = "not known: not everything was run"
+
+
+Key = tuple[str, str]
+STRICT = (Effect.UNREACHED, Effect.NO_SCENARIO)
+"""What fails a strict gate. What differs, or was not run, does not pass in any case."""
+
+
+def digest(tree: Path, own: Collection[str]) -> str:
+    """A fingerprint of the source of the protocols in a tree; ``own``: folders of protocols of one's own."""
+    found = blake2b(digest_size=10)
+    for name in _files(tree, own):
+        found.update(f"{name}\0{(tree / name).read_text(encoding='utf-8', errors='replace')}\0".encode())
+    return found.hexdigest()
+
+
+def _files(tree: Path, own: Iterable[str]) -> list[str]:
+    paths = [p for folder in FOLDERS for p in (tree / folder).rglob("*.py")]
+    paths += [p for folder in own for p in (tree / folder).glob("*.py")]
+    names = {p.relative_to(tree).as_posix() for p in paths}
+    return sorted(name for name in names if not name.startswith(LANGUAGE))
+
+
+def own_folders(entries: Iterable[GateEntry], root: Path) -> list[str]:
+    """The folders, relative to the root, that protocols of one's own stand in."""
+    own = [entry for entry in entries if entry.scenario.endswith(".toml")]
+    files = {d.file.parent.resolve() for d in definitions(own) if d.file is not None}
+    return sorted(f.relative_to(root.resolve()).as_posix() for f in files if f.is_relative_to(root.resolve()))
+
+
+def effect_of_graph(verdict: EntryVerdict, equivalent: Collection[str]) -> Effect:
+    """What became of the model of an entry."""
+    if verdict.state in (EntryState.FAILED, EntryState.NOT_RUN):
+        return Effect.UNKNOWN
+    if not verdict.graph_changed:
+        return Effect.SAME_GRAPH
+    if not verdict.passes:
+        return Effect.DIFFERENT
+    return Effect.EQUIVALENT if verdict.entry.name in equivalent else Effect.UNREACHED
+
+
+def _name(definition: Definition) -> str:
+    return definition.name if definition.file is None else str(definition.file)
+
+
+def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
+    """The protocols of entries; what cannot be read is left out, and fails where it is run."""
+    for entry in entries:
+        try:
+            yield entry.found().definition
+        except InputError:
+            continue
+
+
+def files_of(definition: Definition, root: Path) -> set[str]:
+    """The files below the root that a protocol and its properties are written in, the language aside."""
+    kinds: tuple[Iterable[Any], ...] = (definition.invariants, definition.step_properties)
+    kinds += (definition.liveness, definition.helpers, definition.watched, definition.denials)
+    stated = [one for kind in kinds for one in kind]
+    modules = {kind.__module__ for kind in definition.protocol.__mro__}
+    modules |= {getattr(s.function, "__module__", "") for s in stated}
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
+    paths = {Path(file) for file in files if file}
+    paths |= set(imported_by(definition.protocol.__module__).values())
+    left, known = [p.resolve() for p in paths], set[Path]()
+    while left:
+        path = left.pop()
+        if path not in known:
+            known.add(path)
+            left += _imports(path)
+    names = {p.relative_to(root.resolve()).as_posix() for p in known if p.is_relative_to(root.resolve())}
+    return {name for name in names if not name.startswith(LANGUAGE)}
+
+
+def _imports(path: Path) -> Iterator[Path]:
+    """The files of protocols and properties that come with the checker and that a file imports."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError):  # what is wrong with it is told where it is executed
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            top, _, rest = name.partition(".")
+            if top == highwater.__name__ and rest.split(".")[0] in FOLDERS:
+                place = Path(highwater.__file__).parent.joinpath(*rest.split("."))
+                found = (place.with_suffix(".py"), place / "__init__.py")
+                yield from (p.resolve() for p in found if p.is_file())
+
+
+class SourceChanges:
+    """What differs in the source from another revision, and what it does, as far as entries show it."""
+
+    def __init__(self, old: Revision, root: Path, verdicts: Sequence[EntryVerdict]) -> None:
+        self.old, self.now = old, Revision.present(root)
+        self.verdicts = [(v, _name(d)) for v in verdicts for d in definitions([v.entry])]
+        named = {_name(d): d for v in verdicts for d in definitions([v.entry])}
+        self.files = {name: files_of(definition, root) for name, definition in named.items()}
+        everything = set[str]().union(*self.files.values())
+        folders = {Path(name).parent.as_posix() for name in everything}
+        there = [name for name in _files(old.root, folders) if Path(name).parent.as_posix() in folders]
+        self.texts = changed(old.root, root, everything.union(n for n in there if not (root / n).exists()))
+
+    def judge(self, equivalent: Collection[str], old_names: Mapping[Key, str]) -> list[TextChange]:
+        """The changes, each with its effect. ``equivalent``: entries whose expressions are shown to do the same."""
+        with ThreadPoolExecutor() as pool:
+            before = pool.submit(self._not_executed, self.old, "before", old_names)
+            now = self._not_executed(self.now, "now", {})
+        for change in self.texts:
+            change.unused = _lines(change.now, now.get(change.file, set()))
+            change.unused_before = _lines(change.before, before.result().get(change.file, set()))
+            effects = {effect_of_graph(v, equivalent) for v in self._verdicts({change.file})}
+            if change.same_code:
+                change.effect = Effect.SAME_GRAPH
+            elif change.unused or change.unused_before or (change.data and effects == {Effect.SAME_GRAPH}):
+                change.effect = Effect.NO_SCENARIO
+            else:
+                change.effect = max(effects, key=list(Effect).index, default=Effect.NO_SCENARIO)
+        return self.texts
+
+    def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
+        """The entries whose protocols are written in one of these files; all where a file is gone."""
+        own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
+        everything = set[str]().union(*self.files.values())
+        return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]
+
+    def _not_executed(
+        self, revision: Revision, side: str, names: Mapping[Key, str]
+    ) -> dict[str, set[CodePiece]]:
+        pieces: dict[str, set[CodePiece]] = {}
+        for change in self.texts:
+            if own := getattr(change, side):
+                pieces.setdefault(change.file, set()).update(own)
+        asked = [v.entry.asked(names.get(v.entry.key)) for v in self._verdicts(pieces)]
+        return revision.not_executed(pieces, asked)
+
+
+def _lines(pieces: Iterable[CodePiece], left: Collection[CodePiece]) -> tuple[int, ...]:
+    return tuple(sorted({piece.line for piece in pieces if piece in left}))
