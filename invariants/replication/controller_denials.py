@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.invariants.replication.choices import favours_availability
 from highwater.model.language import State
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
@@ -43,19 +44,21 @@ def _from_outside(m: Controller, before: State, after: State) -> Truth:
 @step_property("966.13, 966.14, 966.17")
 def nobody_is_elected_uncleanly_by_request(m: Controller, before: State, after: State) -> Truth:
     """Where unclean election is not enabled, no one from outside ISR and ELR leads by an operator or by a recovery."""
-    return ~(_from_outside(m, before, after) & ~before.unclean_election)
+    return ~(_from_outside(m, before, after) & ~favours_availability(m, before))
 
 
 @step_property("966.15, 966.16")
 def nobody_is_elected_by_the_controller_alone(m: Controller, before: State, after: State) -> Truth:
     """Where unclean election is enabled, a partition without a leader waits for a broker that comes or goes."""
-    return ~(_from_outside(m, before, after) & before.unclean_election)
+    return ~(_from_outside(m, before, after) & favours_availability(m, before))
 
 
 @step_property("966.16", rule="unclean_recovery")
 def nobody_is_recovered_while_others_are_eligible(m: Controller, before: State, after: State) -> Truth:
     """An Aggressive recovery, too, waits for who is in the ELR."""
-    return ~(_from_outside(m, before, after) & before.unclean_election & ~before.partition.elr.is_empty)
+    return ~(
+        _from_outside(m, before, after) & favours_availability(m, before) & ~before.partition.elr.is_empty
+    )
 
 
 @step_property("858.1", rule="offline_directory_check")

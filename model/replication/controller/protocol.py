@@ -53,7 +53,13 @@ from highwater.model.replication.controller import (
 from highwater.model.replication.controller.drawing import DRAWING
 from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES, RULES
 from highwater.model.replication.controller.situation import Situation
-from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
+from highwater.model.replication.controller.types import (
+    ElectionType,
+    LeaderRecoveryState,
+    RecoveryRequest,
+    RecoveryStrategy,
+    Terms,
+)
 from highwater.model.rulebook import RULEBOOK
 
 V = TypeVar("V", bound=Value)
@@ -81,6 +87,19 @@ class Controller(Protocol):
             0,
             2,
             "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
+        ),
+        "strategy_changes": Parameter(
+            0,
+            0,
+            1,
+            "whether an operator changes unclean.recovery.strategy, which begins as Balanced; else it is as "
+            "unclean.leader.election.enable is mapped to it (966.16)",
+        ),
+        "recovery_requests": Parameter(
+            0, 0, 1, "whether an operator asks for DESIGNATION and LONGEST_LOG elections, too (966.17)"
+        ),
+        "harmless_crashes": Parameter(
+            0, 0, 1, "whether a broker can lose nothing in an unclean shutdown; else it loses its log"
         ),
         "elections_on_request": Parameter(
             1,
@@ -146,6 +165,9 @@ class Controller(Protocol):
         self.factor = min(p.replication_factor, p.brokers)
         most = p.first_partition_replicas if p.first_partition_changes else 0
         self.first_partition_choice = range(1, most + 1)
+        self.strategy_choice = RecoveryStrategy
+        self.balanced = (True, False)
+        self.request = Struct("RequestedElection", kind=RecoveryRequest, leader=t.broker)
         self.min_isr_choice = range(1, p.max_min_isr + 1)
         entries = Int(0, p.max_elr_entries, bound="max_elr_entries")
         return Struct(
@@ -161,6 +183,8 @@ class Controller(Protocol):
             elr_on=Only(Bool, p.elr_changes > 0),
             needless=Only(Bool, p.judged_elections > 0),
             restarting=Only(t.brokers, p.failovers > 1),
+            recovery_strategy=Only(RecoveryStrategy, self.has_strategy),
+            requested=Only(Option(self.request), p.recovery_requests > 0),
         ).about(
             min_insync_replicas="the topic's min.insync.replicas, in replicas",
             unclean_election="the topic's unclean.leader.election.enable",
@@ -172,12 +196,20 @@ class Controller(Protocol):
             elr_on="whether the feature eligible.leader.replicas.version is on",
             needless="whether leaders changed without need; not known to the controller",
             restarting="who restarts and has not registered yet; not known to the controller",
+            recovery_strategy="unclean.recovery.strategy that is in force: the topic's own, else the cluster's",
+            requested="DESIGNATION or LONGEST_LOG election that an operator asked for, and who was elected or "
+            "designated; until the next decision",
         )
 
     @property
     def has_index(self) -> bool:
         """Whether the controller's index of ELR members can differ from the ELR, so that it is part of the state."""
         return self.on("cleared_elr_stays_indexed")
+
+    @property
+    def has_strategy(self) -> bool:
+        """Whether unclean.recovery.strategy is a setting of its own, which an operator changes."""
+        return self.on("unclean_recovery") and self.p.strategy_changes > 0
 
     @cached_property
     def target_choice(self) -> list[SeqValue]:
@@ -204,6 +236,8 @@ class Controller(Protocol):
                 **({"elr_on": self.p.elr_changes == 1} if self.p.elr_changes else {}),
                 **({"needless": False} if self.p.judged_elections else {}),
                 **({"restarting": []} if self.p.failovers > 1 else {}),
+                **({"recovery_strategy": "BALANCED"} if self.has_strategy else {}),
+                **({"requested": None} if self.p.recovery_requests else {}),
             }
         ]
 
@@ -226,6 +260,12 @@ class Controller(Protocol):
     def unclean_election(self, s: State) -> Truth:
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
+
+    def strategy(self, s: State) -> Number:
+        """966.13. The strategy: the setting of its own or, in scenarios without it, what is mapped to it (966.16)."""
+        if self.has_strategy:
+            return s.recovery_strategy
+        return unclean_recovery.mapped_strategy(s.unclean_election)
 
     def situation(self, s: State) -> Situation:
         """What the controller decides by in a state."""
@@ -255,12 +295,13 @@ class Controller(Protocol):
         leaving: SetValue | None = None,
         coming: Number | None = None,
         election: Number | None = None,
+        requested: StructValue | None = None,
     ) -> None:
         """Append a record, and see what becomes of the logs (``completeness``).
 
         The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
         members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on; ``leaving`` can
-        lead no more, ``coming`` can from now on; ``election`` is the one that was asked for.
+        lead no more, ``coming`` can from now on; ``election`` is the one that was asked for, ``requested`` too.
         """
         if self.on("unassigned_candidate_fails"):
             require("no candidate for leader is a broker that is no replica", ~record.fails)
@@ -296,6 +337,8 @@ class Controller(Protocol):
         if self.p.elr_changes:
             holding = where(self.elr_is_on(s), holding, completeness.without_promise(new, holding))
         s.next.complete = holding
+        if self.p.recovery_requests:
+            s.next.requested = requested
 
     def _offline(self, partition: StructValue) -> dict[str, SetValue]:
         return {"offline": partition.offline} if self.on("offline_directory_check") else {}
@@ -398,6 +441,21 @@ class Controller(Protocol):
         """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
         record, again, seen_clean = self.registration(s, broker, clean)
         self._restart(s, broker, clean, seen_clean, record, again)
+        self._store_registration(s, broker)
+
+    @action(
+        "966.12",
+        says="broker {broker} registers after an unclean shutdown that lost no record",
+        broker="broker",
+    )
+    def register_undamaged(self, s: State, broker: Number) -> None:
+        """A broker crashes and loses nothing. The controller cannot know, and takes it for one that lost its log."""
+        require("an unclean shutdown can lose nothing", bool(self.p.harmless_crashes))
+        record, again, seen_clean = self.registration(s, broker, Bool.lift(False))
+        self._restart(s, broker, Bool.lift(True), seen_clean, record, again)
+        self._store_registration(s, broker)
+
+    def _store_registration(self, s: State, broker: Number) -> None:
         s.next.registrations[broker] = sessions.register(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
@@ -509,7 +567,12 @@ class Controller(Protocol):
         broker="broker",
     )
     def lose_directory(self, s: State, broker: Number) -> None:
-        """A broker reports that the directory with its replica is offline."""
+        """A broker reports that the directory with its replica is offline.
+
+        The model allows more than Kafka. A replica that a reassignment has just added can be in no directory yet, if
+        its broker has several. Kafka then changes the partition only once the broker assigns the replica to the lost
+        directory, which also empties the ELR (K16). Here this step does not wait for ``assign_directory``.
+        """
         require("directories fail", bool(self.p.directories))
         self._require_up(s, broker)
         has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
@@ -571,14 +634,58 @@ class Controller(Protocol):
     )
     def recover_uncleanly(self, s: State, winner: Number) -> None:
         """The replicas have said how long their logs are. Unclean election enabled means Aggressive (966.16)."""
-        require(
-            "unclean recovery may elect",
-            unclean_recovery.may_recover(self.t, s.partition, s.registrations, s.unclean_election),
-        )
+        strategy = self.strategy(s)
+        may = unclean_recovery.may_recover(self.t, s.partition, s.registrations, strategy)
+        require("unclean recovery may elect", may)
+        heard = s.partition.last_known_elr  # Aggressive may have heard the winner alone
+        has_best_log = completeness.may_have_best_log(s.complete, winner, heard)
+        aggressive = strategy == RecoveryStrategy.AGGRESSIVE
+        require("Balanced has heard nobody with a better log", has_best_log | aggressive)
+        self._elect_from_outside(s, winner)
+
+    @action(
+        "966.17",
+        rule="unclean_recovery",
+        says="the operator designates broker {broker} as leader",
+        broker="broker",
+    )
+    def designate_leader(self, s: State, broker: Number) -> None:
+        """DESIGNATION: the replica that the operator names, if it is live; only where there is no leader."""
+        require("an operator asks for it", bool(self.p.recovery_requests))
+        unclean_recovery.request_checks(self.t, s.partition).require()
+        self._elect_from_outside(s, broker, self._request(RecoveryRequest.DESIGNATION, broker))
+
+    @action(
+        "966.17",
+        rule="unclean_recovery",
+        says="the operator has broker {winner} elected by its log (balanced: {balanced})",
+        winner="broker",
+        balanced="balanced",
+    )
+    def elect_by_log(self, s: State, winner: Number, balanced: bool) -> None:
+        """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: the best log of those that are compared, if it is live.
+
+        Answers take no time here. Which log is the best is only known as far as ``complete`` says.
+        """
+        require("an operator asks for it", bool(self.p.recovery_requests))
+        unclean_recovery.request_checks(self.t, s.partition, balanced).require()
+        unfenced = self.assigned(s.partition) & self.active(s)
+        compared = unclean_recovery.compared_logs(s.partition, unfenced, balanced)
+        require("the winner's log is compared", compared.has(winner))
+        has_best_log = completeness.may_have_best_log(s.complete, winner, compared)
+        require("no log that is compared is better", has_best_log)
+        kind = RecoveryRequest.LONGEST_LOG_BALANCED if balanced else RecoveryRequest.LONGEST_LOG_AGGRESSIVE
+        self._elect_from_outside(s, winner, self._request(kind, winner))
+
+    def _request(self, kind: Number, leader: Number) -> StructValue | None:
+        return self.request(kind=kind, leader=leader) if self.p.recovery_requests else None
+
+    def _elect_from_outside(self, s: State, winner: Number, requested: StructValue | None = None) -> None:
+        """966.14. A live replica leads, whatever ISR and ELR are; ``requested``: what an operator asked for, if any."""
         now = self.situation(s)
         record = self.by_level(s, lambda t: unclean_recovery.recover(t, now, winner))
         require("the winner is a live replica", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record)
+        self.decide(s, record, requested=requested)
 
     # --- the operator ---------------------------------------------------------------------------------
 
@@ -601,9 +708,17 @@ class Controller(Protocol):
         record = self.by_level(s, lambda t: reassignment.cancel_reassignment(t, now))
         self.decide(s, record, chosen=True)
 
-    @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_choice")
+    @action(
+        "966.8",
+        says="min.insync.replicas changes, the topic's or the cluster's; {value} is in force",
+        value="min_isr_choice",
+    )
     def change_min_isr(self, s: State, value: int) -> None:
-        """An operator changes min.insync.replicas."""
+        """An operator changes min.insync.replicas.
+
+        With K7 the value in force can stay. Then it is the cluster's that changes beside the topic's own, or that is
+        set again as it was. Kafka writes nothing if a topic's own is set to the value that it has.
+        """
         if not self.on("min_isr_change_clears_elr"):
             require("the value is another one", s.min_insync_replicas != value)
         setting = s.min_insync_replicas.type.lift(value)
@@ -621,6 +736,22 @@ class Controller(Protocol):
         require("an operator may", self.p.unclean_election == 2)
         require("it is not enabled", ~s.unclean_election)
         s.next.unclean_election = True
+
+    @action(
+        "966.13",
+        rule="unclean_recovery",
+        says="unclean.recovery.strategy becomes {strategy}",
+        strategy="strategy_choice",
+    )
+    def change_recovery_strategy(self, s: State, strategy: Number) -> None:
+        """An operator changes the strategy that is in force: the topic's own or, where it has none, the cluster's.
+
+        No partition changes by it. A change of the cluster's beside the topic's own is no step: it has no effect.
+        """
+        require("an operator changes it", bool(self.p.strategy_changes))
+        if self.has_strategy:
+            require("the strategy is another one", s.recovery_strategy != strategy)
+            s.next.recovery_strategy = strategy
 
     @action("584.1", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
     def change_elr_level(self, s: State) -> None:

@@ -35,6 +35,12 @@ NO_LEADER = -1
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 
 ElectionType = Enum("ElectionType", "ONLINE PREFERRED UNCLEAN")
+RecoveryRequest = Enum("RecoveryRequest", "DESIGNATION LONGEST_LOG_BALANCED LONGEST_LOG_AGGRESSIVE")
+"""966.17. The elections that an operator can ask for beside those of ElectionType."""
+
+RecoveryStrategy = Enum("RecoveryStrategy", "NONE BALANCED AGGRESSIVE")
+"""966.13. unclean.recovery.strategy: what the controller does by itself where no ISR or ELR member can lead."""
+
 LeaderRecoveryState = Enum("LeaderRecoveryState", "RECOVERED RECOVERING")
 BrokerState = Enum("BrokerState", "FENCED UNFENCED CONTROLLED_SHUTDOWN SHUTDOWN_NOW")
 """What a heartbeat finds and decides; SHUTDOWN_NOW is FENCED with the permission to stop."""
