@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from highwater.invariants.replication.told_steps import spent
 from highwater.model.language import State, all_of, implies
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth, as_bool
 from highwater.model.replication import Replication, levels
-from highwater.model.replication.controller.elections import electable
 
 
 @step_property("966.5, 966.12, 966.18", rule="unclean_registration")
@@ -28,16 +26,5 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
     return all_of(kept)
 
 
-@step_property("966.13", rule="unclean_recovery", needs="waits_for_operator")
-def nobody_is_recovered_under_none(m: Replication, before: State, after: State) -> Truth:
-    """With unclean.recovery.strategy None the controller elects nobody from outside ISR and ELR: the operator does."""
-    p, leader = before.partition, after.partition.leader
-    elected = leader.is_some & (p.leader != leader) & ~electable(m.as_read(before)).has(leader)
-    elected = elected & (
-        p.replicas == after.partition.replicas
-    )  # who joins as a reassignment completes can lead
-    return implies(elected & levels.has_recovery(m, before), spent(before, after, "elections"))
-
-
-STEPS = (unclean_registrations_leave_isr_and_elr, nobody_is_recovered_under_none)
+STEPS = (unclean_registrations_leave_isr_and_elr,)
 """The properties of steps."""

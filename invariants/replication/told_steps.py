@@ -150,6 +150,17 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     return all_of([*kept, *_answers(m, before, after)])
 
 
+@step_property("966.13", rule="unclean_recovery", needs="waits_for_operator")
+def nobody_is_recovered_under_none(m: Replication, before: State, after: State) -> Truth:
+    """With unclean.recovery.strategy None the controller elects nobody from outside ISR and ELR: the operator does."""
+    p, leader = before.partition, after.partition.leader
+    elected = leader.is_some & (p.leader != leader) & ~electable(m.as_read(before)).has(leader)
+    elected = elected & (
+        p.replicas == after.partition.replicas
+    )  # who joins as a reassignment completes can lead
+    return implies(elected & levels.has_recovery(m, before), spent(before, after, "elections"))
+
+
 def _joins(m: Replication, before: State, after: State, b: Number) -> Truth:
     """Whether a leader's proposal with this broker is taken: a reassignment that completes by it can elect it."""
     return any_of(
@@ -202,4 +213,4 @@ def _answers(m: Replication, before: State, after: State) -> list[Truth]:
     return kept
 
 
-WATCHED = (recoveries_go_by_what_replicas_say,)
+WATCHED = (recoveries_go_by_what_replicas_say, nobody_is_recovered_under_none)

@@ -47,6 +47,7 @@ from highwater.model.replication.controller import (
     elr_index,
     partition_change,
     reassignment,
+    recovery_steps,
     sessions,
     unclean_recovery,
 )
@@ -56,7 +57,6 @@ from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import (
     ElectionType,
     LeaderRecoveryState,
-    RecoveryRequest,
     RecoveryStrategy,
     Terms,
 )
@@ -69,6 +69,7 @@ class Controller(Protocol):
     """One partition in the eyes of the controller, under every history of its brokers and its operator."""
 
     name = "replication.controller"
+    modules = (recovery_steps,)
     rulebook = RULEBOOK
     drawing = DRAWING
     parameters = {
@@ -88,19 +89,7 @@ class Controller(Protocol):
             2,
             "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
         ),
-        "strategy_changes": Parameter(
-            0,
-            0,
-            1,
-            "whether an operator changes unclean.recovery.strategy, which begins as Balanced; else it is as "
-            "unclean.leader.election.enable is mapped to it (966.16)",
-        ),
-        "recovery_requests": Parameter(
-            0, 0, 1, "whether an operator asks for DESIGNATION and LONGEST_LOG elections, too (966.17)"
-        ),
-        "harmless_crashes": Parameter(
-            0, 0, 1, "whether a broker can lose nothing in an unclean shutdown; else it loses its log"
-        ),
+        **recovery_steps.PARAMETERS,
         "elections_on_request": Parameter(
             1,
             0,
@@ -167,7 +156,6 @@ class Controller(Protocol):
         self.first_partition_choice = range(1, most + 1)
         self.strategy_choice = RecoveryStrategy
         self.balanced = (True, False)
-        self.request = Struct("RequestedElection", kind=RecoveryRequest, leader=t.broker)
         self.min_isr_choice = range(1, p.max_min_isr + 1)
         entries = Int(0, p.max_elr_entries, bound="max_elr_entries")
         return Struct(
@@ -184,7 +172,7 @@ class Controller(Protocol):
             needless=Only(Bool, p.judged_elections > 0),
             restarting=Only(t.brokers, p.failovers > 1),
             recovery_strategy=Only(RecoveryStrategy, self.has_strategy),
-            requested=Only(Option(self.request), p.recovery_requests > 0),
+            requested=Only(Option(t.requested), p.recovery_requests > 0),
         ).about(
             min_insync_replicas="the topic's min.insync.replicas, in replicas",
             unclean_election="the topic's unclean.leader.election.enable",
@@ -197,8 +185,7 @@ class Controller(Protocol):
             needless="whether leaders changed without need; not known to the controller",
             restarting="who restarts and has not registered yet; not known to the controller",
             recovery_strategy="unclean.recovery.strategy that is in force: the topic's own, else the cluster's",
-            requested="DESIGNATION or LONGEST_LOG election that an operator asked for, and who was elected or "
-            "designated; until the next decision",
+            requested="the election that an operator asked for in the last decision, if any, and whom",
         )
 
     @property
@@ -260,12 +247,6 @@ class Controller(Protocol):
     def unclean_election(self, s: State) -> Truth:
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
-
-    def strategy(self, s: State) -> Number:
-        """966.13. The strategy: the setting of its own or, in scenarios without it, what is mapped to it (966.16)."""
-        if self.has_strategy:
-            return s.recovery_strategy
-        return unclean_recovery.mapped_strategy(s.unclean_election)
 
     def situation(self, s: State) -> Situation:
         """What the controller decides by in a state."""
@@ -439,23 +420,12 @@ class Controller(Protocol):
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
         """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
+        self.restart(s, broker, clean, clean)
+
+    def restart(self, s: State, broker: Number, clean: Truth, whole: Truth) -> None:
+        """A broker registers after a shutdown that was clean, or not; ``whole``: its log lost nothing."""
         record, again, seen_clean = self.registration(s, broker, clean)
-        self._restart(s, broker, clean, seen_clean, record, again)
-        self._store_registration(s, broker)
-
-    @action(
-        "966.12",
-        says="broker {broker} registers after an unclean shutdown that lost no record",
-        broker="broker",
-    )
-    def register_undamaged(self, s: State, broker: Number) -> None:
-        """A broker crashes and loses nothing. The controller cannot know, and takes it for one that lost its log."""
-        require("an unclean shutdown can lose nothing", bool(self.p.harmless_crashes))
-        record, again, seen_clean = self.registration(s, broker, Bool.lift(False))
-        self._restart(s, broker, Bool.lift(True), seen_clean, record, again)
-        self._store_registration(s, broker)
-
-    def _store_registration(self, s: State, broker: Number) -> None:
+        self._restart(s, broker, whole, seen_clean, record, again)
         s.next.registrations[broker] = sessions.register(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
@@ -634,58 +604,13 @@ class Controller(Protocol):
     )
     def recover_uncleanly(self, s: State, winner: Number) -> None:
         """The replicas have said how long their logs are. Unclean election enabled means Aggressive (966.16)."""
-        strategy = self.strategy(s)
+        strategy = recovery_steps.strategy(self, s)
         may = unclean_recovery.may_recover(self.t, s.partition, s.registrations, strategy)
         require("unclean recovery may elect", may)
-        heard = s.partition.last_known_elr  # Aggressive may have heard the winner alone
-        has_best_log = completeness.may_have_best_log(s.complete, winner, heard)
-        aggressive = strategy == RecoveryStrategy.AGGRESSIVE
-        require("Balanced has heard nobody with a better log", has_best_log | aggressive)
-        self._elect_from_outside(s, winner)
-
-    @action(
-        "966.17",
-        rule="unclean_recovery",
-        says="the operator designates broker {broker} as leader",
-        broker="broker",
-    )
-    def designate_leader(self, s: State, broker: Number) -> None:
-        """DESIGNATION: the replica that the operator names, if it is live; only where there is no leader."""
-        require("an operator asks for it", bool(self.p.recovery_requests))
-        unclean_recovery.request_checks(self.t, s.partition).require()
-        self._elect_from_outside(s, broker, self._request(RecoveryRequest.DESIGNATION, broker))
-
-    @action(
-        "966.17",
-        rule="unclean_recovery",
-        says="the operator has broker {winner} elected by its log (balanced: {balanced})",
-        winner="broker",
-        balanced="balanced",
-    )
-    def elect_by_log(self, s: State, winner: Number, balanced: bool) -> None:
-        """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: the best log of those that are compared, if it is live.
-
-        Answers take no time here. Which log is the best is only known as far as ``complete`` says.
-        """
-        require("an operator asks for it", bool(self.p.recovery_requests))
-        unclean_recovery.request_checks(self.t, s.partition, balanced).require()
-        unfenced = self.assigned(s.partition) & self.active(s)
-        compared = unclean_recovery.compared_logs(s.partition, unfenced, balanced)
-        require("the winner's log is compared", compared.has(winner))
-        has_best_log = completeness.may_have_best_log(s.complete, winner, compared)
-        require("no log that is compared is better", has_best_log)
-        kind = RecoveryRequest.LONGEST_LOG_BALANCED if balanced else RecoveryRequest.LONGEST_LOG_AGGRESSIVE
-        self._elect_from_outside(s, winner, self._request(kind, winner))
-
-    def _request(self, kind: Number, leader: Number) -> StructValue | None:
-        return self.request(kind=kind, leader=leader) if self.p.recovery_requests else None
-
-    def _elect_from_outside(self, s: State, winner: Number, requested: StructValue | None = None) -> None:
-        """966.14. A live replica leads, whatever ISR and ELR are; ``requested``: what an operator asked for, if any."""
-        now = self.situation(s)
-        record = self.by_level(s, lambda t: unclean_recovery.recover(t, now, winner))
-        require("the winner is a live replica", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record, requested=requested)
+        best = completeness.may_have_best_log(s.complete, winner, s.partition.last_known_elr)
+        alone = strategy == RecoveryStrategy.AGGRESSIVE  # the winner can be the only one that has answered
+        require("nobody who has answered has a better log", best | alone)
+        recovery_steps.elect_from_outside(self, s, winner)
 
     # --- the operator ---------------------------------------------------------------------------------
 
@@ -736,22 +661,6 @@ class Controller(Protocol):
         require("an operator may", self.p.unclean_election == 2)
         require("it is not enabled", ~s.unclean_election)
         s.next.unclean_election = True
-
-    @action(
-        "966.13",
-        rule="unclean_recovery",
-        says="unclean.recovery.strategy becomes {strategy}",
-        strategy="strategy_choice",
-    )
-    def change_recovery_strategy(self, s: State, strategy: Number) -> None:
-        """An operator changes the strategy that is in force: the topic's own or, where it has none, the cluster's.
-
-        No partition changes by it. A change of the cluster's beside the topic's own is no step: it has no effect.
-        """
-        require("an operator changes it", bool(self.p.strategy_changes))
-        if self.has_strategy:
-            require("the strategy is another one", s.recovery_strategy != strategy)
-            s.next.recovery_strategy = strategy
 
     @action("584.1", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
     def change_elr_level(self, s: State) -> None:

@@ -174,7 +174,7 @@ class Terms:
         )
 
     def _define_record(self) -> None:
-        """The record that changes the partition."""
+        """The record that changes the partition, and the election on request that can be its reason."""
         # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
         # ends the leader epoch all the same. ``assigns``: it says in which directories the replicas are, which the
         # partition here does not hold. ``fails``: building it throws, so that there is none.
@@ -192,6 +192,8 @@ class Terms:
             assigns=Bool,
             fails=Bool,
         )
+        # A DESIGNATION names its leader. Of a LONGEST_LOG election it is who was elected.
+        self.requested = Struct("RequestedElection", kind=RecoveryRequest, leader=self.broker)
         self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
 
     def on(self, rule: str) -> bool:
