@@ -21,7 +21,8 @@ def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> 
     if not m.p.recovery_requests:
         return as_bool(False)
     asked = any_of(after.requested.value.kind == kind for kind in kinds)
-    return after.requested.is_some & (before.partition != after.partition) & asked
+    decided = (before.partition != after.partition) | (before.requested != after.requested)
+    return after.requested.is_some & decided & asked
 
 
 def is_risked(m: Controller, before: State, after: State) -> Truth:

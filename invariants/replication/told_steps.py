@@ -151,7 +151,7 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
 
 
 @step_property("966.13", rule="unclean_recovery", needs="waits_for_operator")
-def nobody_is_recovered_under_none(m: Replication, before: State, after: State) -> Truth:
+def none_waits_for_the_operator(m: Replication, before: State, after: State) -> Truth:
     """With unclean.recovery.strategy None the controller elects nobody from outside ISR and ELR: the operator does."""
     p, leader = before.partition, after.partition.leader
     elected = leader.is_some & (p.leader != leader) & ~electable(m.as_read(before)).has(leader)
@@ -213,4 +213,4 @@ def _answers(m: Replication, before: State, after: State) -> list[Truth]:
     return kept
 
 
-WATCHED = (recoveries_go_by_what_replicas_say, nobody_is_recovered_under_none)
+WATCHED = (recoveries_go_by_what_replicas_say, none_waits_for_the_operator)
