@@ -113,6 +113,7 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
 
     An election is a recovery, is asked for, or comes with a change of a broker's registration or of the ISR.
     Without recovery the last known leader comes to lead again, and nobody else does unless the topic allows it.
+    With unclean.recovery.strategy None every recovery is asked for.
     A recovery elects a live replica that has told its log in its present life. Of those that have, none ends in a later
     epoch, or is longer in the same one; Balanced has heard all last known ELR members. Then all answers are forgotten.
     """
@@ -130,6 +131,8 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     if not m.p.recovery:
         return implies(by_itself, ~manages & allowed)
     kept = [implies(by_itself & ~manages, allowed)]
+    if not m.p.recovers_by_itself:
+        kept.append(~(by_itself & manages))
     live = m.t.active(before.registrations)
     recovers = by_itself & manages
     occasion = (before.registrations != after.registrations) | spent(
@@ -148,17 +151,6 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     nothing = all_of(after.log_infos[b].is_none for b in m.broker)
     kept.append(implies(recovers | spent(before, after, "failovers"), nothing))
     return all_of([*kept, *_answers(m, before, after)])
-
-
-@step_property("966.13", rule="unclean_recovery", needs="waits_for_operator")
-def none_waits_for_the_operator(m: Replication, before: State, after: State) -> Truth:
-    """With unclean.recovery.strategy None the controller elects nobody from outside ISR and ELR: the operator does."""
-    p, leader = before.partition, after.partition.leader
-    elected = leader.is_some & (p.leader != leader) & ~electable(m.as_read(before)).has(leader)
-    elected = elected & (
-        p.replicas == after.partition.replicas
-    )  # who joins as a reassignment completes can lead
-    return implies(elected & levels.has_recovery(m, before), spent(before, after, "elections"))
 
 
 def _joins(m: Replication, before: State, after: State, b: Number) -> Truth:
@@ -213,4 +205,4 @@ def _answers(m: Replication, before: State, after: State) -> list[Truth]:
     return kept
 
 
-WATCHED = (recoveries_go_by_what_replicas_say, none_waits_for_the_operator)
+WATCHED = (recoveries_go_by_what_replicas_say,)

@@ -134,7 +134,7 @@ def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> 
 def recovers(m: Cluster, s: State) -> Truth:
     """966.13, 966.16. Whether the partition is in unclean recovery, by the strategy that the scenario has."""
     mapped = unclean_recovery.mapped_strategy(bool(m.p.unclean_election))
-    strategy = RecoveryStrategy.NONE if m.p.waits_for_operator else mapped
+    strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
     keeps_last = ~m.has_elr(s) if levels.changes(m) else False
     may = unclean_recovery.may_recover(m.t, m.as_read(s), s.registrations, strategy, keeps_last)
     return may & m.has_recovery(s)
