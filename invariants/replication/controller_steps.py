@@ -6,6 +6,7 @@ after a step, by the states before and after it: which decision it was is not as
 
 from __future__ import annotations
 
+from highwater.invariants.replication.choices import favours_availability
 from highwater.model.language import Bool, Number, State, StructValue, Truth, all_of, any_of, implies, size
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import SetValue, as_bool
@@ -251,7 +252,7 @@ def nobody_from_outside_leads_without_leave(m: Controller, before: State, after:
     asked = asked & (bool(m.p.elections_on_request) or m.on("unclean_recovery"))
     proposed = p.leader.is_some & then.isr.has(then.leader) & (before.registrations == after.registrations)
     proposed = proposed & ~p.removing.is_empty & (m.assigned(then) == m.assigned(p) - p.removing)
-    return implies(outside & ~before.unclean_election, last | asked | proposed)
+    return implies(outside & ~favours_availability(m, before), last | asked | proposed)
 
 
 @step_property("966.9")

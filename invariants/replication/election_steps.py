@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from highwater.invariants.replication.choices import favours_availability, is_requested, is_risked
 from highwater.model.language import State, all_of, implies, least, size
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import SetValue, Truth, as_bool
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.elections import electable
-from highwater.model.replication.controller.types import LeaderRecoveryState
+from highwater.model.replication.controller.types import (
+    LeaderRecoveryState,
+    RecoveryRequest,
+    RecoveryStrategy,
+)
 
 
 def _clean(m: Controller, before: State, after: State) -> SetValue:
@@ -54,7 +59,7 @@ def unclean_elections_are_allowed(m: Controller, before: State, after: State) ->
     elected = _uncleanly(m, before, after)
     last = old.last_known_leader.is_some & new.leader.is_(old.last_known_leader.value)
     recovers = m.on("unclean_recovery") & old.leader.is_none
-    allowed = before.unclean_election | last | recovers | old.leader.is_none
+    allowed = favours_availability(m, before) | last | recovers | old.leader.is_none
     alone = all_of(new.isr.has(b) == new.leader.is_(b) for b in m.t.broker)
     return implies(elected, allowed & m.active(after).has(new.leader) & alone)
 
@@ -64,18 +69,20 @@ def nobody_is_elected_before_the_electable(m: Controller, before: State, after: 
     """While somebody is in ISR or ELR no other one leads, unless an operator allows it or asks for it.
 
     Who registers in the step may have lost its log, and is waited for no more. A Balanced recovery waits for who is
-    remembered as well: for every last known ELR member to be live.
+    remembered as well: for every last known ELR member to be live. One on request elects a live one, and need not wait.
     """
     old = before.partition
     registers = m.t.brokers.of(lambda b: before.registrations[b].epoch != after.registrations[b].epoch)
     nobody = (electable(old) - registers).is_empty
     if m.on("unclean_recovery"):
-        awaited = nobody & (old.last_known_elr <= m.active(after))
+        by_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
+        awaited = nobody & (by_log | (old.last_known_elr <= m.active(after)))
+        awaited = awaited | is_risked(m, before, after)
     else:
         awaited = nobody | (
             before.registrations == after.registrations
         )  # where no broker moves an operator does
-    return implies(_uncleanly(m, before, after) & ~before.unclean_election, awaited)
+    return implies(_uncleanly(m, before, after) & ~favours_availability(m, before), awaited)
 
 
 @step_property("966.15", rule="last_known_leader_unfenced")
@@ -115,14 +122,18 @@ def registrations_change_for_a_reason(m: Controller, before: State, after: State
 def what_an_operator_sets_is_his(m: Controller, before: State, after: State) -> Truth:
     """Settings change in steps of their own: nobody is elected and nobody joins the ISR in them.
 
-    Unclean election is enabled only where an operator may.
+    Unclean election is enabled only where an operator may. A strategy changes nothing of the partition.
     """
     same = before.min_insync_replicas == after.min_insync_replicas
     enabled = ~before.unclean_election & after.unclean_election
     old, new = before.partition, after.partition
     rests = (old.leader == new.leader) & (old.isr == new.isr) & (before.registrations == after.registrations)
     may = as_bool(m.p.unclean_election == 2)
-    return implies(~same, rests) & implies(enabled, (old == new) & same & may)
+    kept = implies(~same, rests) & implies(enabled, (old == new) & same & may)
+    if m.has_strategy:
+        alone = (old == new) & same & (before.registrations == after.registrations) & ~enabled
+        kept = kept & implies(before.recovery_strategy != after.recovery_strategy, alone)
+    return kept
 
 
 @step_property("966.9")
@@ -193,12 +204,55 @@ def what_is_remembered_is_true_of_a_partition(m: Controller, before: State, afte
     kept.append(implies(begins, unclean))
     if m.on("unclean_election_recovers"):
         kept.append(implies(unclean, recovering))
-    kept.append(implies(unclean & ~before.unclean_election, then.elr.is_empty))
+    kept.append(implies(unclean & ~favours_availability(m, before), then.elr.is_empty))
     kept.append((then.last_known_elr - p.last_known_elr) <= p.elr)
     return all_of(kept)
 
 
+@step_property("966.13", rule="unclean_recovery", needs="strategy_changes")
+def nobody_is_recovered_under_none(m: Controller, before: State, after: State) -> Truth:
+    """With unclean.recovery.strategy None the controller elects nobody from outside ISR and ELR: the operator does."""
+    under_none = before.recovery_strategy == RecoveryStrategy.NONE
+    return implies(
+        under_none & _uncleanly(m, before, after), is_requested(m, before, after, *RecoveryRequest)
+    )
+
+
+@step_property("966.17", rule="unclean_recovery", needs="recovery_requests")
+def designated_replicas_lead(m: Controller, before: State, after: State) -> Truth:
+    """A DESIGNATION elects the replica that the operator named, and only where there was no leader."""
+    designated = is_requested(m, before, after, RecoveryRequest.DESIGNATION)
+    named = after.partition.leader.is_(after.requested.value.leader)
+    return implies(designated, before.partition.leader.is_none & named)
+
+
+@step_property("966.13, 966.14, 966.17", rule="unclean_recovery", needs="recovery_requests")
+def no_better_log_is_passed_over(m: Controller, before: State, after: State) -> Truth:
+    """Balanced loses no committed record that a member of ELR or last known ELR has, by itself or on request.
+
+    A fenced member counts, too. A LONGEST_LOG_AGGRESSIVE election loses none that a live replica has. Either elects
+    only where there was no leader, BALANCED a member of the last known ELR.
+    """
+    old, leader, complete = before.partition, after.partition.leader, before.complete
+    by_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
+    by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
+    by_itself = _uncleanly(m, before, after) & ~is_requested(m, before, after, *RecoveryRequest)
+    balanced = by_log | (by_itself & ~favours_availability(m, before))
+    remembered = (old.elr | old.last_known_elr) & complete
+    there = m.assigned(old) & m.active(before) & complete
+    kept = [
+        implies(balanced, complete.has(leader) | remembered.is_empty),
+        implies(by_any_log, complete.has(leader) | there.is_empty),
+        implies(by_log | by_any_log, old.leader.is_none),
+        implies(by_log, old.last_known_elr.has(leader)),
+    ]
+    return all_of(kept)
+
+
 WATCHED = (
+    nobody_is_recovered_under_none,
+    designated_replicas_lead,
+    no_better_log_is_passed_over,
     a_leader_that_may_lead_on_is_kept,
     nobody_is_passed_over,
     unclean_elections_are_allowed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.invariants.replication.choices import favours_availability, is_risked
 from highwater.model.language import State, all_of, any_of, implies, size
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
@@ -88,15 +89,14 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
 def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
 
-    They are the replicas that a Balanced recovery waits for. A change of min ISR or of the replicas, and
-    unclean election (Aggressive), are an operator's choices; without unclean recovery so is any election from
+    They are the replicas that a Balanced recovery waits for. A change of min ISR or of the replicas, Aggressive, and
+    a risky election on request, are an operator's choices; without unclean recovery so is any election from
     outside ISR and ELR. An ISR member that loses its log and registers before
     it is fenced is remembered nowhere: 966.10 speaks of ELR members only.
     """
     old, new = before.partition, after.partition
-    chosen = (
-        before.unclean_election | (old.replicas != new.replicas) | ~(m.min_isr(after) <= m.min_isr(before))
-    )
+    chosen = favours_availability(m, before) | is_risked(m, before, after)
+    chosen = chosen | (old.replicas != new.replicas) | ~(m.min_isr(after) <= m.min_isr(before))
     if not m.on("unclean_recovery"):
         chosen = chosen | (new.leader.is_some & ~is_clean(electable(old), new.leader))
     registers = any_of(

@@ -113,6 +113,7 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
 
     An election is a recovery, is asked for, or comes with a change of a broker's registration or of the ISR.
     Without recovery the last known leader comes to lead again, and nobody else does unless the topic allows it.
+    With unclean.recovery.strategy None every recovery is asked for.
     A recovery elects a live replica that has told its log in its present life. Of those that have, none ends in a later
     epoch, or is longer in the same one; Balanced has heard all last known ELR members. Then all answers are forgotten.
     """
@@ -130,6 +131,8 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     if not m.p.recovery:
         return implies(by_itself, ~manages & allowed)
     kept = [implies(by_itself & ~manages, allowed)]
+    if not m.p.recovers_by_itself:
+        kept.append(~(by_itself & manages))
     live = m.t.active(before.registrations)
     recovers = by_itself & manages
     occasion = (before.registrations != after.registrations) | spent(

@@ -101,6 +101,9 @@ class Cluster(Protocol):
         "unclean_election": Parameter(
             0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"
         ),
+        "recovers_by_itself": Parameter(
+            1, 0, 1, "whether the controller begins unclean recoveries; 0: unclean.recovery.strategy is None"
+        ),
         "elr_at_start": Parameter(1, 0, 1, "whether the metadata version has the ELR at the start"),
         "recovery": Parameter(0, 0, 1, "whether unclean recovery (966.14) is part of the exploration"),
         "metadata_in_flight": Parameter(0, 0, 1, "whether metadata travels in batches that can be under way"),

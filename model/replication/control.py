@@ -196,7 +196,7 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
     """
     spend(s, "elections")
     require("the operator takes the risk", bool(m.p.risky_elections))
-    require("there is no leader", s.partition.leader.is_none)
+    unclean_recovery.request_checks(m.t, s.partition).require()
     record = m.decided(s, lambda t: unclean_recovery.recover(t, m.situation(s), b))
     require("the replica is live", ~is_empty_record(m.t, record))
     write_record(m, s, record)

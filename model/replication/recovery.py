@@ -26,6 +26,7 @@ from highwater.model.replication import levels, logs
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.control import write_record
 from highwater.model.replication.controller import unclean_recovery
+from highwater.model.replication.controller.types import RecoveryStrategy
 
 
 @action("966.14", rule="unclean_recovery", says="broker {b} tells the controller of its log", b="broker")
@@ -88,19 +89,17 @@ def finish_recovery(m: Cluster, s: State, b: Number) -> None:
 def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: a recovery on request, where there is no leader.
 
-    BALANCED elects among the last known ELR, once the ELR is empty: a fenced ELR member has what is committed. If a
-    fenced member of the last known ELR has the best log, the partition waits for that member.
+    BALANCED elects among the last known ELR, once the ELR is empty: a fenced ELR member has what is committed.
     AGGRESSIVE elects among the unfenced replicas that answered. An operator uses it if a member never comes back.
     """
     require_recovery(m)
     spend(s, "elections")
-    require("there is no leader", s.partition.leader.is_none)
+    partition = m.as_read(s)
+    unclean_recovery.request_checks(m.t, partition, balanced).require()
     require("there is unclean recovery", m.has_recovery(s))
     if balanced:
-        no_elr = m.as_read(s).elr.is_empty
-        require("the ELR is empty", no_elr, rule="balanced_election_waits_for_elr")
         require_answers(m, s)
-    elect_longest_log(m, s, b, m.as_read(s).last_known_elr if balanced else unfenced(m, s))
+    elect_longest_log(m, s, b, unclean_recovery.compared_logs(partition, unfenced(m, s), balanced))
 
 
 @action("966.14", says="the controller fails over")
@@ -133,10 +132,11 @@ def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> 
 
 
 def recovers(m: Cluster, s: State) -> Truth:
-    """966.13, 966.16. Whether the partition is in unclean recovery; unclean election enabled means Aggressive."""
-    aggressive = bool(m.p.unclean_election)
+    """966.13, 966.16. Whether the partition is in unclean recovery, by the strategy that the scenario has."""
+    mapped = unclean_recovery.mapped_strategy(bool(m.p.unclean_election))
+    strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
     keeps_last = ~m.has_elr(s) if levels.changes(m) else False
-    may = unclean_recovery.may_recover(m.t, m.as_read(s), s.registrations, aggressive, keeps_last)
+    may = unclean_recovery.may_recover(m.t, m.as_read(s), s.registrations, strategy, keeps_last)
     return may & m.has_recovery(s)
 
 

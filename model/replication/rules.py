@@ -191,11 +191,6 @@ RULES = {
         "Balanced recovery elects once every last known ELR member has answered. Off: once min ISR replicas have, "
         "whoever they are, which the proposal rejects.",
     ),
-    "balanced_election_waits_for_elr": Rule(
-        "966.13, 966.14",
-        "An operator's LONGEST_LOG_BALANCED election is refused while the ELR has members, as Balanced waits for them. "
-        "Off: it elects from the last known ELR, which the proposal does not exclude.",
-    ),
     "recovery_by_last_epoch": Rule(
         "966.14",
         "Of two logs the one whose last record is of a later leader epoch wins. Off: leader epochs are not compared, "
@@ -229,7 +224,7 @@ _KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check", "epochs_from_fet
 _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
 _FEATURES = ("elr_begins_empty",)
 _UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_counts_unfenced")
-_BEYOND_RECOVERY = ("recovery_answers_expire", "balanced_election_waits_for_elr")
+_BEYOND_RECOVERY = ("recovery_answers_expire",)
 # What the proposals take for granted, and Kafka's code of 2024-10 does not do.
 _TAKEN_FOR_GRANTED = (
     "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",

@@ -173,7 +173,7 @@ def test_the_command(highwater: Callable[..., Run]) -> None:
     assert run.results[0]["versions"]["z3"]
     run = highwater("diff", CONTROLLER, "--profile", "kip_966_first_phase", "--each-rule", "--json", "-")
     assert run.status == 1
-    assert [r["rule"] for r in run.results] == ["unclean_recovery"]
+    assert [r["rule"] for r in run.results] == ["unclean_recovery", "balanced_election_waits_for_elr"]
     run = highwater("diff", CONTROLLER, "--profile", "kafka_trunk_2024_10", "--limit-seconds", "0.01")
     assert run.status == 3
 

@@ -205,6 +205,7 @@ _ALLOWS_MORE = "no Kafka's: with it any candidate may be elected, also the first
 NOT_RECORDED = {
     "clean_election_picks_any": _ALLOWS_MORE,
     "unclean_election_picks_any": _ALLOWS_MORE,
+    "balanced_election_waits_for_elr": "no Kafka's: it has no LONGEST_LOG elections",
     "elr_off_empties_elr": _NO_LEVEL_CHANGES,
     "elr_off_forgets_last_known": _NO_LEVEL_CHANGES,
 }

@@ -44,6 +44,14 @@ def after_decision(
     return where(commits(new, min_insync_replicas), holding & new.isr, holding), still
 
 
+def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) -> Truth:
+    """966.14. Whether a replica can have the best log of those compared, as far as ``complete`` says.
+
+    By last leader epoch and then length, a log that lacks a committed record is never better than one that has all.
+    """
+    return complete.has(winner) | (compared & complete).is_empty
+
+
 def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
     """Who counts as complete while ELR is off: an ISR without a complete member starts a new history.
 

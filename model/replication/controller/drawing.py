@@ -28,6 +28,7 @@ DRAWING = Drawing(
             "controller",
             (
                 "the controller",
+                "the operator",
                 "the leader",
                 "the partition",
                 "the reassignment",
@@ -35,6 +36,7 @@ DRAWING = Drawing(
                 "unclean recovery",
                 "min.insync.replicas",
                 "unclean.leader.election.enable",
+                "unclean.recovery.strategy",
                 "eligible.leader.replicas.version",
                 "the topic's first partition",
                 "partition",
@@ -51,6 +53,7 @@ DRAWING = Drawing(
         "second.partition",
         "min_insync_replicas",
         "unclean_election",
+        "recovery_strategy",
         "complete",
     ),
     bands=(_band("in the partition", "partition"),),

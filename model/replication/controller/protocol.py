@@ -47,13 +47,19 @@ from highwater.model.replication.controller import (
     elr_index,
     partition_change,
     reassignment,
+    recovery_steps,
     sessions,
     unclean_recovery,
 )
 from highwater.model.replication.controller.drawing import DRAWING
 from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES, RULES
 from highwater.model.replication.controller.situation import Situation
-from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
+from highwater.model.replication.controller.types import (
+    ElectionType,
+    LeaderRecoveryState,
+    RecoveryStrategy,
+    Terms,
+)
 from highwater.model.rulebook import RULEBOOK
 
 V = TypeVar("V", bound=Value)
@@ -63,6 +69,7 @@ class Controller(Protocol):
     """One partition in the eyes of the controller, under every history of its brokers and its operator."""
 
     name = "replication.controller"
+    modules = (recovery_steps,)
     rulebook = RULEBOOK
     drawing = DRAWING
     parameters = {
@@ -82,6 +89,7 @@ class Controller(Protocol):
             2,
             "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
         ),
+        **recovery_steps.PARAMETERS,
         "elections_on_request": Parameter(
             1,
             0,
@@ -146,6 +154,8 @@ class Controller(Protocol):
         self.factor = min(p.replication_factor, p.brokers)
         most = p.first_partition_replicas if p.first_partition_changes else 0
         self.first_partition_choice = range(1, most + 1)
+        self.strategy_choice = RecoveryStrategy
+        self.balanced = (True, False)
         self.min_isr_choice = range(1, p.max_min_isr + 1)
         entries = Int(0, p.max_elr_entries, bound="max_elr_entries")
         return Struct(
@@ -161,6 +171,8 @@ class Controller(Protocol):
             elr_on=Only(Bool, p.elr_changes > 0),
             needless=Only(Bool, p.judged_elections > 0),
             restarting=Only(t.brokers, p.failovers > 1),
+            recovery_strategy=Only(RecoveryStrategy, self.has_strategy),
+            requested=Only(Option(t.requested), p.recovery_requests > 0),
         ).about(
             min_insync_replicas="the topic's min.insync.replicas, in replicas",
             unclean_election="the topic's unclean.leader.election.enable",
@@ -172,12 +184,19 @@ class Controller(Protocol):
             elr_on="whether the feature eligible.leader.replicas.version is on",
             needless="whether leaders changed without need; not known to the controller",
             restarting="who restarts and has not registered yet; not known to the controller",
+            recovery_strategy="unclean.recovery.strategy that is in force: the topic's own, else the cluster's",
+            requested="the election that an operator asked for in the last decision, if any, and whom",
         )
 
     @property
     def has_index(self) -> bool:
         """Whether the controller's index of ELR members can differ from the ELR, so that it is part of the state."""
         return self.on("cleared_elr_stays_indexed")
+
+    @property
+    def has_strategy(self) -> bool:
+        """Whether unclean.recovery.strategy is a setting of its own, which an operator changes."""
+        return self.on("unclean_recovery") and self.p.strategy_changes > 0
 
     @cached_property
     def target_choice(self) -> list[SeqValue]:
@@ -204,6 +223,8 @@ class Controller(Protocol):
                 **({"elr_on": self.p.elr_changes == 1} if self.p.elr_changes else {}),
                 **({"needless": False} if self.p.judged_elections else {}),
                 **({"restarting": []} if self.p.failovers > 1 else {}),
+                **({"recovery_strategy": "BALANCED"} if self.has_strategy else {}),
+                **({"requested": None} if self.p.recovery_requests else {}),
             }
         ]
 
@@ -255,12 +276,13 @@ class Controller(Protocol):
         leaving: SetValue | None = None,
         coming: Number | None = None,
         election: Number | None = None,
+        requested: StructValue | None = None,
     ) -> None:
         """Append a record, and see what becomes of the logs (``completeness``).
 
         The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
         members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on; ``leaving`` can
-        lead no more, ``coming`` can from now on; ``election`` is the one that was asked for.
+        lead no more, ``coming`` can from now on; ``election`` is the one that was asked for, ``requested`` too.
         """
         if self.on("unassigned_candidate_fails"):
             require("no candidate for leader is a broker that is no replica", ~record.fails)
@@ -296,6 +318,8 @@ class Controller(Protocol):
         if self.p.elr_changes:
             holding = where(self.elr_is_on(s), holding, completeness.without_promise(new, holding))
         s.next.complete = holding
+        if self.p.recovery_requests:
+            s.next.requested = requested
 
     def _offline(self, partition: StructValue) -> dict[str, SetValue]:
         return {"offline": partition.offline} if self.on("offline_directory_check") else {}
@@ -396,8 +420,12 @@ class Controller(Protocol):
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
         """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
+        self.restart(s, broker, clean, clean)
+
+    def restart(self, s: State, broker: Number, clean: Truth, whole: Truth) -> None:
+        """A broker registers after a shutdown that was clean, or not; ``whole``: its log lost nothing."""
         record, again, seen_clean = self.registration(s, broker, clean)
-        self._restart(s, broker, clean, seen_clean, record, again)
+        self._restart(s, broker, whole, seen_clean, record, again)
         s.next.registrations[broker] = sessions.register(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
@@ -509,7 +537,12 @@ class Controller(Protocol):
         broker="broker",
     )
     def lose_directory(self, s: State, broker: Number) -> None:
-        """A broker reports that the directory with its replica is offline."""
+        """A broker reports that the directory with its replica is offline.
+
+        The model allows more than Kafka. A replica that a reassignment has just added can be in no directory yet, if
+        its broker has several. Kafka then changes the partition only once the broker assigns the replica to the lost
+        directory, which also empties the ELR (K16). Here this step does not wait for ``assign_directory``.
+        """
         require("directories fail", bool(self.p.directories))
         self._require_up(s, broker)
         has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
@@ -571,14 +604,13 @@ class Controller(Protocol):
     )
     def recover_uncleanly(self, s: State, winner: Number) -> None:
         """The replicas have said how long their logs are. Unclean election enabled means Aggressive (966.16)."""
-        require(
-            "unclean recovery may elect",
-            unclean_recovery.may_recover(self.t, s.partition, s.registrations, s.unclean_election),
-        )
-        now = self.situation(s)
-        record = self.by_level(s, lambda t: unclean_recovery.recover(t, now, winner))
-        require("the winner is a live replica", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record)
+        strategy = recovery_steps.strategy(self, s)
+        may = unclean_recovery.may_recover(self.t, s.partition, s.registrations, strategy)
+        require("unclean recovery may elect", may)
+        best = completeness.may_have_best_log(s.complete, winner, s.partition.last_known_elr)
+        alone = strategy == RecoveryStrategy.AGGRESSIVE  # the winner can be the only one that has answered
+        require("nobody who has answered has a better log", best | alone)
+        recovery_steps.elect_from_outside(self, s, winner)
 
     # --- the operator ---------------------------------------------------------------------------------
 
@@ -601,9 +633,17 @@ class Controller(Protocol):
         record = self.by_level(s, lambda t: reassignment.cancel_reassignment(t, now))
         self.decide(s, record, chosen=True)
 
-    @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_choice")
+    @action(
+        "966.8",
+        says="min.insync.replicas changes, the topic's or the cluster's; {value} is in force",
+        value="min_isr_choice",
+    )
     def change_min_isr(self, s: State, value: int) -> None:
-        """An operator changes min.insync.replicas."""
+        """An operator changes min.insync.replicas.
+
+        With K7 the value in force can stay. Then it is the cluster's that changes beside the topic's own, or that is
+        set again as it was. Kafka writes nothing if a topic's own is set to the value that it has.
+        """
         if not self.on("min_isr_change_clears_elr"):
             require("the value is another one", s.min_insync_replicas != value)
         setting = s.min_insync_replicas.type.lift(value)

@@ -63,6 +63,11 @@ RULES = {
         "Without an unfenced ISR or ELR member the controller asks the replicas how long their logs are, and elects "
         "by that; there is no other unclean election.",
     ),
+    "balanced_election_waits_for_elr": Rule(
+        "966.13, 966.14",
+        "An operator's LONGEST_LOG_BALANCED election is refused while the ELR has members, as Balanced waits for them. "
+        "Off: it elects from the last known ELR, which the proposal does not exclude.",
+    ),
     # Epochs.
     "elections_bump_leader_epoch": Rule(
         "B8",
@@ -266,7 +271,8 @@ PROFILES = {
     ),
     "kafka_4_2_elr_off": Profile.of("the same with eligible.leader.replicas.version 0", *_KAFKA_4_2_ELR_OFF),
     "kip_966": Profile.of(
-        "KIP-966 as proposed, with unclean recovery", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE, "unclean_recovery"
+        "KIP-966 as proposed, with unclean recovery",
+        *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE, "unclean_recovery", "balanced_election_waits_for_elr",
     ),
     "kip_966_first_phase": Profile.of(
         "KIP-966 without unclean recovery (966.15)", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE

@@ -35,6 +35,12 @@ NO_LEADER = -1
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 
 ElectionType = Enum("ElectionType", "ONLINE PREFERRED UNCLEAN")
+RecoveryRequest = Enum("RecoveryRequest", "DESIGNATION LONGEST_LOG_BALANCED LONGEST_LOG_AGGRESSIVE")
+"""966.17. The elections that an operator can ask for beside those of ElectionType."""
+
+RecoveryStrategy = Enum("RecoveryStrategy", "NONE BALANCED AGGRESSIVE")
+"""966.13. unclean.recovery.strategy: what the controller does by itself where no ISR or ELR member can lead."""
+
 LeaderRecoveryState = Enum("LeaderRecoveryState", "RECOVERED RECOVERING")
 BrokerState = Enum("BrokerState", "FENCED UNFENCED CONTROLLED_SHUTDOWN SHUTDOWN_NOW")
 """What a heartbeat finds and decides; SHUTDOWN_NOW is FENCED with the permission to stop."""
@@ -168,7 +174,7 @@ class Terms:
         )
 
     def _define_record(self) -> None:
-        """The record that changes the partition."""
+        """The record that changes the partition, and the election on request that can be its reason."""
         # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
         # ends the leader epoch all the same. ``assigns``: it says in which directories the replicas are, which the
         # partition here does not hold. ``fails``: building it throws, so that there is none.
@@ -186,6 +192,8 @@ class Terms:
             assigns=Bool,
             fails=Bool,
         )
+        # A DESIGNATION names its leader. Of a LONGEST_LOG election it is who was elected.
+        self.requested = Struct("RequestedElection", kind=RecoveryRequest, leader=self.broker)
         self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
 
     def on(self, rule: str) -> bool:

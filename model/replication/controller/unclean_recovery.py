@@ -2,32 +2,67 @@
 
 from __future__ import annotations
 
-from highwater.model.language import ArrayValue, Number, StructValue, Truth, size, where
+from highwater.model.language import ArrayValue, Checks, Number, SetValue, StructValue, Truth, size, where
 from highwater.model.language.sequences import members_of
 from highwater.model.replication.controller.situation import Situation
-from highwater.model.replication.controller.types import LeaderRecoveryState, Terms, written
+from highwater.model.replication.controller.types import (
+    Error,
+    LeaderRecoveryState,
+    RecoveryStrategy,
+    Terms,
+    written,
+)
+
+
+def mapped_strategy(unclean_election: Truth | bool) -> Number:
+    """966.16. What unclean.leader.election.enable is as a strategy: false is Balanced, true is Aggressive."""
+    return where(unclean_election, RecoveryStrategy.AGGRESSIVE, RecoveryStrategy.BALANCED)
 
 
 def may_recover(
     t: Terms,
     partition: StructValue,
     registrations: ArrayValue,
-    aggressive: Truth | bool,
+    strategy: Number,
     keeps_last: Truth | bool = False,
 ) -> Truth:
-    """966.13, steps 3 and 4. Whether an unclean recovery may elect a leader now.
+    """966.13, steps 3 and 4. Whether the controller may elect a leader now by an unclean recovery of its own.
 
     There is no leader, and no ISR or ELR member that is live. Aggressive does not wait; Balanced waits for
     the ELR, and without one until every last known ELR member is live: the longest log among those that are asked is
-    the best only if the one that was longest has been asked. ``keeps_last``: without the ELR the last member stays in
-    the ISR; Aggressive does not wait for it, Balanced does.
+    the best only if the one that was longest has been asked. None waits for the operator. ``keeps_last``: without the
+    ELR the last member stays in the ISR; Aggressive does not wait for it, Balanced does.
     """
     active = t.active(registrations)
+    aggressive = strategy == RecoveryStrategy.AGGRESSIVE
     complete_and_live = (partition.isr | partition.elr) & active
     nobody = partition.isr.is_empty | (keeps_last & aggressive)
     stuck = partition.leader.is_none & complete_and_live.is_empty & nobody
-    balanced = partition.elr.is_empty & (partition.last_known_elr <= active)
+    all_are_there = partition.elr.is_empty & (partition.last_known_elr <= active)
+    balanced = (strategy == RecoveryStrategy.BALANCED) & all_are_there
     return stuck & (balanced | aggressive)
+
+
+def request_checks(t: Terms, partition: StructValue, balanced: bool = False) -> Checks:
+    """966.17. Whether a DESIGNATION or LONGEST_LOG election is possible: only where there is no leader.
+
+    ``balanced``: LONGEST_LOG_BALANCED, which waits for the ELR as the strategy Balanced does.
+    """
+    checks = Checks(Error.NONE, on=t.on)
+    checks.check("there is no leader", partition.leader.is_none, Error.ELECTION_NOT_NEEDED)
+    if balanced:
+        no_elr, waits = partition.elr.is_empty, "balanced_election_waits_for_elr"
+        checks.check("the ELR is empty", no_elr, Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, rule=waits)
+    return checks
+
+
+def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) -> SetValue:
+    """966.17. Whose logs a LONGEST_LOG election compares.
+
+    BALANCED: the last known ELR, fenced or not. If a fenced member has the best log, the partition waits for that
+    member. AGGRESSIVE: the unfenced replicas.
+    """
+    return partition.last_known_elr if balanced else unfenced
 
 
 def recover(t: Terms, now: Situation, winner: Number) -> StructValue:

@@ -31,11 +31,11 @@ from highwater.model.replication.topic.views import FIRST, OWN, SECOND, Views
 
 _OF_ONE = frozenset({
     "alter_partition", "lose_directory", "assign_directory", "elect_leader", "maybe_elect_unclean_leader",
-    "maybe_balance_leader", "recover_uncleanly", "reassign", "cancel_reassignment",
+    "maybe_balance_leader", "recover_uncleanly", "designate_leader", "elect_by_log", "reassign", "cancel_reassignment",
 })  # fmt: skip
 _OF_BOTH = frozenset({
-    "fence", "unfence", "start_controlled_shutdown", "register", "fence_again", "unregister", "change_min_isr",
-    "change_elr_level",
+    "fence", "unfence", "start_controlled_shutdown", "register", "register_undamaged", "fence_again", "unregister",
+    "change_min_isr", "change_elr_level",
 })  # fmt: skip
 _LEFT_OUT = frozenset({"change_first_partition"})
 """What stands for the first partition where there is only another one."""

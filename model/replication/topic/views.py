@@ -15,7 +15,7 @@ from highwater.model.language.state import Next, Nowhere
 FIRST, SECOND = 0, 1
 """The partitions of the topic."""
 
-OWN = ("partition", "complete", "diminished", "needless", "elr_entries")
+OWN = ("partition", "complete", "diminished", "needless", "elr_entries", "requested")
 """What each partition has of its own: of the first in the state itself, of the second below ``second``."""
 
 
