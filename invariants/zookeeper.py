@@ -182,7 +182,8 @@ def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
 def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
     """Every live broker comes to have the leader and leader epoch that the controller decided, and a running replica.
 
-    A broker that its controller tells nothing serves nobody, and fetches from nobody.
+    The same of a second partition: it comes to be told of it. A broker that its controller tells nothing serves nobody,
+    and fetches from nobody.
     """
     p = s.zookeeper.partition
     return all_of(
@@ -192,6 +193,7 @@ def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
             (s.brokers[b].leader == p.leader)
             & s.brokers[b].leader_epoch.is_(p.leader_epoch)
             & s.brokers[b].stopped_for.is_none
+            & (s.brokers[b].has_second if m.p.partitions > 1 else True)
         )
         for b in m.broker
     )

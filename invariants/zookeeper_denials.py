@@ -108,6 +108,18 @@ def no_former_controller_takes_a_shutdown(m: ZooKeeperMode, before: State, after
     return ~takes
 
 
+@step_property("380.3", needs="controlled_shutdowns")
+def nobody_asks_the_next_controller(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A broker that shuts down asks again no controller but the first one."""
+    return all_of(
+        (before.brokers[b].status != "SHUTTING_DOWN")
+        | before.shutdown_requests[b].is_some
+        | after.shutdown_requests[b].is_none
+        | (after.shutdown_requests[b].value.recipient == 0)
+        for b in m.broker
+    )
+
+
 DENIALS = (
     requests_of_a_former_controller_come_first,
     requests_of_a_later_controller_come_first,
@@ -116,4 +128,5 @@ DENIALS = (
     no_replica_is_taken_away,
     no_former_controller_resigns,
     no_former_controller_takes_a_shutdown,
+    nobody_asks_the_next_controller,
 )

@@ -122,6 +122,40 @@ def everyone_is_told_of_a_decision(m: ZooKeeperMode, before: State, after: State
     return implies(decided, all_of(told))
 
 
+@step_property("380.3", needs="controlled_shutdowns")
+def a_broker_asks_the_controller_in_office(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A ControlledShutdown goes to the controller that ZooKeeper names, with the broker epoch of the broker that asks.
+
+    That broker shuts down, and its session lives. It has one under way at a time.
+    """
+    kept = []
+    for b in m.broker:
+        old, new = before.shutdown_requests[b], after.shutdown_requests[b]
+        own = after.zookeeper.registrations[b].is_(new.value.broker_epoch)
+        shuts_down = after.brokers[b].status == "SHUTTING_DOWN"
+        in_office = new.value.recipient == after.zookeeper.controller
+        kept.append(implies(new.is_some & (old != new), old.is_none & own & shuts_down & in_office))
+    return all_of(kept)
+
+
+@step_property("380.3", needs="controlled_shutdowns")
+def only_outdated_shutdowns_are_refused(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """The controller in office grants a ControlledShutdown whose broker epoch is not lower than the one that it knows.
+
+    The same holds where the request is of a version that has no broker epoch.
+    """
+    me, then = in_office(before, after)
+    kept = []
+    for b in m.broker:
+        old, known = before.shutdown_requests[b], me.registrations[b]
+        older = bool(m.p.older_brokers >> int(b) & 1)
+        fits = known.is_some & (as_bool(older) | (old.value.broker_epoch >= known.value))
+        taken = old.is_some & after.shutdown_requests[b].is_none & me.active
+        to_it = old.value.recipient == after.zookeeper.controller
+        kept.append(implies(taken & to_it & fits, then.shutting_down.has(b)))
+    return all_of(kept)
+
+
 # --- brokers ------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +200,26 @@ def brokers_believe_what_they_are_told(m: ZooKeeperMode, before: State, after: S
             kept.append(implies(runs & news, told(Kind.UPDATE_METADATA, *says)))
         changed = ~same | starts | stops | heard
         kept.append(implies(runs & changed, before.requests[b] != after.requests[b]))
+    return all_of(kept)
+
+
+@step_property("380.2", rule="leader_and_isr_epoch_check")
+def outdated_requests_change_nothing(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A broker takes over a controller epoch only from a request whose broker epoch is not lower than its own.
+
+    One that it refuses changes nothing: not what it knows of controllers either.
+    """
+    kept = []
+    for b in m.broker:
+        old, new, channel = before.brokers[b], after.brokers[b], before.requests[b]
+        heard = new.controller_epoch.is_some & (old.controller_epoch != new.controller_epoch)
+        fits = [
+            (channel.length > i)
+            & (channel.at(i).controller == new.controller_epoch.value)
+            & ((channel.at(i).broker_epoch >= old.epoch) | m.names_no_epoch(channel.at(i).controller))
+            for i in m.position
+        ]
+        kept.append(implies(heard, any_of(fits)))
     return all_of(kept)
 
 
@@ -249,7 +303,10 @@ def registrations_have_epochs_of_their_own(m: ZooKeeperMode, before: State, afte
 
 @step_property("380.1, 380.4")
 def a_process_remembers_nothing_of_the_former_one(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A process that starts is registered and knows nothing; one that runs takes on only its own registration."""
+    """A process that starts is registered and knows nothing; one that runs takes on only its own registration.
+
+    It forgets no controller epoch by that.
+    """
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -258,6 +315,8 @@ def a_process_remembers_nothing_of_the_former_one(m: ZooKeeperMode, before: Stat
         starts = (old.status != new.status) & ~m.is_up(old) & m.is_up(new)
         kept.append(implies(starts, registered & ~knows & (new.status == "RUNNING")))
         kept.append(implies(m.is_up(old) & (old.epoch != new.epoch), registered | ~m.is_up(new)))
+        runs = _runs_on(m, before, after, b) & old.controller_epoch.is_some
+        kept.append(implies(runs, new.controller_epoch.is_some))
         led = (old.status != new.status) & ~m.is_up(new) & m.leads(b, old)
         kept.append(_remembers(led, old, new))
     return all_of(kept)
@@ -272,6 +331,9 @@ WATCHED = (
     requests_are_taken_one_by_one,
     requests_say_what_was_decided,
     everyone_is_told_of_a_decision,
+    a_broker_asks_the_controller_in_office,
+    only_outdated_shutdowns_are_refused,
+    outdated_requests_change_nothing,
     brokers_believe_what_they_are_told,
     what_is_meant_for_a_broker_is_done,
     replicas_go_on_with_a_later_epoch,

@@ -65,7 +65,8 @@ def who_leaves_the_isr_has_failed_or_shuts_down(m: ZooKeeperMode, before: State,
 def who_has_failed_or_shuts_down_leaves_the_isr(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """Whom the controller in office sees fail is in the ISR no more, unless it was the last one and led, or nobody led.
 
-    Nor is one whose ControlledShutdown it takes, unless it leads and nobody else can, or is the last one.
+    Nor is one whose ControlledShutdown it takes, unless it leads and nobody else can, or is the last one. If another
+    one leads in its place, nobody who shuts down is left in the ISR.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
@@ -82,6 +83,7 @@ def who_has_failed_or_shuts_down_leaves_the_isr(m: ZooKeeperMode, before: State,
         asks = ~me.shutting_down.has(b) & then.shutting_down.has(b)
         alone = old.isr == [b]
         kept.append(implies(asks, ~new.isr.has(b) | alone | (old.leader.is_(b) & new.leader.is_(b))))
+        kept.append(implies(asks & (old.leader != new.leader), (new.isr & then.shutting_down).is_empty))
     return all_of(kept)
 
 
@@ -228,8 +230,7 @@ def who_counts_as_shutting_down_asked_that_controller(m: ZooKeeperMode, before: 
             ~before.controllers[c].shutting_down.has(b) & after.controllers[c].shutting_down.has(b)
             for c in m.controller
         )
-        retried = before.budgets.reconnects > after.budgets.reconnects
-        kept.append(implies(grown, taken | retried))
+        kept.append(implies(grown, taken))
     return all_of(kept)
 
 

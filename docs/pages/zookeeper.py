@@ -21,6 +21,7 @@ BUDGETS: tuple[Mapping[str, int], ...] = (
     {"bounces": 3, "metadata": 0},
     {"bounces": 1, "controlled_shutdowns": 1, "partitions": 2, "metadata": 0},
     {"bounces": 1, "removals": 1, "metadata": 0},
+    {"bounces": 1, "older_controllers": 1, "metadata": 0},
 )
 """The searches of each row of the table."""
 

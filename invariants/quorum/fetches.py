@@ -35,4 +35,40 @@ def a_fetch_is_sent_once(m: Quorum, before: State, after: State) -> Truth:
     )
 
 
-FETCHES = (who_knows_the_version_says_its_hwm, a_fetch_is_sent_once)
+@step_property("1166.4")
+def a_fetch_without_the_field_waits_for_records(m: Quorum, before: State, after: State) -> Truth:
+    """A fetch that carries no HWM is answered when it comes only with a record, or with where to truncate.
+
+    Its sender is of an older version, or a consumer. The leader's HWM is no reason to answer it, even if it has grown.
+    """
+    kept = []
+    for f in m.member:
+        request, old, new = before.requests[f], before.responses[f], after.responses[f]
+        comes = request.is_some & request.value.hwm.is_none & after.requests[f].is_none
+        answered = new.is_some & (old != new)
+        kept.append(implies(comes & answered, new.value.record.is_some | new.value.diverging))
+    return all_of(kept)
+
+
+@step_property("1166.5", needs="consumers")
+def consumers_are_answered_with_records(m: Quorum, before: State, after: State) -> Truth:
+    """A consumer does not set the field; it is answered with a record, with where to truncate, or by its timer.
+
+    No HWM is news to a consumer.
+    """
+    kept = []
+    for f in m.member:
+        if m.is_consumer(f):
+            old, new = before.responses[f], after.responses[f]
+            reason = new.value.record.is_some | new.value.diverging | new.value.timed_out
+            kept.append(implies(new.is_some & (old != new), reason))
+            kept.append(after.requests[f].is_none | after.requests[f].value.hwm.is_none)
+    return all_of(kept)
+
+
+FETCHES = (
+    who_knows_the_version_says_its_hwm,
+    a_fetch_is_sent_once,
+    a_fetch_without_the_field_waits_for_records,
+    consumers_are_answered_with_records,
+)

@@ -100,10 +100,28 @@ def what_a_majority_has_is_below_the_hwm(m: Quorum, s: State) -> Truth:
     )
 
 
+@invariant("1166.4", needs="older")
+def older_leaders_answer_as_before(m: Quorum, s: State) -> Truth:
+    """A leader below version 18 answers a fetch with a record, or with where to truncate, or when its timer ends it.
+
+    A greater HWM alone is no reason, whichever HWM the fetch carries: such a leader ignores the field.
+    """
+    kept = []
+    for f in m.member:
+        sent = s.responses[f].value
+        older = any_of(
+            (sent.epoch == e) & s.elected[e].is_(v) for e in m.epoch for v in m.voter if m.is_older(v)
+        )
+        reason = sent.record.is_some | sent.diverging | sent.timed_out
+        kept.append(implies(s.responses[f].is_some & older, reason))
+    return all_of(kept)
+
+
 KNOWLEDGE = (
     who_is_followed_was_elected,
     only_leaders_count_fetches,
     fetches_tell_where_a_member_is,
     nobody_knows_a_greater_hwm_than_it_had,
     what_a_majority_has_is_below_the_hwm,
+    older_leaders_answer_as_before,
 )

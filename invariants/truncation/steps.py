@@ -155,6 +155,41 @@ def hwms_follow_leaders_and_logs(m: Truncation, before: State, after: State) -> 
     return all_of(kept)
 
 
+@step_property("B3, B4")
+def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> Truth:
+    """A replica whose log is truncated, or that begins to follow, has no HWM past the end of its log.
+
+    There is no record there that could be committed; and a replica whose HWM is past its log shows consumers what it
+    does not have.
+    """
+    kept = []
+    for r in m.replica:
+        old, new = before.replicas[r], after.replicas[r]
+        begins = (old.leader_epoch != new.leader_epoch) & ~m.presumes_leadership(after, r)
+        truncated = after.logs[r].length < before.logs[r].length
+        kept.append(implies(begins | truncated, new.hwm <= after.logs[r].length))
+    return all_of(kept)
+
+
+@step_property("101.1", rule="leader_epoch_lookup")
+def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Truth:
+    """A new follower truncates below its HWM only if its leader has a record of that log's last epoch, or a later one.
+
+    Where the leader knows no end of that epoch, all below the HWM stays.
+    """
+    kept = []
+    for r in m.replica:
+        old, new = before.replicas[r], after.replicas[r]
+        cut = (old.leader_epoch != new.leader_epoch) & (after.logs[r].length < old.hwm)
+        last = before.logs[r].last.epoch
+        knows = any_of(
+            new.leader.is_(x) & ~before.logs[x].is_empty & (before.logs[x].last.epoch >= last)
+            for x in m.replica
+        )
+        kept.append(implies(cut, knows))
+    return all_of(kept)
+
+
 @step_property("320.1", rule="fenced_fetch")
 def records_come_from_the_leader_of_the_epoch(m: Truncation, before: State, after: State) -> Truth:
     """A follower takes a record only from the leader of its own epoch: of another one the log may have parted."""
@@ -272,6 +307,8 @@ WATCHED = (
     replicas_take_what_was_sent,
     logs_grow_by_their_leaders,
     hwms_follow_leaders_and_logs,
+    hwms_stay_within_their_logs,
+    hwms_stay_where_the_leader_knows_no_end,
     records_come_from_the_leader_of_the_epoch,
     records_come_behind_what_both_have,
     logs_are_compared_in_the_epoch,

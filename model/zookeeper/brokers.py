@@ -34,9 +34,10 @@ def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again:
 
 def refused(m: Cluster, broker: StructValue, request: StructValue, rule: str) -> Truth:
     """380.2 and the controller epoch: whether the answer is STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH."""
-    stale: Any = m.older(request.broker_epoch, broker.epoch) & m.on(rule)
+    missing = m.names_no_epoch(request.controller)
+    stale: Any = m.is_outdated(request.broker_epoch, broker.epoch, missing=missing) & m.on(rule)
     if not m.on("newer_epoch_is_obeyed"):
-        stale = stale | (m.older(broker.epoch, request.broker_epoch) & m.on(rule))
+        stale = stale | (m.older(broker.epoch, request.broker_epoch) & ~missing & m.on(rule))
     if m.on("controller_epoch_check"):
         stale = stale | of_former_controller(broker, request)
     return stale
@@ -66,7 +67,7 @@ def take(
     one that is heard changes of other partitions.
     """
     broker = s.brokers[b]
-    former = request.broker_epoch < broker.epoch
+    former = (request.broker_epoch < broker.epoch) & ~m.names_no_epoch(request.controller)
     after = broker.replace(
         misled=broker.misled | (obeys & former),
         reverted=broker.reverted | (obeys & (of_former_controller(broker, request) | back)),
@@ -235,8 +236,25 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     require("its session lives", s.zookeeper.registrations[b].is_(broker.epoch))
     require("no ControlledShutdown is under way", s.shutdown_requests[b].is_none)
     s.next.brokers[b].status = "SHUTTING_DOWN"
+    ask(m, s, b)
+
+
+@action("380.3", says="broker {b} asks again for its controlled shutdown", b="broker")
+def ask_again(m: Cluster, s: State, b: Number) -> None:
+    """The broker has no answer, and asks the controller that the controller node names now.
+
+    It can be another one than it asked before: that one has taken the request, or was the controller no more.
+    """
+    spend(s, "reconnects")
+    require("the broker is shutting down", s.brokers[b].status == "SHUTTING_DOWN")
+    require("no ControlledShutdown is under way", s.shutdown_requests[b].is_none)
+    ask(m, s, b)
+
+
+def ask(m: Cluster, s: State, b: Number) -> None:
+    """380.3. The broker sends a ControlledShutdown, with its broker epoch, to the controller in office."""
     s.next.shutdown_requests[b] = m.shutdown_request(
-        recipient=s.zookeeper.controller, broker_epoch=broker.epoch
+        recipient=s.zookeeper.controller, broker_epoch=s.brokers[b].epoch
     )
 
 

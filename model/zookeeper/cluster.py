@@ -31,6 +31,7 @@ from highwater.model.language import (
     Struct,
     StructValue,
     Truth,
+    any_of,
     where,
 )
 from highwater.model.rulebook import RULEBOOK
@@ -72,6 +73,12 @@ class Cluster(Protocol):
         ),
         "in_flight": Parameter(8, 1, 12, "requests under way to a broker"),
         "max_leader_epoch": Parameter(6, 1, 12, "the last leader epoch"),
+        "older_controllers": Parameter(
+            0, 0, 15, "controllers whose requests carry no broker epoch, as bits: 1 is controller 0"
+        ),
+        "older_brokers": Parameter(
+            0, 0, 7, "brokers whose ControlledShutdown carries no broker epoch, as bits: 1 is broker 0"
+        ),
         **BUDGETS.parameters,
     }
     rules = RULES
@@ -263,6 +270,15 @@ class Cluster(Protocol):
     def older(self, epoch: Number, other: Number) -> Truth:
         """380.1. Whether one broker epoch is seen to be lower than another."""
         return (epoch < other) & self.on("epoch_per_registration")
+
+    def is_outdated(self, epoch: Number, known: Number, *, missing: Truth) -> Truth:
+        """380.2, 380.3. Whether a request's broker epoch is lower than the known one; a missing one never is."""
+        found: Truth = where(missing, not self.on("missing_epoch_is_obeyed"), self.older(epoch, known))
+        return found
+
+    def names_no_epoch(self, controller: Number) -> Truth:
+        """Whether a controller sends requests of the former version."""
+        return any_of(controller == c for c in self.controller if self.p.older_controllers >> int(c) & 1)
 
     def is_up(self, broker: StructValue) -> Truth:
         """Whether a broker's process runs, be it shutting down."""

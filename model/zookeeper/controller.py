@@ -16,6 +16,7 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
+    as_bool,
     require,
     spend,
     where,
@@ -153,24 +154,21 @@ def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
     says="controller {c} takes broker {b}'s ControlledShutdown",
     c="controller",
     b="broker",
-    again="again",
 )
-def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number, again: bool) -> None:
+def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None:
     """The broker is to lead no more: another is elected, or, where it follows, its replica is stopped.
 
     The broker may be back by now as another generation, which asked for nothing: taken for its own, the request would
     take leadership from a broker that has just started (380.3).
-    With ``again`` the answer is lost, and the broker's retry arrives later.
     """
     request = s.shutdown_requests[b].value
     require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
     require("to this controller", request.recipient == c)
-    if again:
-        spend(s, "reconnects")
-    else:
-        s.next.shutdown_requests[b] = None
+    s.next.shutdown_requests[b] = None
     me, known = s.controllers[c], s.controllers[c].registrations[b]
-    stale = m.older(request.broker_epoch, known.value) & m.on("shutdown_epoch_check")
+    missing = as_bool(bool(m.p.older_brokers >> int(b) & 1))
+    outdated = m.is_outdated(request.broker_epoch, known.value, missing=missing)
+    stale = outdated & m.on("shutdown_epoch_check")
     granted = me.active & known.is_some & ~stale
     shutting_down = me.shutting_down.with_(b)
     live = m.registered(me.registrations)

@@ -29,6 +29,11 @@ KIP_380 = {
         "380.3",
         "The controller refuses a ControlledShutdown with a lower broker epoch than it knows: STALE_BROKER_EPOCH.",
     ),
+    "missing_epoch_is_obeyed": Rule(
+        "380.2, 380.3",
+        "A request of a version without broker epoch is obeyed as before. Off: its −1 counts as an epoch lower than "
+        "any.",
+    ),
     "bounce_detection": Rule(
         "380.4",
         "The controller compares broker epochs in the broker list: a changed epoch is a bounced broker. Off: it "
@@ -69,8 +74,8 @@ PROFILES = {
     "kip_380": Profile.of(
         "KIP-380 (Kafka 2.2)",
         *_BEFORE, "epoch_per_registration", "leader_and_isr_epoch_check", "update_metadata_epoch_check",
-        "stop_replica_epoch_check", "newer_epoch_is_obeyed", "shutdown_epoch_check", "bounce_detection",
-        "bounced_broker_fails_first",
+        "stop_replica_epoch_check", "newer_epoch_is_obeyed", "shutdown_epoch_check", "missing_epoch_is_obeyed",
+        "bounce_detection", "bounced_broker_fails_first",
     ),
     "before_kip_380": Profile.of(
         "controller epoch and leader epoch are compared, broker epochs do not exist", *_BEFORE

@@ -104,6 +104,25 @@ def test_380_3_a_shutdown_of_the_former_generation_is_refused_once_the_controlle
     assert run.state == before | {"shutdown_requests": [None, None]}
 
 
+def test_380_2_a_request_without_broker_epoch_is_obeyed_as_before() -> None:
+    """An old LeaderAndIsr of an older controller reaches the restarted broker."""
+    run = Run(older_controllers=1, bounces=1, failovers=1).bounce(0).take("read_broker_list", c=0)
+    assert run.take("take_leader_and_isr", b=0, position=0).state["brokers"][0]["leader"] == 1
+    refused = Run("missing_epoch_is_obeyed", older_controllers=1, bounces=1).bounce(0)
+    refused.take("read_broker_list", c=0).take("take_leader_and_isr", b=0, position=0)
+    assert refused.state["brokers"][0]["leader"] is None
+
+
+def test_380_3_a_broker_without_an_answer_asks_the_controller_that_there_is_now() -> None:
+    run = Run(controlled_shutdowns=1, failovers=1, reconnects=1).take("begin_shutdown", b=0)
+    assert not run.can("ask_again", b=0), "what it has asked is under way"
+    run.take("fail_over", c=1).take("resign", c=0).take("take_controlled_shutdown", c=0, b=0)
+    assert run.partition == (0, 0, [0, 1]), "who is no controller lets nobody go"
+    run.take("ask_again", b=0)
+    assert run.state["shutdown_requests"][0] == {"recipient": 1, "broker_epoch": 0}
+    assert run.take("take_controlled_shutdown", c=1, b=0).partition == (1, 1, [1])
+
+
 def test_a_controlled_shutdown_moves_leadership_and_tells_everyone() -> None:
     run = Run(controlled_shutdowns=1).take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
     assert run.partition == (1, 1, [1])
@@ -204,7 +223,7 @@ def test_connections_to_two_generations_do_not_wait_for_each_other() -> None:
 def test_380_2_a_request_about_one_partition_costs_a_new_process_the_checkpoint_of_the_other() -> None:
     def after(off: str) -> Run:
         run = Run(off, partitions=2, controlled_shutdowns=1).shut_down(0)
-        run.take("take_controlled_shutdown", c=0, b=0, again=False)
+        run.take("take_controlled_shutdown", c=0, b=0)
         return run.take("take_leader_and_isr", b=0, position=0)
 
     assert after("").state["brokers"][0]["checkpointed"], "it is refused: meant for the former process"
