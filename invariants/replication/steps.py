@@ -85,6 +85,14 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
     return implies(~joining.is_empty, joining <= before.partition.elr)
 
 
+@step_property("966.11", rule="last_known_leader_kept")
+def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
+    """While nobody leads, the last known leader stays remembered, unless ELR and all that is remembered are cleared."""
+    known, new = before.partition.last_known_leader, after.partition
+    cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
+    return implies(known.is_some & new.leader.is_none, (new.last_known_leader == known) | cleared)
+
+
 @step_property("966.10, 966.14")
 def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
@@ -112,6 +120,7 @@ OF_EPOCHS = (
     leader_change_ends_the_leader_epoch,
     partition_change_is_counted,
     elr_changes_keep_the_leader_epoch,
+    last_known_leader_stays_until_an_election,
     broker_epochs_never_fall,
 )
 """Those that the protocol of messages is asked, too."""
