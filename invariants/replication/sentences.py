@@ -118,6 +118,17 @@ def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State
     return all_of(kept)
 
 
+@step_property("B5", rule="re_election_forgets_fetches")
+def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State) -> Truth:
+    """A leader knows nothing of its followers in a new leader epoch: they may have truncated since they fetched."""
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        begins = m.leads(b, new) & (~m.leads(b, old) | (old.view.leader_epoch != new.view.leader_epoch))
+        kept.append(implies(begins, all_of(new.followers[f].leo.is_none for f in m.broker)))
+    return all_of(kept)
+
+
 @step_property("966.5, 966.12, 966.18", rule="unclean_registration")
 def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Truth:
     """A broker that registers after an unclean shutdown is in neither ISR nor ELR, unless it is the last ISR member.
@@ -222,6 +233,7 @@ STEPS = (
     truncation_ends_where_both_logs_agree,
     answers_of_other_epochs_change_no_log,
     leaders_count_no_fetch_of_a_former_incarnation,
+    new_leader_epochs_know_no_fetch,
     unclean_registrations_leave_isr_and_elr,
     recovery_elects_the_best_log,
     hwm_advances_with_min_isr_only,
