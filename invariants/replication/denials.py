@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.model.language import State, all_of, any_of, as_bool, total
+from highwater.model.language import State, all_of, any_of, as_bool, size, total
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import Replication
@@ -177,6 +177,18 @@ def no_shutdown_is_granted(m: Replication, before: State, after: State) -> Truth
     return all_of(kept)
 
 
+@step_property("B6, 966.1", needs="weak_writes")
+def nobody_writes_under_min_isr(m: Replication, before: State, after: State) -> Truth:
+    """No leader appends a record with acks 0 or 1 while its ISR has fewer than min ISR members."""
+    kept = []
+    for b in m.broker:
+        broker = before.brokers[b]
+        appends = m.leads(b, broker) & (after.brokers[b].log.length > broker.log.length)
+        written = any_of((before.writes[v] == "UNUSED") & (after.writes[v] == "WRITTEN") for v in m.value)
+        kept.append(~(written & appends & (size(broker.view.isr) < m.min_isr_in(broker.view))))
+    return all_of(kept)
+
+
 @step_property("841.5")
 def nobody_fetches_while_shutting_down(m: Replication, before: State, after: State) -> Truth:
     """A follower in a controlled shutdown sends no fetch."""
@@ -202,4 +214,5 @@ DENIALS = (
     no_failover_forgets_the_first_answers,
     no_shutdown_is_granted,
     nobody_fetches_while_shutting_down,
+    nobody_writes_under_min_isr,
 )
