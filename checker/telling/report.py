@@ -11,7 +11,7 @@ from highwater.checker.base import terminal
 from highwater.checker.base.output import JsonOutput
 from highwater.checker.base.terminal import fold
 from highwater.checker.telling import counterexample, verdict_table
-from highwater.checker.telling.results import ScenarioOutcome
+from highwater.checker.telling.results import REACHED, ScenarioOutcome
 from highwater.checker.telling.vacuity import CONSTANT
 from highwater.model.language.model import Model
 
@@ -25,7 +25,7 @@ STOPPED = {
     "memory": "the memory that it may use was full",
     "disk": "the disk does not take what is to be written",
     "interrupted": "it was interrupted",
-    "violation": "it stopped when there was no property left to decide",
+    "violation": "it stopped when there was nothing left to decide",
 }
 """What ended a search early, in words."""
 
@@ -83,7 +83,7 @@ def told(
 ) -> Iterator[str]:
     """The counterexamples of one scenario; a run that violates several properties is told once."""
     names: dict[tuple[object, ...], str] = {}
-    for example in outcome.examples:
+    for example in (*outcome.examples, *outcome.shown_goals):
         # What a step is to an abstract protocol is told of the run by itself.
         key = (
             example.abstract is not None,
@@ -94,7 +94,7 @@ def told(
         yield click.style(outcome.request.scenario.name, bold=True)
         if key in names:
             rule = f" ({example.source})" if example.source else ""
-            yield f"{example.called}{rule} is violated by the same run as {names[key]}."
+            yield f"{example.called}{rule} {example.outcome} by the same run as {names[key]}."
             yield f"  It says: {example.meaning}"
             continue
         names[key] = example.called
@@ -144,6 +144,7 @@ def notes(outcome: ScenarioOutcome) -> Iterator[str]:
         for bound, count in result.cut.items()
         if count
     ]
+    yield from _goals(outcome)
     if cuts:
         yield f"cut {', '.join(cuts)}"
     idle = _idle(outcome)
@@ -205,6 +206,15 @@ def attention(outcomes: Sequence[ScenarioOutcome]) -> Iterator[str]:
         yield f"--verbose tells where: {', '.join(said)} of {len(outcomes)} scenarios"
 
 
+def _goals(outcome: ScenarioOutcome) -> Iterator[str]:
+    """Which goals were reached, at which depths, and which were not."""
+    if outcome.goal_runs:
+        yield f"reached: {_join(f'{e.called} at depth {e.depth}' for e in outcome.goal_runs)}"
+    if outcome.unreached:
+        so_far = "" if outcome.result.complete else " before the search stopped"
+        yield f"not reached{so_far}: {', '.join(outcome.unreached)}"
+
+
 def never_taken(outcome: ScenarioOutcome) -> list[str]:
     """The actions that were not taken, and could be with these parameters."""
     return [n for n, taken in outcome.result.actions.items() if not taken and n not in outcome.ruled_out]
@@ -233,8 +243,9 @@ def _row(outcome: ScenarioOutcome) -> tuple[str, ...]:
 
 def verdict(outcome: ScenarioOutcome) -> str:
     """The verdict, with the properties that are violated."""
-    if outcome.examples:
-        return "violated: " + _join(f"{e.called} at depth {e.depth}" for e in outcome.examples)
+    shown = outcome.examples or (outcome.goal_runs if outcome.verdict == REACHED else ())
+    if shown:
+        return f"{outcome.verdict}: " + _join(f"{e.called} at depth {e.depth}" for e in shown)
     return outcome.verdict
 
 

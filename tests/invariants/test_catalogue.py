@@ -38,7 +38,7 @@ MARKS = {"invariant", "helper", "statement", "seen", "step_property"}
 
 
 def everything(of: Stated) -> list[Any]:
-    of_steps = [*of.step_properties, *of.helper_steps, *of.denials]
+    of_steps = [*of.step_properties, *of.helper_steps, *of.reachable]
     return [*of.invariants, *of_steps, *of.liveness, *of.helpers, *of.watched]
 
 

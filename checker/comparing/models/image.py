@@ -76,6 +76,7 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
                 "name": p.name,
                 "source": p.invariant.source,
                 "meaning": p.invariant.meaning,
+                "goal": getattr(p.invariant, "goal", False),  # which older revisions do not have
                 "node": number(p.node),
                 "premise": number(p.premise),
             }
@@ -86,6 +87,7 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
                 "name": p.name,
                 "source": p.stated.source,
                 "meaning": p.stated.meaning,
+                "goal": getattr(p.stated, "goal", False),
                 "node": number(p.node),
                 "premise": number(p.premise),
                 "asked": sorted(p.asked),

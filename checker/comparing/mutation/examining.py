@@ -84,7 +84,7 @@ class Examination:
     def __init__(self, request: Request, memory_bytes: int | None = None, states: int | None = None) -> None:
         self.request, self.states = request, states
         self.model: MutatedModel = request.model(MutatedModel)  # type: ignore[assignment]
-        self.promised = request.scenario.promise.violated
+        self.promised = request.expected
         self.options = SearchOptions(
             workers=1, memory_bytes=memory_bytes, deadlock=request.deadlock, on_disk=False
         )

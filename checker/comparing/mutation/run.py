@@ -103,7 +103,7 @@ class MutationRun:
         request = self._requests[name]
         if part == work.LIVENESS:
             return bool(request.liveness)
-        return bool(request.invariants or request.step_properties) or request.deadlock
+        return bool(request.invariants or request.step_properties or request.goals) or request.deadlock
 
     def _order(self) -> None:
         """The scenarios by how many states they have; those beyond the limit last, or left out."""
