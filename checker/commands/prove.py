@@ -175,11 +175,13 @@ def _bounded(
 
     request = request.for_first() if first else request
     goals = {goal.name for goal in request.goals}
+    left = set(goals)
 
     def progress(done: bounded.DepthDone) -> None:
+        left.difference_update(done.violated)
         found = [f"{name} {REACHED if name in goals else 'violated'}" for name in done.violated]
         said = "".join(f"{one}, " for one in found)
-        line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding} hold"
+        line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding - len(left)} hold"
         output.progress(f"{line} ({done.seconds:.2f} s)")
 
     model = request.model()
