@@ -25,7 +25,7 @@ STOPPED = {
     "memory": "the memory that it may use was full",
     "disk": "the disk does not take what is to be written",
     "interrupted": "it was interrupted",
-    "violation": "it stopped when there was nothing left to decide",
+    "violation": "it stopped when there was no property left to decide",
 }
 """What ended a search early, in words."""
 
@@ -116,7 +116,9 @@ def notes(outcome: ScenarioOutcome) -> Iterator[str]:
         short = "not all states were seen" if outcome.walks is None else "not all walks were made"
         seen = "" if result.stopped_by == "violation" else f": {short}"
         trouble = f" ({result.trouble})" if result.trouble and result.stopped_by == "disk" else ""
-        yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{trouble}{seen}"
+        why = STOPPED.get(result.stopped_by or "", f"stopped by {result.stopped_by}")
+        why = "it stopped when every goal was reached" if outcome.verdict == REACHED else why
+        yield f"{why}{trouble}{seen}"
     if result.trouble and result.stopped_by != "disk":
         yield f"the last checkpoint could not be made ({result.trouble})"
     if result.unspilled:
