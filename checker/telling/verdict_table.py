@@ -62,7 +62,7 @@ class _Line:
         goals = len(outcome.goal_runs) if outcome.verdict in ("violated", "holds") else 0
         too = f"; {goals} goal{'' if goals == 1 else 's'} reached" if goals else ""
         texts = [f"{self.verdict}: {text}" for text in (where, ", ".join(names), many) if text]
-        for text in (*(f"{text}{too}" for text in (*texts, self.verdict)), *texts):
+        for text in (*(f"{text}{too}" for text in texts), *texts, f"{self.verdict}{too}"):
             if len(text) <= room:
                 return text
         return self.verdict

@@ -96,11 +96,11 @@ def test_goals_are_told_as_there_is_room() -> None:
     assert "a_member_hears_of_an_epoch_before_a_voter at depth 12" in verdict(one, 160)
     assert "reached, as promised: 4 goals" in verdict(kept("quorum/possible-votes"))
     assert "holds; 6 goals reached" in verdict(kept("zookeeper/possible"))
-    assert "violated, as promised: 2 properties; 1 goal reached" in verdict(
-        kept("replication/mixed-old-fetcher"), 94
-    )
+    two = kept("replication/mixed-old-fetcher")
+    assert "keeps_the_promise at depth 12; 1 goal reached" in verdict(two, 180)
+    assert "violated, as promised: 2 properties  " in verdict(two)
     missed = replace(one, goal_runs=())
-    assert "not reached, not as promised: a_member_hears_of_an_epoch_before_a_voter" in verdict(missed)
+    assert "not reached, not as promised: a_member_hears_of_an_epoch_before_a_voter" in verdict(missed, 140)
 
 
 def test_numbers_give_way_to_the_verdict() -> None:
