@@ -124,10 +124,7 @@ class Request:
         parameters = scenario.parameter_values(overrides.parameters)
         absent = partial(why_absent, rules.__getitem__, parameters)
         goals = _goals(scenario, overrides, absent)
-        names = overrides.properties or scenario.properties
-        if overrides.properties:
-            named_goals = goals_among(scenario.definition, overrides.properties)
-            names = tuple(name for name in overrides.properties if name not in named_goals)
+        names = _properties(scenario, overrides)
         with _option(OPTION if overrides.properties else "properties"):
             invariants = chosen_properties(scenario.definition, absent, names)
             step_properties = chosen_step_properties(scenario.definition, absent, names)
@@ -267,6 +264,14 @@ class Request:
             _ = traced.start  # so that what is wrong with the initial states is said now
             refuse_unconsulted(definition, protocol)
         return traced
+
+
+def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | None:
+    """The names of the properties that an option or the scenario names, without goals; None: neither names any."""
+    if not overrides.properties:
+        return scenario.properties
+    goals = goals_among(scenario.definition, overrides.properties)
+    return tuple(name for name in overrides.properties if name not in goals)
 
 
 def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Goal, ...]:

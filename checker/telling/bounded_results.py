@@ -74,7 +74,7 @@ class BoundedOutcome(ScenarioOutcome):
         said["depths"] = [self._depth(d) for d in result.depths]
         return said
 
-    def _depth(self, done: DepthDone) -> dict[str, Any]:
+    def _depth(self, done: DepthDone) -> dict[str, object]:
         """What was decided at a depth: goals are reached, and do not count as holding."""
         depths = self.reachable
         return {

@@ -130,6 +130,8 @@ def notes(outcome: ScenarioOutcome) -> Iterator[str]:
         counted = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
         how = "inside the bounds" if request.outside else counted
         yield f"not compared: {' and '.join(promised)}, promised of a search {how}"
+    if request.outside and request.scenario.promise.reachable:
+        yield "goals are not searched for outside the bounds"
     if outcome.outside_states is not None:
         yield f"{outcome.outside_states:,} of these states are outside the bounds: checked, not gone on from"
     if never := never_taken(outcome):

@@ -22,8 +22,8 @@ FILES = {
     "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
-    "result": "0f54e76073e027df",
-    "proof": "c7a7ca1575c1a442",
+    "result": "7a996516742068a8",
+    "proof": "eb044969468d25ac",
     "gate": "40592d335b72c73e",
     "mutation": "5c9e63bdd82cc8d2",
     "report": "dae83ce03d6e809d",
