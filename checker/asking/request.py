@@ -123,7 +123,6 @@ class Request:
         rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
         parameters = scenario.parameter_values(overrides.parameters)
         absent = partial(why_absent, rules.__getitem__, parameters)
-        goals = _goals(scenario, overrides, absent)
         names = _properties(scenario, overrides)
         with _option(OPTION if overrides.properties else "properties"):
             invariants = chosen_properties(scenario.definition, absent, names)
@@ -166,7 +165,7 @@ class Request:
             outside=overrides.outside,
             withheld=withheld,
             narrowed_by=OPTION if overrides.properties else "the scenario" if names is not None else "",
-            goals=goals,
+            goals=_goals(scenario, overrides, absent),
         )
 
     def without_symmetry(self) -> Request:
