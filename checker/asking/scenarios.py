@@ -240,21 +240,11 @@ def read(path: Path, name: str) -> Scenario:
         standard=table.get("standard", False),
         symmetry=table.get("symmetry", False),
         deadlock=table.get("deadlock", False),
-        promise=Promised(
-            frozenset(expect.get("violated", ())),
-            expect.get("distinct_states"),
-            expect.get("depth"),
-            frozenset(expect.get("impossible", ())),
-            frozenset(expect.get("constant", ())),
-            tuple(expect.get(REACHABLE, ())),
-        ),
+        promise=_promised(expect),
     )
     absent = scenario.absent()
-    with file.at(REACHABLE, "expect"):
-        chosen_goals(definition, absent, scenario.promise.reachable)
+    _check_goals(file, scenario, absent)
     with file.at("properties"):
-        if goals := goals_among(definition, properties or ()):
-            raise InputError(f"{goals[0]} is a reachability goal: list it as [expect] {REACHABLE}")
         chosen = chosen_properties(definition, absent, scenario.properties)
         steps = chosen_step_properties(definition, absent, scenario.properties)
         live = chosen_liveness(definition, absent, scenario.properties)
@@ -272,6 +262,27 @@ def read(path: Path, name: str) -> Scenario:
         for promised in sorted(scenario.promise.impossible - actions):
             raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
     return scenario
+
+
+def _promised(expect: Mapping[str, Any]) -> Promised:
+    """What the table [expect] says."""
+    return Promised(
+        frozenset(expect.get("violated", ())),
+        expect.get("distinct_states"),
+        expect.get("depth"),
+        frozenset(expect.get("impossible", ())),
+        frozenset(expect.get("constant", ())),
+        tuple(expect.get(REACHABLE, ())),
+    )
+
+
+def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
+    """InputError for a goal that is none or does not exist here, and for one among the properties."""
+    with file.at(REACHABLE, "expect"):
+        chosen_goals(scenario.definition, absent, scenario.promise.reachable)
+    with file.at("properties"):
+        for name in goals_among(scenario.definition, scenario.properties or ())[:1]:
+            raise InputError(f"{name} is a reachability goal: list it as [expect] {REACHABLE}")
 
 
 def _with_procedure(file: _File, definition: Definition) -> Definition:
