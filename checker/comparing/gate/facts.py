@@ -29,6 +29,7 @@ from highwater.checker.comparing.models.restored import Image, RestoredModel, Un
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running import one as exploration
 from highwater.checker.telling import counterexample
+from highwater.checker.telling.results import NOT_REACHED, REACHED
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
@@ -179,7 +180,8 @@ def _found(
     goals = {name for name in model.safety if model.stated(name).goal}
     reached = {name: depth for name, depth in violated.items() if name in goals}
     violated = {name: depth for name, depth in violated.items() if name not in goals}
-    verdict = "reached" if goals and not result.complete else "holds"
+    verdict = "holds" if result.complete else REACHED
+    verdict = NOT_REACHED if result.complete and goals - reached.keys() else verdict
     facts: Facts = {
         "verdict": "violated" if violated else verdict,
         "complete": result.complete,
