@@ -144,13 +144,13 @@ def _is_scenario(name: str) -> bool:
 def _written_for(profile: str, other: str | None) -> Scenario:
     """The first standard scenario that is written for a profile, of a protocol that has the other one too.
 
-    One of those that ask every invariant, where there are such: others have the budgets of what they are about.
+    One that changes no rule of the profile and checks every invariant, if there is one; others are about one fault.
     """
     known = scenarios.standard()
     found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
     if found:
         every = (None, (scenarios.INVARIANTS, scenarios.STEP_PROPERTIES))
-        return min(found, key=lambda s: s.properties not in every)
+        return min(found, key=lambda s: (bool(s.rules), s.properties not in every))
     names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenarios.titles())
     if profile not in names:
         see = "`highwater list` names scenarios, `highwater show PROTOCOL` its profiles"

@@ -22,7 +22,11 @@ _VIOLATED = {
     ("replication/standard-shutdown-requests", "writes_are_answered"): "e",
     ("replication/standard-shutdown-requests", "hwm_comes_to_cover_what_is_committed"): "e",
     ("replication/watched-recovery", _WRITES): "f",
+    ("replication/recovery-none", _WRITES): "g",
+    ("replication/standard-removed-replica", "reassignments_complete"): "h",
     ("replication/controller/unclean-recovery", "partitions_are_led"): "d",
+    ("replication/controller/recovery-strategies", "partitions_are_led"): "g",
+    ("replication/controller/recovery-strategies", "healthy_replicas_come_to_be_in_the_isr"): "g",
 }
 """Where a property is violated, and for which reason: docs/liveness.md has them under these letters."""
 

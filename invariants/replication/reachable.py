@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.model.language import State, all_of, any_of, as_bool, reachable, total
+from highwater.model.language import State, all_of, any_of, as_bool, reachable, size, total
 from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import Replication
 
@@ -182,6 +182,18 @@ def a_follower_fetches_while_shutting_down(m: Replication, before: State, after:
     )
 
 
+@reachable("B6, 966.1", needs="weak_writes")
+def a_record_is_appended_under_min_isr(m: Replication, before: State, after: State) -> Truth:
+    """A leader appends a record with acks 0 or 1 while its ISR has fewer than min ISR members."""
+    found = []
+    for b in m.broker:
+        broker = before.brokers[b]
+        appends = m.leads(b, broker) & (after.brokers[b].log.length > broker.log.length)
+        written = any_of((before.writes[v] == "UNUSED") & (after.writes[v] == "WRITTEN") for v in m.value)
+        found.append(written & appends & (size(broker.view.isr) < m.min_isr_in(broker.view)))
+    return any_of(found)
+
+
 # --- messages ---------------------------------------------------------------------------------------------------
 
 
@@ -325,6 +337,7 @@ REACHABLE = (
     a_failover_forgets_the_first_answers,
     a_controlled_shutdown_is_granted,
     a_follower_fetches_while_shutting_down,
+    a_record_is_appended_under_min_isr,
     a_proposal_arrives_late,
     a_proposal_ends_by_known_metadata,
     a_fetch_arrives_late,

@@ -85,6 +85,50 @@ def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: 
     return all_of(kept)
 
 
+@step_property("B2, K17", rule="fetch_response_epoch_check")
+def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: State) -> Truth:
+    """A follower uses a fetch answer only in the leader epoch in which it fetched."""
+    kept = []
+    for f in m.broker:
+        old, answer = before.brokers[f], before.fetch_responses[f]
+        taken = _same_process(m, before, after, f) & answer.is_some & after.fetch_responses[f].is_none
+        changed = (old.log != after.brokers[f].log) | (old.hwm != after.brokers[f].hwm)
+        replayed = old.view != after.brokers[f].view
+        current = answer.value.leader_epoch == old.view.leader_epoch
+        kept.append(implies(taken & changed, current | replayed))
+    return all_of(kept)
+
+
+@step_property("K2", rule="stale_fetch_check")
+def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State, after: State) -> Truth:
+    """A leader counts no fetch with a lower broker epoch than its metadata has for the follower.
+
+    Fetches of an older version (``old_fetcher``) have no broker epoch.
+    """
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        leads_on = m.leads(b, old) & m.leads(b, new) & (old.view == new.view)
+        for f in m.broker:
+            was, known = old.followers[f], new.followers[f]
+            counted = (was.leo != known.leo) | (was.broker_epoch != known.broker_epoch)
+            current = known.broker_epoch >= old.view.epochs[f]
+            if int(f) != m.p.old_fetcher - 1:
+                kept.append(implies(leads_on & counted & known.leo.is_some, current))
+    return all_of(kept)
+
+
+@step_property("B5", rule="re_election_forgets_fetches")
+def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State) -> Truth:
+    """A leader knows nothing of its followers in a new leader epoch: they may have truncated since they fetched."""
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        begins = m.leads(b, new) & (~m.leads(b, old) | (old.view.leader_epoch != new.view.leader_epoch))
+        kept.append(implies(begins, all_of(new.followers[f].leo.is_none for f in m.broker)))
+    return all_of(kept)
+
+
 @step_property("966.5, 966.12, 966.18", rule="unclean_registration")
 def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Truth:
     """A broker that registers after an unclean shutdown is in neither ISR nor ELR, unless it is the last ISR member.
@@ -187,6 +231,9 @@ STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_
 
 STEPS = (
     truncation_ends_where_both_logs_agree,
+    answers_of_other_epochs_change_no_log,
+    leaders_count_no_fetch_of_a_former_incarnation,
+    new_leader_epochs_know_no_fetch,
     unclean_registrations_leave_isr_and_elr,
     recovery_elects_the_best_log,
     hwm_advances_with_min_isr_only,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from highwater.invariants.replication.choices import favours_availability, is_risked
 from highwater.model.language import State, all_of, any_of, implies, size
+from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
 from highwater.model.replication.controller import Controller
@@ -85,6 +86,25 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
     return implies(~joining.is_empty, joining <= before.partition.elr)
 
 
+@step_property("966.9", rule="reassignment_needs_min_isr")
+def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
+    """A reassignment that completes leaves an ISR with min ISR members, or with every replica."""
+    old, new = before.partition, after.partition
+    was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
+    ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
+    completed = ended & (left == was - old.removing)
+    enough = (size(new.isr) >= after.min_insync_replicas) | (left <= new.isr)
+    return implies(completed & ~old.removing.is_empty, enough)
+
+
+@step_property("966.11", rule="last_known_leader_kept")
+def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
+    """While nobody leads, the last known leader stays remembered, unless ELR and all that is remembered are cleared."""
+    known, new = before.partition.last_known_leader, after.partition
+    cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
+    return implies(known.is_some & new.leader.is_none, (new.last_known_leader == known) | cleared)
+
+
 @step_property("966.10, 966.14")
 def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
@@ -112,6 +132,8 @@ OF_EPOCHS = (
     leader_change_ends_the_leader_epoch,
     partition_change_is_counted,
     elr_changes_keep_the_leader_epoch,
+    last_known_leader_stays_until_an_election,
+    completed_reassignments_leave_min_isr_members,
     broker_epochs_never_fall,
 )
 """Those that the protocol of messages is asked, too."""

@@ -24,6 +24,8 @@ REASONED = {
         "leader_epoch_never_falls",
         "broker_epochs_never_fall",
         "elr_changes_keep_the_leader_epoch",
+        "completed_reassignments_leave_min_isr_members",
+        "last_known_leader_stays_until_an_election",
         "only_isr_members_join_the_elr",
         "only_elr_members_join_the_last_known_elr",
     },
@@ -35,6 +37,13 @@ REASONED = {
         "unclean_registrations_leave_isr_and_elr",
         "former_replicas_keep_no_log",
         "truncation_ends_where_both_logs_agree",
+        "answers_of_other_epochs_change_no_log",
+        "completed_reassignments_leave_min_isr_members",
+        "hwm_advances_with_min_isr_only",
+        "last_known_leader_stays_until_an_election",
+        "leaders_count_no_fetch_of_a_former_incarnation",
+        "new_leader_epochs_know_no_fetch",
+        "requested_elections_replace_no_leader",
     },
 }
 """By protocol what no scenario violates; the page has the reasons."""

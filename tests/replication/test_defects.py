@@ -37,7 +37,7 @@ def test_what_is_promised_is_found(name: str) -> None:
     scenario, model, options = defects.asked(name)
     result = kept.searched(model, options)
     assert {v.property for v in result.violations} == scenario.promise.violated
-    assert result.complete == (not scenario.promise.violated)
+    assert result.complete or scenario.promise.violated  # with liveness a search goes on to its end
     if name not in defects.LARGE:
         assert result.distinct_states == BASELINE[scenario.name]["distinct_states"]
     assert result.premises.keys() == set(scenario.properties or ())
