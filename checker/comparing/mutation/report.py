@@ -56,7 +56,7 @@ def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
             yield from fold(heading, "", width, "  ")
         text = f'"{mutant.name}"' if mutant.name else source_of(mutant)
         yield from fold(f"{mutant.kind} {text}", f"{line:>6} ", width, " " * 9)
-        yield from fold(f"{mutant.change}: {because(record)}", " " * 7, width, " " * 9)
+        yield from fold(f"[{mutant.change}] {because(record)}", " " * 7, width, " " * 9)
     counts = Counter(r.verdict for r in found.records.values())
     yield from (f"{counts[verdict]:>6,} {verdict}" for verdict in VERDICTS)
     yield from fold(summary(found), "", width, "  ")

@@ -1,0 +1,246 @@
+"""The four verdicts: of a small protocol mutant by mutant, and of a larger one against the interpreter's search."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.comparing.mutation.examining import (
+    EQUIVALENT,
+    HOLDS,
+    KILLED,
+    LEAVES,
+    LIMIT,
+    NOTICED,
+    SAME_COUNTS,
+    SURVIVED,
+    VIOLATED,
+    Examination,
+    MutantResult,
+    counts_of,
+)
+from highwater.checker.comparing.mutation.findings import Record
+from highwater.checker.comparing.mutation.report import source_of
+from highwater.checker.engines import reference
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.mutated import chosen
+from highwater.model.language.mutation import Mutant
+from tests.mutation import library
+
+LAMP = '''
+from highwater.model.language import Bool, Enum, Protocol, Struct, action, invariant, require, where
+
+Side = Enum("Side", "NONE LEFT RIGHT")
+
+
+@invariant("test")
+def it_is_seen_by_its_light(m, s):
+    """Nobody sees it in the dark."""
+    return ~s.seen | s.on
+
+
+class Lamp(Protocol):
+    """A lamp that is switched on, seen and turned."""
+
+    name = "lamp"
+    invariants = (it_is_seen_by_its_light,)
+
+    def define(self):
+        """The state."""
+        return Struct("State", on=Bool, seen=Bool, side=Side)
+
+    def initial(self):
+        """Off."""
+        return [{}]
+
+    @action(says="it is switched on")
+    def switch(self, s):
+        """Once."""
+        require("it is off", ~s.on)
+        s.next.on = True
+
+    @action(says="it is seen")
+    def look(self, s):
+        """Only when it is on."""
+        require("it is on", s.on)
+        s.next.seen = True
+
+    @action(says="it is turned")
+    def turn(self, s):
+        """Once, when it is not seen; the side tells whether it was on."""
+        require("nobody sees it", ~(s.seen & s.on))
+        require("it was not turned", s.side == "NONE")
+        s.next.side = where(s.on, Side.LEFT, Side.RIGHT)
+'''
+ON, OFF, DARK = "s.on", "~s.on", "~(s.seen & s.on)"
+EXPECTED = {
+    ("guard", "it is off", "dropped"): (NOTICED, "generated_states", 11, 17),
+    ("guard", "it is off", "negated"): (NOTICED, "distinct_states", 8, 2),
+    ("operation", OFF, "~: dropped"): (NOTICED, "distinct_states", 8, 2),
+    ("write", "s.next.on", "dropped"): (NOTICED, "distinct_states", 8, 2),
+    ("guard", "it is on", "dropped"): (KILLED, VIOLATED, "it_is_seen_by_its_light", 2),
+    ("guard", "it is on", "negated"): (KILLED, VIOLATED, "it_is_seen_by_its_light", 2),
+    ("write", "s.next.seen", "dropped"): (NOTICED, "distinct_states", 8, 5),
+    ("guard", "nobody sees it", "dropped"): (NOTICED, "generated_states", 11, 12),
+    ("guard", "nobody sees it", "negated"): (NOTICED, "distinct_states", 8, 4),
+    ("operation", DARK, "~: dropped"): (NOTICED, "distinct_states", 8, 4),
+    ("operation", "s.seen & s.on", "and: left only"): (EQUIVALENT,),
+    ("operation", "s.seen & s.on", "and: right only"): (NOTICED, "distinct_states", 8, 6),
+    ("guard", "it was not turned", "dropped"): (NOTICED, "generated_states", 11, 14),
+    ("guard", "it was not turned", "negated"): (NOTICED, "distinct_states", 8, 3),
+    ("operation", 's.side == "NONE"', "==: !="): (NOTICED, "distinct_states", 8, 3),
+    ("write", "s.next.side", "dropped"): (NOTICED, "distinct_states", 8, 3),
+    ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: always"): (NOTICED, "distinct_states", 8, 6),
+    ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: never"): (NOTICED, "distinct_states", 8, 6),
+    ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: swapped"): (SURVIVED, SAME_COUNTS),
+}
+"""Each mutant's verdict and why: the property and its depth, or the count, the protocol's and the mutant's."""
+
+
+def examination(directory: Path, source: str, name: str, scenario: str = "") -> Examination:
+    """A scenario of a protocol that is no part of the project."""
+    (directory / f"{name}.py").write_text(source, encoding="utf-8")
+    file = directory / f"{name}.toml"
+    file.write_text(f'protocol = "{name}.py"\n{scenario}', encoding="utf-8")
+    return Examination(Request.of(scenarios.find(str(file)), Overrides()))
+
+
+def compared(found: Examination, limit_states: int | None = None) -> dict[int, MutantResult]:
+    """The result of each mutant."""
+    results: dict[int, MutantResult] = {}
+    found.safety(found.mutants, results.__setitem__, limit_states)
+    assert results.keys() == found.mutants.keys()
+    return results
+
+
+def named(found: Examination, results: dict[int, MutantResult]) -> dict[tuple[str, str, str], Any]:
+    """Results as EXPECTED has them."""
+    return {
+        (m.kind, m.name or source_of(m), m.change): _plain(results[n]) for n, m in found.mutants.items()
+    }
+
+
+def _plain(result: MutantResult) -> tuple[Any, ...]:
+    if result.kind == NOTICED:
+        return NOTICED, result.count, result.expected, result.found
+    return tuple(x for x in (result.kind, result.how, result.property, result.depth) if x is not None)
+
+
+def test_every_mutant_of_a_lamp(tmp_path: Path) -> None:
+    found = examination(tmp_path, LAMP, "lamp")
+    assert named(found, compared(found)) == EXPECTED
+    assert {verdict for verdict, *_ in EXPECTED.values()} == {KILLED, NOTICED, EQUIVALENT, SURVIVED}
+
+
+def test_a_limit_ends_the_comparison(tmp_path: Path) -> None:
+    """A violation within the limit counts; nothing else is decided, unless the mutant has fewer states than the limit."""
+    found = examination(tmp_path, LAMP, "lamp")
+    some = named(found, compared(found, limit_states=6))
+    assert {k for k, v in some.items() if v[0] == KILLED} == {k for k, v in EXPECTED.items() if v[0] == KILLED}
+    few = {k for k, v in EXPECTED.items() if v[0] == NOTICED and v[1] == "distinct_states" and v[3] <= 6}
+    assert {k: v for k, v in some.items() if v[0] == NOTICED} == {
+        k: (NOTICED, "distinct_states", None, EXPECTED[k][3]) for k in few
+    }
+    assert {v for v in some.values() if v[0] not in (KILLED, NOTICED)} == {(SURVIVED, LIMIT)}
+
+
+def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
+    """The protocol's search ends with the violation; mutants without it have room for all states."""
+    text = LAMP.replace("return ~s.seen | s.on", "return ~s.seen")
+    found = examination(tmp_path, text, "lamp", '[expect]\nviolated = ["it_is_seen_by_its_light"]\n')
+    plain = named(found, compared(found))
+    for mutant in (("write", "s.next.seen", "dropped"), ("write", "s.next.on", "dropped")):
+        assert plain[mutant][:3] == (KILLED, HOLDS, "it_is_seen_by_its_light")
+    assert plain["guard", "it is on", "dropped"] == (NOTICED, "distinct_states", 6, 4)
+    assert plain["operation", "s.seen & s.on", "and: left only"] == (EQUIVALENT,)
+
+
+def test_a_protocol_that_violates_something_else(tmp_path: Path) -> None:
+    """Its mutants are not compared."""
+    found = examination(tmp_path, LAMP.replace("return ~s.seen | s.on", "return ~s.seen"), "lamp")
+    with pytest.raises(Exception, match="violates other properties than the scenario expects"):
+        compared(found)
+
+
+def steps_of(model: Model) -> dict[Scalars, list[Any]]:
+    """Each reachable state with all its steps, by the interpreter."""
+    interpreter, found = Interpreter(model), dict[Scalars, list[Any]]()
+    left = list(model.initial)
+    while left:
+        state = left.pop()
+        if state not in found:
+            found[state] = _steps(interpreter, state)
+            left += [step for _, step in found[state] if isinstance(step, tuple)]
+    return found
+
+
+def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
+    found: list[Any] = []
+    for number in interpreter.enabled(state):
+        try:
+            step = interpreter.step(state, number)
+        except BoundError:
+            found.append((number, "leaves its type"))
+        else:
+            found.append((number, step.cut or step.state))
+    return found
+
+
+def by_the_reference(
+    found: Examination, number: int, plain: dict[Scalars, list[Any]], counts: dict[str, int]
+) -> tuple[Any, ...]:
+    """The verdict on a mutant by the definition, from the interpreter's searches."""
+    model = chosen(found.model, number)
+    interpreter = Interpreter(model)
+    if all(_steps(interpreter, state) == steps for state, steps in plain.items()):
+        return (EQUIVALENT,)
+    try:
+        result = reference.search(model, SearchOptions(workers=1, stop_at_first=True))
+        if result.violations:
+            depth, name = min((v.depth, v.property) for v in result.violations)
+            return KILLED, VIOLATED, name, depth
+    except BoundError:
+        return KILLED, LEAVES
+    own = counts_of(result)
+    for count, expected in counts.items():
+        if own[count] != expected:
+            return NOTICED, count, expected, own[count]
+    return SURVIVED, SAME_COUNTS
+
+
+@pytest.mark.parametrize("properties", ["", "properties = []\n"], ids=["with properties", "without"])
+def test_every_mutant_of_the_library(tmp_path: Path, properties: str) -> None:
+    """More than a hundred mutants; the limit of their search is beyond all of them."""
+    shutil.copy(library.__file__, tmp_path / "library.py")
+    source = Path(library.__file__).read_text(encoding="utf-8")
+    found = examination(tmp_path, source, "library", f"{properties}[parameters]\nmost = 1\n")
+    model = chosen(found.model, 0)
+    plain, counts = steps_of(model), counts_of(reference.search(model, SearchOptions(workers=1)))
+    for number, result in compared(found).items():
+        expected = by_the_reference(found, number, plain, counts)
+        assert _plain(result)[: len(expected)] == expected, found.mutants[number]
+
+
+def test_verdicts_over_several_scenarios() -> None:
+    """One verdict for every combination; kills count before counts, and one difference is no equivalence."""
+    mutant = Mutant("model/x.py:1", 1, (0, 1), "act", "guard", "dropped", "a guard", "")
+    cases = {
+        (): SURVIVED,
+        (EQUIVALENT, EQUIVALENT): EQUIVALENT,
+        (EQUIVALENT, SURVIVED): SURVIVED,
+        (SURVIVED, NOTICED, EQUIVALENT): NOTICED,
+        (NOTICED, EQUIVALENT, KILLED, SURVIVED): KILLED,
+    }
+    for kinds, verdict in cases.items():
+        results = {(number, "s"): MutantResult(kind) for number, kind in enumerate(kinds)}
+        record = Record(mutant, "x", results=results)
+        assert record.verdict == verdict
+        assert len(record.deciding) == Counter(kinds)[verdict]
