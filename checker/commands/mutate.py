@@ -31,7 +31,9 @@ from highwater.checker.running.progress import LiveLine
     help="Explore the nearest N states of a scenario.",
 )
 @click.option("--liveness/--no-liveness", default=True, help="Check liveness properties, too.")
-@click.option("--keep", metavar="FILE", help="Keep the results in this file, and continue from those it holds.")
+@click.option(
+    "--keep", metavar="FILE", help="Keep the results in this file, and continue from those it holds."
+)
 @options.allow_code_option
 @options.workers_option
 @options.memory_option

@@ -66,7 +66,10 @@ def test_all_mutants_are_listed_with_verbose(register: Path) -> None:
     result = run(register, "--verbose")
     content = as_json(compared(register))
     assert result.output.count(f"] {KILLED}: no_acknowledged_write_is_lost is violated at depth ") > 5
-    assert result.output.count(f"] {EQUIVALENT}: the same steps in all states of 1 ") == content["counts"][EQUIVALENT]
+    assert (
+        result.output.count(f"] {EQUIVALENT}: the same steps in all states of 1 ")
+        == content["counts"][EQUIVALENT]
+    )
 
 
 def test_what_is_noticed(register: Path) -> None:
@@ -105,14 +108,19 @@ def test_another_limit_searches_again(register: Path, tmp_path: Path) -> None:
     assert SURVIVED not in verdicts(compared(register, keep=keep)).values()
 
 
-def test_a_changed_protocol_is_searched_again(register: Path, tmp_path: Path) -> None:
-    """Kept results of another text are not used."""
+def test_a_changed_protocol_is_searched_again(
+    register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept results of another text are not used; those of the new text take their place."""
     keep = tmp_path / "keep.json"
     compared(register, keep=keep)
     source = register.with_suffix(".py")
     text = source.read_text(encoding="utf-8")
     source.write_text(text.replace("s.acknowledged < last", "s.acknowledged <= last"), encoding="utf-8")
-    assert ("operation", "s.acknowledged <= last", "<=: <") in verdicts(compared(register, keep=keep))
+    changed = verdicts(compared(register, keep=keep))
+    assert ("operation", "s.acknowledged <= last", "<=: <") in changed
+    monkeypatch.setattr(examining.Examination, "safety", lambda *_: pytest.fail("compared again"))
+    assert verdicts(compared(register, keep=keep)) == changed
 
 
 def test_an_interrupted_run_is_continued(
@@ -162,7 +170,9 @@ def test_a_scenario_beyond_the_limit(register: Path) -> None:
     assert {m for m, v in some.items() if v == KILLED} <= {m for m, v in whole.items() if v == KILLED}
     assert set(some.values()) == {KILLED, NOTICED, SURVIVED}
     assert status_of(found) == 1
-    assert any("the limit of states ended the comparison" in line for line in lines(found, full=False, width=None))
+    assert any(
+        "the limit of states ended the comparison" in line for line in lines(found, full=False, width=None)
+    )
 
 
 def test_a_scenario_that_is_left_out(register: Path) -> None:

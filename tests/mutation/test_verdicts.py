@@ -12,6 +12,8 @@ import pytest
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions
+from highwater.checker.comparing.gate.facts import NUMBERS
+from highwater.checker.comparing.gate.facts import _found as gate_facts
 from highwater.checker.comparing.mutation.examining import (
     EQUIVALENT,
     HOLDS,
@@ -28,11 +30,12 @@ from highwater.checker.comparing.mutation.examining import (
 )
 from highwater.checker.comparing.mutation.findings import Record
 from highwater.checker.comparing.mutation.report import source_of
-from highwater.checker.engines import reference
+from highwater.checker.engines import native, reference
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.mutated import chosen
 from highwater.model.language.mutation import Mutant
+from tests.models import scenario_model
 from tests.mutation import library
 
 LAMP = '''
@@ -81,7 +84,7 @@ class Lamp(Protocol):
         s.next.side = where(s.on, Side.LEFT, Side.RIGHT)
 '''
 ON, OFF, DARK = "s.on", "~s.on", "~(s.seen & s.on)"
-EXPECTED = {
+EXPECTED: dict[tuple[str, str, str], tuple[Any, ...]] = {
     ("guard", "it is off", "dropped"): (NOTICED, "generated_states", 11, 17),
     ("guard", "it is off", "negated"): (NOTICED, "distinct_states", 8, 2),
     ("operation", OFF, "~: dropped"): (NOTICED, "distinct_states", 8, 2),
@@ -123,9 +126,7 @@ def compared(found: Examination, limit_states: int | None = None) -> dict[int, M
 
 def named(found: Examination, results: dict[int, MutantResult]) -> dict[tuple[str, str, str], Any]:
     """Results as EXPECTED has them."""
-    return {
-        (m.kind, m.name or source_of(m), m.change): _plain(results[n]) for n, m in found.mutants.items()
-    }
+    return {(m.kind, m.name or source_of(m), m.change): _plain(results[n]) for n, m in found.mutants.items()}
 
 
 def _plain(result: MutantResult) -> tuple[Any, ...]:
@@ -141,10 +142,12 @@ def test_every_mutant_of_a_lamp(tmp_path: Path) -> None:
 
 
 def test_a_limit_ends_the_comparison(tmp_path: Path) -> None:
-    """A violation within the limit counts; nothing else is decided, unless the mutant has fewer states than the limit."""
+    """Within the limit a violation kills, and a mutant with fewer states is noticed; nothing else is decided."""
     found = examination(tmp_path, LAMP, "lamp")
     some = named(found, compared(found, limit_states=6))
-    assert {k for k, v in some.items() if v[0] == KILLED} == {k for k, v in EXPECTED.items() if v[0] == KILLED}
+    assert {k for k, v in some.items() if v[0] == KILLED} == {
+        k for k, v in EXPECTED.items() if v[0] == KILLED
+    }
     few = {k for k, v in EXPECTED.items() if v[0] == NOTICED and v[1] == "distinct_states" and v[3] <= 6}
     assert {k: v for k, v in some.items() if v[0] == NOTICED} == {
         k: (NOTICED, "distinct_states", None, EXPECTED[k][3]) for k in few
@@ -168,6 +171,24 @@ def test_a_protocol_that_violates_something_else(tmp_path: Path) -> None:
     found = examination(tmp_path, LAMP.replace("return ~s.seen | s.on", "return ~s.seen"), "lamp")
     with pytest.raises(Exception, match="violates other properties than the scenario expects"):
         compared(found)
+
+
+@pytest.mark.parametrize("name", ["truncation/kip-320", "quorum/small-elections", "truncation/kip-101"])
+def test_the_counts_are_those_of_the_gate(name: str) -> None:
+    """Each number that a baseline holds of the scenario, by its name there."""
+    model = scenario_model(name)
+    result = native.search(model, SearchOptions(workers=1))
+    violated = {v.property: v.depth for v in result.violations}
+    facts = gate_facts(model, result, violated, symmetry=False, deadlock=False)
+    numbers = {
+        f"{table}.{one}" if isinstance(found, dict) else table: count
+        for table in NUMBERS
+        if (found := facts.get(table)) is not None
+        for one, count in (found.items() if isinstance(found, dict) else [("", found)])
+    }
+    own = counts_of(result)
+    assert {count: own[count] for count in numbers} == numbers
+    assert [count for count in own.keys() - numbers if own[count]] == []
 
 
 def steps_of(model: Model) -> dict[Scalars, list[Any]]:

@@ -30,7 +30,7 @@ from highwater.model.language.mutation import Mutant
 KILLED, NOTICED, EQUIVALENT, SURVIVED = "killed by a property", "noticed by counts", "equivalent", "survived"
 VERDICTS = (KILLED, NOTICED, EQUIVALENT, SURVIVED)
 VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
-"""How a mutant is killed: a property is violated, one that is expected to be violated holds, a value leaves its type."""
+"""How a mutant is killed: a property is violated, an expected violation does not come, a value leaves its type."""
 SAME_COUNTS, LIMIT = "same counts", "limit"
 """How a mutant survives: it takes another step but all counts are equal, or a limit ended the comparison."""
 
@@ -46,7 +46,7 @@ class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """The verdict of one scenario on a mutant; ``liveness``: by its liveness properties alone.
 
     ``property`` kills it, at ``depth``. ``count`` is the first count that differs: ``found`` in place of ``expected``
-    (None if the protocol has more states than the limit). ``differs`` is the depth of the first state with another step.
+    (None if the protocol has more states than the limit). ``differs``: the depth of the first state with another step.
     """
 
     kind: Kind
@@ -67,7 +67,9 @@ def counts_of(result: SearchResult) -> dict[str, int]:
     """The counts of a search that ``highwater gate`` compares, by the names they have in its baseline."""
     found = {"distinct_states": result.distinct_states}
     if result.violations:
-        return found | {"depth": result.depth} | {f"violated.{v.property}": v.depth for v in result.violations}
+        return (
+            found | {"depth": result.depth} | {f"violated.{v.property}": v.depth for v in result.violations}
+        )
     found |= {"generated_states": result.generated_states, "depth": result.depth}
     for table in ("actions", "cut", "premises"):
         found |= {f"{table}.{name}": count for name, count in getattr(result, table).items()}

@@ -83,7 +83,10 @@ class MutationRun:
     def _order(self) -> None:
         """Count the states of each scenario; the parts in order, scenarios beyond the limit last."""
         found, sizes = self._found, dict[str, int | None]()
-        tasks = [lambda s=s: work.Task(s.name, work.SIZE, self._limit, memory_bytes=self._memory) for s in self._chosen]
+        tasks = [
+            lambda s=s: work.Task(s.name, work.SIZE, self._limit, memory_bytes=self._memory)
+            for s in self._chosen
+        ]
         for number, message in work.distribute(tasks, self._processes):
             name = self._chosen[number].name
             found.processor_seconds += message.seconds
