@@ -37,6 +37,7 @@ from highwater.model.language.mutated import chosen
 from highwater.model.language.mutation import Mutant
 from tests.models import scenario_model
 from tests.mutation import library
+from tests.mutation.edited import edited, loaded
 
 LAMP = '''
 from highwater.model.language import Bool, Enum, Protocol, Struct, action, invariant, require, where
@@ -139,6 +140,29 @@ def test_every_mutant_of_a_lamp(tmp_path: Path) -> None:
     found = examination(tmp_path, LAMP, "lamp")
     assert named(found, compared(found)) == EXPECTED
     assert {verdict for verdict, *_ in EXPECTED.values()} == {KILLED, NOTICED, EQUIVALENT, SURVIVED}
+
+
+def test_edits_of_the_lamp_have_the_verdicts_of_its_mutants(tmp_path: Path) -> None:
+    """The text is edited as the mutant says, and explored without the code of mutants."""
+    found = examination(tmp_path, LAMP, "lamp")
+    plain = dict[str, int]()
+    for number, mutant in [(0, None), *found.mutants.items()]:
+        path = tmp_path / f"edited_{number}.py"
+        path.write_text(LAMP if mutant is None else edited(LAMP, mutant), encoding="utf-8")
+        protocol = loaded(path, f"edited_lamp_{number}").Lamp
+        result = native.search(Model(protocol(), protocol.invariants), SearchOptions(workers=1))
+        own = counts_of(result)
+        if mutant is None:
+            plain = own
+            continue
+        verdict, *why = EXPECTED[mutant.kind, mutant.name or source_of(mutant), mutant.change]
+        if verdict == KILLED:
+            (violation,) = result.violations
+            assert why == [VIOLATED, violation.property, violation.depth]
+        elif verdict == NOTICED:
+            assert why == next([n, plain[n], own[n]] for n in plain if own[n] != plain[n])
+        else:
+            assert own == plain
 
 
 def test_a_limit_ends_the_comparison(tmp_path: Path) -> None:

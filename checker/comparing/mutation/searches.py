@@ -24,13 +24,13 @@ from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.mutated import MutatedModel, chosen
 
 _PAYS = 0.3
-"""So many steps a byte of text are worth code that is made with more effort: it runs ten times as fast."""
+"""From this number of steps for each byte of text, better code pays: it runs ten times as fast."""
 _SOME = 1 << 12
-"""So many states are asked at a time."""
+"""States that are compared at a time."""
 
 
 class MutantProgram(LinkProgram):
-    """Machine code of a model with all its mutants; ``choose`` says which one a search is of."""
+    """Machine code of a model with all its mutants; ``choose`` sets the mutant that the next search has."""
 
     kernels = MutantKernels
     judging = True
@@ -38,7 +38,7 @@ class MutantProgram(LinkProgram):
 
     def __init__(self, model: MutatedModel, effort: Effort = Effort.QUICK) -> None:
         self._variables: dict[str, ctypes.c_int64] = {}
-        self._values = {"selector": 0, "mutated": 0, "asked": -1}
+        self._values = {"selector": 0, "mutated": 0}
         bits = bits_of(model)
         self._masks = {
             number: sum(1 << bit for bit in {bits[a] for a in actions})
@@ -71,27 +71,27 @@ class MutantProgram(LinkProgram):
         self._tell()
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """As for one search: here the states of all searches count, as they share the code."""
+        """As for one search; the states of all searches count, as they share the code."""
         super().improve(self._states_before + states, crowded=crowded)
 
     def settle(self, states: int) -> None:
-        """A search is over; the next one wants better code as much."""
+        """Count the states of a finished search; compilation of better code continues."""
         self._states_before += states
 
     @staticmethod
     def effort_for(steps: int, text: str) -> Effort:
-        """The code that pays where so many states are to be asked."""
+        """The effort that pays for code that takes this number of steps."""
         return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
 
     def prepare(self, steps: int) -> None:
-        """So many states are to be asked: where that is worth it, wait for better code now."""
+        """Compile better code now, if it pays for this number of steps."""
         if self.effort is Effort.QUICK and self.effort_for(steps, self.text) is Effort.USUAL:
             super().settle(0)
             self._asked = Effort.USUAL
             self._take(Machine(self.text, Effort.USUAL))
 
     def finish(self) -> None:
-        """No search comes any more."""
+        """End compilation: no search follows."""
         super().settle(self._states_before)
 
 
@@ -150,14 +150,14 @@ def graph(program: MutantProgram, number: int, options: SearchOptions) -> Explor
 
 def differing(program: MutantProgram, states: Words, numbers: Sequence[int]) -> dict[int, int]:
     """For each mutant that takes another step in one of these states, the first such state."""
-    asking = _Asking(program, numbers)
+    comparison = _Comparison(program, numbers)
     for start in range(0, len(states), _SOME):
-        if not asking.ask(states, start, min(start + _SOME, len(states))):
+        if not comparison.compare(states, start, min(start + _SOME, len(states))):
             break
-    return asking.told()
+    return comparison.differing()
 
 
-class _Asking(Buffers):
+class _Comparison(Buffers):
     """Buffers for ``@differ``."""
 
     def __init__(self, program: MutantProgram, numbers: Iterable[int]) -> None:
@@ -185,13 +185,13 @@ class _Asking(Buffers):
             self[name] = array.ctypes.data
         self["mutant_count"] = len(self._mutants)
 
-    def ask(self, states: Words, start: int, end: int) -> bool:
-        """Ask some states; whether a mutant is left that was the same so far."""
+    def compare(self, states: Words, start: int, end: int) -> bool:
+        """Compare in some states; returns whether a mutant is left without a difference."""
         self["states"], self["start"], self["end"] = states.ctypes.data, start, end
         self._program.differ(self.address)
         return self["mutant_count"] > 0
 
-    def told(self) -> dict[int, int]:
-        """The mutants that differ, and where first."""
+    def differing(self) -> dict[int, int]:
+        """The mutants that differ, each with the first state."""
         left = self["mutant_count"]
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))

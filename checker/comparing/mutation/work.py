@@ -74,7 +74,7 @@ def perform(task: Task, send: Callable[[TaskResult], None]) -> None:
 
 
 def _compare(examination: Examination, task: Task, send: Callable[[TaskResult], None]) -> str | None:
-    digest = f"{examination.digest} {task.limit_states}"
+    digest = f"{examination.digest} {task.limit_states} {task.memory_bytes}"
     actions = examination.model.actions_of
     send(TaskResult(examination.mutants, actions, digest))
     known = task.known if task.digest == digest else {}
