@@ -12,14 +12,13 @@ import pytest
 
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.comparing.mutation.kernels import MutantKernels
-from highwater.checker.comparing.mutation.searches import MutantProgram, MutantRun, differing
+from highwater.checker.comparing.mutation.searches import MutantProgram, MutantRun
 from highwater.checker.comparing.mutation.searches import graph as graph_of
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.state_graph import explore as graph_alone
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import LanguageError, Model, graph, mutation
-from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Scalars
+from highwater.model.language.interpreter import BoundError
 from highwater.model.language.mutated import MutatedModel, chosen, roots_of
 from highwater.model.language.mutation import Mutant
 from tests.models import scenario_model
@@ -152,39 +151,6 @@ def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path) 
 def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantProgram) -> None:
     """The kernels of all mutants together, and the interpreter on each."""
     assert list(disagreements(mutated, program)) == []
-
-
-def test_which_mutants_change_a_step(mutated: MutatedModel, program: MutantProgram) -> None:
-    """The kernel finds the mutants that the interpreter finds, each in the first state with another step."""
-    program.choose(0)
-    run = MutantRun(program, _OPTIONS, frozenset(), keep=True)
-    run.explore()
-    states = run.all_states
-    plain = Interpreter(chosen(mutated, 0))
-    expected: dict[int, int] = {}
-    scalars = [program.layout.unpack(words) for words in states]
-    before = [_steps(plain, state) for state in scalars]
-    for number in mutated.mutants:
-        wrong = Interpreter(chosen(mutated, number))
-        for position, state in enumerate(scalars):
-            if _steps(wrong, state) != before[position]:
-                expected[number] = position
-                break
-    assert differing(program, states, list(mutated.mutants)) == expected
-    assert len(expected) < len(mutated.mutants)
-    run.close()
-
-
-def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
-    found: list[Any] = []
-    for number in interpreter.enabled(state):
-        try:
-            step = interpreter.step(state, number)
-        except BoundError:
-            found.append((number, "error"))
-        else:
-            found.append((number, step.cut or step.state))
-    return found
 
 
 # --- errors planted into the mutator ------------------------------------------------------------------------

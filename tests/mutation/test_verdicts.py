@@ -14,6 +14,7 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.comparing.gate.facts import NUMBERS
 from highwater.checker.comparing.gate.facts import _found as gate_facts
+from highwater.checker.comparing.mutation import examining
 from highwater.checker.comparing.mutation.examining import (
     EQUIVALENT,
     HOLDS,
@@ -38,52 +39,8 @@ from highwater.model.language.mutation import Mutant
 from tests.models import scenario_model
 from tests.mutation import library
 from tests.mutation.edited import edited, loaded
+from tests.mutation.small import COUNTER, LAMP
 
-LAMP = '''
-from highwater.model.language import Bool, Enum, Protocol, Struct, action, invariant, require, where
-
-Side = Enum("Side", "NONE LEFT RIGHT")
-
-
-@invariant("test")
-def it_is_seen_by_its_light(m, s):
-    """Nobody sees it in the dark."""
-    return ~s.seen | s.on
-
-
-class Lamp(Protocol):
-    """A lamp that is switched on, seen and turned."""
-
-    name = "lamp"
-    invariants = (it_is_seen_by_its_light,)
-
-    def define(self):
-        """The state."""
-        return Struct("State", on=Bool, seen=Bool, side=Side)
-
-    def initial(self):
-        """Off."""
-        return [{}]
-
-    @action(says="it is switched on")
-    def switch(self, s):
-        """Once."""
-        require("it is off", ~s.on)
-        s.next.on = True
-
-    @action(says="it is seen")
-    def look(self, s):
-        """Only when it is on."""
-        require("it is on", s.on)
-        s.next.seen = True
-
-    @action(says="it is turned")
-    def turn(self, s):
-        """Once, when it is not seen; the side tells whether it was on."""
-        require("nobody sees it", ~(s.seen & s.on))
-        require("it was not turned", s.side == "NONE")
-        s.next.side = where(s.on, Side.LEFT, Side.RIGHT)
-'''
 ON, OFF, DARK = "s.on", "~s.on", "~(s.seen & s.on)"
 EXPECTED: dict[tuple[str, str, str], tuple[Any, ...]] = {
     ("guard", "it is off", "dropped"): (NOTICED, "generated_states", 11, 17),
@@ -190,6 +147,28 @@ def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
     assert plain["operation", "s.seen & s.on", "and: left only"] == (EQUIVALENT,)
 
 
+def test_an_expected_violation_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol's search has 3 of its 8 states; a mutant without the violation has room for all."""
+    monkeypatch.setattr(examining, "_TIMES", 1)
+    monkeypatch.setattr(examining, "_MORE", 0)
+    found = examination(tmp_path, COUNTER, "counter", '[expect]\nviolated = ["it_stays_down"]\n')
+    found.states = 8
+    assert named(found, compared(found))["write", "s.next.up", "dropped"] == (
+        KILLED,
+        HOLDS,
+        "it_stays_down",
+        4,
+    )
+
+
+def test_steps_that_only_one_count_or_none_shows(tmp_path: Path) -> None:
+    """A step that is refused in place of cut; a step of another instance, from and to the same states."""
+    found = examination(tmp_path, COUNTER, "counter", "properties = []\n")
+    plain = named(found, compared(found))
+    assert plain["operation", "s.count <= 3", "<=: <"] == (NOTICED, "cut.top", 6, 4)
+    assert plain["operation", "s.side == side", "==: !="] == (SURVIVED, SAME_COUNTS)
+
+
 def test_a_protocol_that_violates_something_else(tmp_path: Path) -> None:
     """Its mutants are not compared."""
     found = examination(tmp_path, LAMP.replace("return ~s.seen | s.on", "return ~s.seen"), "lamp")
@@ -215,15 +194,14 @@ def test_the_counts_are_those_of_the_gate(name: str) -> None:
     assert [count for count in own.keys() - numbers if own[count]] == []
 
 
-def steps_of(model: Model) -> dict[Scalars, list[Any]]:
-    """Each reachable state with all its steps, by the interpreter."""
-    interpreter, found = Interpreter(model), dict[Scalars, list[Any]]()
-    left = list(model.initial)
-    while left:
-        state = left.pop()
-        if state not in found:
-            found[state] = _steps(interpreter, state)
-            left += [step for _, step in found[state] if isinstance(step, tuple)]
+def steps_of(model: Model) -> dict[Scalars, tuple[int, list[Any]]]:
+    """Each reachable state with its depth and all its steps, by the interpreter; the nearest first."""
+    interpreter, found = Interpreter(model), dict[Scalars, tuple[int, list[Any]]]()
+    level, depth = set(model.initial), 1
+    while level:
+        found |= {state: (depth, _steps(interpreter, state)) for state in level}
+        reached = {step for state in level for _, step in found[state][1] if isinstance(step, tuple)}
+        level, depth = reached - found.keys(), depth + 1
     return found
 
 
@@ -239,13 +217,9 @@ def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
     return found
 
 
-def by_the_reference(
-    found: Examination, number: int, plain: dict[Scalars, list[Any]], counts: dict[str, int]
-) -> tuple[Any, ...]:
+def by_the_reference(model: Model, differs: int | None, counts: dict[str, int]) -> tuple[Any, ...]:
     """The verdict on a mutant by the definition, from the interpreter's searches."""
-    model = chosen(found.model, number)
-    interpreter = Interpreter(model)
-    if all(_steps(interpreter, state) == steps for state, steps in plain.items()):
+    if differs is None:
         return (EQUIVALENT,)
     try:
         result = reference.search(model, SearchOptions(workers=1, stop_at_first=True))
@@ -270,7 +244,12 @@ def test_every_mutant_of_the_library(tmp_path: Path, properties: str) -> None:
     model = chosen(found.model, 0)
     plain, counts = steps_of(model), counts_of(reference.search(model, SearchOptions(workers=1)))
     for number, result in compared(found).items():
-        expected = by_the_reference(found, number, plain, counts)
+        wrong = chosen(found.model, number)
+        interpreter = Interpreter(wrong)
+        others = (depth for state, (depth, steps) in plain.items() if _steps(interpreter, state) != steps)
+        differs = next(others, None)
+        assert result.differs == differs, found.mutants[number]
+        expected = by_the_reference(wrong, differs, counts)
         assert _plain(result)[: len(expected)] == expected, found.mutants[number]
 
 
