@@ -26,7 +26,7 @@ _COMMANDS = {
     "explore": "The state space by hand, in a browser.",
     "replay": "Whether the protocol explains what a system did.",
     "coverage": "Which guards, branches and rules states or traces exercised.",
-    "mutate": "Every guard and write got wrong, and who notices.",
+    "mutate": "Change each guard and write; report what detects it.",
     "gate": "Whether the protocol does what the committed baseline says.",
     "list": "Scenarios, protocols, rules, invariants, actions.",
     "show": "One of these in full.",

@@ -1,7 +1,7 @@
 """The catalogue of properties: under one name one meaning, whoever checks it.
 
 What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES, its
-LIVENESS, what is only WATCHED, in explorations that name it, and DENIALS, which are to be violated; and in a module
+LIVENESS, what is only WATCHED, in explorations that name it, and REACHABLE, the reachability goals; and in a module
 ``inductive`` beside them what is proved together with it. What a system that was observed is asked besides stands in
 ``replication/observed.py``.
 """
@@ -17,6 +17,7 @@ from typing import Any
 from highwater.model import registry
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 
 METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "request logs"
@@ -34,8 +35,8 @@ class Stated:
     helper_steps: tuple[StepProperty, ...] = ()
     watched: tuple[Invariant | StepProperty, ...] = ()
     """Asked in explorations that name them; no induction proves them."""
-    denials: tuple[StepProperty, ...] = ()
-    """Each denies something that the protocol allows, so that a scenario can promise that it is violated."""
+    reachable: tuple[Goal, ...] = ()
+    """What some state or step must satisfy, where a scenario expects it."""
 
 
 @cache
@@ -51,7 +52,7 @@ def stated(name: str) -> Stated:
         () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
         () if inductive is None else tuple(inductive.HELPER_STEPS.get(protocol.name, ())),
         tuple(getattr(module, "WATCHED", ())),
-        tuple(getattr(module, "DENIALS", ())),
+        (*getattr(module, "REACHABLE", ()), *protocol.reachable),
     )
 
 
@@ -110,7 +111,7 @@ def _all() -> Iterator[tuple[str, Any]]:
             here.helpers,
             here.helper_steps,
             here.watched,
-            here.denials,
+            here.reachable,
         )
         for kind in kinds:
             yield from ((name, one) for one in kind)

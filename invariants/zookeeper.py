@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.zookeeper_denials import DENIALS as OF_ORDER
+from highwater.invariants.zookeeper_reachable import REACHABLE
 from highwater.invariants.zookeeper_requests import WATCHED as OF_REQUESTS
 from highwater.invariants.zookeeper_steps import WATCHED as OF_DECISIONS
 from highwater.model.language import (
@@ -158,9 +158,6 @@ INVARIANTS = (
 WATCHED = (*OF_DECISIONS, *OF_REQUESTS)
 """What must hold of every step, in explorations that ask it."""
 
-DENIALS = OF_ORDER
-"""What must be possible, denied."""
-
 DELIVERY = weak(
     either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False
 )
@@ -229,3 +226,5 @@ LIVENESS = (
     sessions_come_back,
 )
 """What must happen in the end."""
+
+__all__ = ["INVARIANTS", "LIVENESS", "REACHABLE", "WATCHED"]

@@ -8,7 +8,7 @@ import sys
 import highwater
 
 SCHEMAS = {
-    "result": 1, "proof": 1, "difference": 1, "tables": 1, "gate": 1, "coverage": 1, "mutation": 1, "report": 2,
+    "result": 2, "proof": 2, "difference": 1, "tables": 1, "gate": 1, "coverage": 1, "mutation": 2, "report": 2,
     "internal-error": 1,
 }  # fmt: skip
 """The forms of results as JSON, each with its version: another one where a program that reads it has to be changed."""

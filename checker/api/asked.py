@@ -114,7 +114,7 @@ def explore(subject: Subject, **settings: Unpack[ScenarioSettings]) -> Session:
     """
     from highwater.checker.explore.session import Session
 
-    request = scenario(subject, **settings)
+    request = scenario(subject, **settings).without_goals()
     return Session(request.without_symmetry().model())
 
 

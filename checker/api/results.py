@@ -89,7 +89,10 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """``holds`` (every state was seen, none violates), ``violated``, or ``inconclusive``."""
+        """``holds`` (every state was seen, none violates), ``violated``, ``inconclusive``, or one about goals.
+
+        ``reached`` and ``not reached`` are about reachability goals, as docs/results.md says.
+        """
         return self.outcome.verdict
 
     @property
@@ -148,6 +151,11 @@ class Result:
         if self.model is None:
             return ()
         return tuple(Violation(self.outcome, self.model, e) for e in self.outcome.examples)
+
+    @property
+    def reachable(self) -> Mapping[str, int | None]:
+        """For each reachability goal the depth at which it was reached; None where it was not."""
+        return self.outcome.reachable
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.fairness import check_actions
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Action, Invariant, Protocol, check_conditions
+from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 
 _P = TypeVar("_P", bound=Invariant | StepProperty)
@@ -49,13 +50,13 @@ class Definition:
     """What is proved together with the others; a scenario can name it."""
     watched: tuple[Invariant | StepProperty, ...] = ()
     """What no induction proves; a scenario can name it."""
-    denials: tuple[StepProperty, ...] = ()
-    """What the protocol allows, denied; a scenario can name it, to promise that it is violated."""
+    reachable: tuple[Goal, ...] = ()
+    """Reachability goals; a scenario names those that it expects to be reached."""
 
     def __post_init__(self) -> None:
         """LanguageError where a property or an action names a number, a rule or an action that there is not."""
         properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
-        properties += self.liveness
+        properties += (*self.liveness, *self.reachable)
         self.protocol.check_sources(properties)
         for promised in self.liveness:
             check_actions(self.protocol, promised.name, place_of(promised.function), promised.fair)
@@ -81,6 +82,7 @@ class Definition:
             both(base.step_properties if base else (), protocol.step_properties),
             both(base.helpers if base else (), protocol.helpers),
             both(base.watched if base else (), ()),
+            both(base.reachable if base else (), protocol.reachable),
         )
 
 
@@ -129,7 +131,7 @@ def load(name: str) -> Definition:
         step_properties=known.step_properties,
         helpers=(*known.helpers, *known.helper_steps),
         watched=known.watched,
-        denials=known.denials,
+        reachable=known.reachable,
     )
 
 

@@ -22,7 +22,7 @@ _KINDS = {
     "helpers": ("helper", "helpers"),
     "watched": ("watched property", "watched properties"),
 }
-"""Attributes of a Definition that list what must hold; in words, one and several. Denials need not hold."""
+"""Attributes of a Definition that list what must hold; in words, one and several."""
 _BY_NAME = ("helpers", "watched")
 """Kinds that are checked only where a scenario or an option names them."""
 _RULE, _RULES_OFF = "the rule ", "their rules are off"
@@ -43,7 +43,7 @@ class NotChecked:
 class Checked:
     """The names of the properties that are checked, by kind, and the declared ones that are not.
 
-    A helper, watched property or denial that is checked stands among the invariants or the step properties.
+    A helper or watched property that is checked stands among the invariants or the step properties.
     """
 
     invariants: tuple[str, ...]

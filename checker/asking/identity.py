@@ -32,7 +32,7 @@ def identity_of(request: Request) -> bytes | None:
     source = _source()
     if source is None:
         return None
-    properties = (request.invariants, request.step_properties, request.liveness)
+    properties = (request.invariants, request.step_properties, request.liveness, request.goals)
     asked = (
         request.scenario.definition.name,
         sorted(request.parameters.items()),
@@ -50,8 +50,8 @@ def _comes_with_the_checker(request: Request) -> bool:
         return False
     all_ = stated(definition.name)
     kinds = (all_.invariants, all_.step_properties, all_.liveness, all_.helpers, all_.helper_steps)
-    known = {id(p) for kind in (*kinds, all_.watched, all_.denials) for p in kind}
-    asked = (*request.invariants, *request.step_properties, *request.liveness)
+    known = {id(p) for kind in (*kinds, all_.watched, all_.reachable) for p in kind}
+    asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
     return definition.protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
 
 

@@ -26,17 +26,17 @@ from highwater.model.language.types import Array, Option, Struct
 
 KINDS = (
     "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
-    "helpers", "watched", "denials", "observed", "actions",
+    "helpers", "watched", "reachable", "observed", "actions",
 )  # fmt: skip
 """A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
 
-PROPERTIES = ("invariants", "step_properties", "liveness", "helpers", "watched", "denials")
+PROPERTIES = ("invariants", "step_properties", "liveness", "helpers", "watched")
 """Of these kinds are properties that a scenario can ask."""
 
-_PARTS = ("parameters", "rules", *PROPERTIES, "actions")
+_PARTS = ("parameters", "rules", *PROPERTIES, "reachable", "actions")
 """Of these kinds are the named parts of a protocol."""
 
-_ROLES = {"helpers": "helper", "watched": "watched", "denials": "denial"}
+_ROLES = {"helpers": "helper", "watched": "watched"}
 """What a property is that is asked only where a scenario names it."""
 
 _OF_SCENARIOS = {DEADLOCK: DEADLOCK_MEANING, led_again.__name__: first_paragraph(led_again)}
@@ -129,9 +129,11 @@ def scenario(name: str) -> Entry:
             for n, r in kind.rules.items()
         ],
         "properties": [_property(found.definition, p) for p in properties],
+        "goals": [_property(found.definition, goal) for goal in request.goals],
         **request.checked.as_json(),
         "promise": {
             "violated": sorted(promise.violated),
+            "reachable": list(promise.reachable),
             "distinct_states": promise.distinct_states,
             "depth": promise.depth,
         },
@@ -158,7 +160,7 @@ def protocol(definition: Definition) -> Entry:
         "liveness": _parts(definition, "liveness"),
         "helpers": _parts(definition, "helpers"),
         "watched": _parts(definition, "watched"),
-        "denials": _parts(definition, "denials"),
+        "reachable": _parts(definition, "reachable"),
         "actions": _parts(definition, "actions"),
         "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
     }
@@ -225,7 +227,10 @@ def _property(definition: Definition, stated: Property) -> Entry:
             "fair": [str(f) for f in stated.fair],
         }
         return _stated(definition, "liveness", stated, **said)
-    return _stated(definition, "invariant" if isinstance(stated, Invariant) else "step property", stated)
+    of_states = isinstance(stated, Invariant)
+    if stated.goal:
+        return _stated(definition, "goal", stated, of="states" if of_states else "steps")
+    return _stated(definition, "invariant" if of_states else "step property", stated)
 
 
 def _in_full(definition: Definition, entry: Entry) -> Entry:
@@ -238,6 +243,9 @@ def _in_full(definition: Definition, entry: Entry) -> Entry:
         return {**entry, "guards": _guards(kind, entry["name"])}
     if entry["kind"] == "parameter":
         return {**entry, "scenarios": _set_in(definition, entry["name"])}
+    if entry["kind"] == "goal":
+        asked = [s.name for s in _asking().get(entry["name"], ()) if s.definition.name == definition.name]
+        return {**entry, "expected_in": asked}
     return {**entry, **_asked(entry["name"], definition.name)}
 
 
@@ -275,11 +283,11 @@ def _asked(name: str, protocol: str | None) -> Entry:
 
 @cache
 def _asking() -> dict[str, list[scenarios.Scenario]]:
-    """The scenarios that come with the checker, by the properties that they ask."""
+    """The scenarios that come with the checker, by the properties and goals that they ask."""
     found: dict[str, list[scenarios.Scenario]] = {}
     for name in catalogue.scenario_files():
         request = Request.of(scenarios.find(name), Overrides())
-        for asked in request.properties:
+        for asked in (*request.properties, *(goal.name for goal in request.goals)):
             found.setdefault(asked, []).append(request.scenario)
     return found
 

@@ -11,10 +11,13 @@ from highwater.checker.asking import catalogue, checked
 from highwater.checker.asking.checked import Checked
 from highwater.checker.asking.consulted import refuse_unconsulted
 from highwater.checker.asking.scenarios import (
+    Absent,
     Scenario,
+    chosen_goals,
     chosen_liveness,
     chosen_properties,
     chosen_step_properties,
+    goals_among,
 )
 from highwater.checker.asking.search import DEADLOCK
 from highwater.checker.base.problems import InputError
@@ -23,9 +26,12 @@ from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Conditional, Invariant, why_absent
+from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
 
+OPTION = "--property"
+"""The option that names the properties and goals to check."""
 _SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
 _OUTSIDE = "--outside takes no step outside the bounds"
 """Why a liveness property that nothing names is not checked."""
@@ -97,6 +103,8 @@ class Request:
     """The liveness properties that nothing names and that cannot be checked here, each with the reason."""
     narrowed_by: str = ""
     """What names the properties to check: a scenario, or an option; empty: nothing, so all that are declared."""
+    goals: tuple[Goal, ...] = ()
+    """The reachability goals to reach; they are not among the properties."""
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
@@ -114,9 +122,9 @@ class Request:
         profile = overrides.profile or scenario.profile
         rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
         parameters = scenario.parameter_values(overrides.parameters)
-        names = overrides.properties or scenario.properties
-        with _option("--property" if overrides.properties else "properties"):
-            absent = partial(why_absent, rules.__getitem__, parameters)
+        absent = partial(why_absent, rules.__getitem__, parameters)
+        names = _properties(scenario, overrides)
+        with _option(OPTION if overrides.properties else "properties"):
             invariants = chosen_properties(scenario.definition, absent, names)
             step_properties = chosen_step_properties(scenario.definition, absent, names)
             liveness = chosen_liveness(scenario.definition, absent, names)
@@ -156,7 +164,8 @@ class Request:
             step_properties=step_properties,
             outside=overrides.outside,
             withheld=withheld,
-            narrowed_by="--property" if overrides.properties else "the scenario" if names is not None else "",
+            narrowed_by=OPTION if overrides.properties else "the scenario" if names is not None else "",
+            goals=_goals(scenario, overrides, absent),
         )
 
     def without_symmetry(self) -> Request:
@@ -174,8 +183,16 @@ class Request:
 
     def for_walks(self) -> Request:
         """The same for random walks. InputError where liveness alone was named."""
-        request = self.without_symmetry()
+        request = self.without_symmetry().for_first()
         return request.safety_only("a random walk has no end; use `highwater check`")
+
+    def for_first(self) -> Request:
+        """The same for a search that ends at its first violation: with goals only if nothing else is checked."""
+        return self.without_goals() if self.properties else self
+
+    def without_goals(self) -> Request:
+        """The same without reachability goals."""
+        return replace(self, goals=())
 
     def with_rules(self, rules: Mapping[str, bool]) -> Request:
         """The same with some rules switched and no properties, to be compared with another."""
@@ -185,6 +202,7 @@ class Request:
             invariants=(),
             step_properties=(),
             liveness=(),
+            goals=(),
             as_written=False,
         )
 
@@ -193,7 +211,7 @@ class Request:
         if (
             self.narrowed_by
             and self.liveness
-            and not (self.invariants or self.step_properties or self.deadlock)
+            and not (self.invariants or self.step_properties or self.deadlock or self.goals)
         ):
             raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
         return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
@@ -209,6 +227,11 @@ class Request:
         """The names of what is checked."""
         named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
         return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
+
+    @property
+    def expected(self) -> frozenset[str]:
+        """The properties that engines are expected to find violated: goals are found by their negation."""
+        return self.scenario.promise.violated | {goal.name for goal in self.goals}
 
     def why_absent(self, stated: Conditional) -> str:
         """Why an action or a property does not exist here; "" where it does."""
@@ -234,10 +257,33 @@ class Request:
         definition = self.scenario.definition
         with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
-            traced = kind(protocol, self.invariants, self.liveness, self.step_properties)
+            invariants = (*self.invariants, *(g for g in self.goals if isinstance(g, Invariant)))
+            of_steps = (*self.step_properties, *(g for g in self.goals if isinstance(g, StepProperty)))
+            traced = kind(protocol, invariants, self.liveness, of_steps)
             _ = traced.start  # so that what is wrong with the initial states is said now
             refuse_unconsulted(definition, protocol)
         return traced
+
+
+def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | None:
+    """The names of the properties that an option or the scenario names, without goals; None: neither names any."""
+    if not overrides.properties:
+        return scenario.properties
+    goals = goals_among(scenario.definition, overrides.properties)
+    return tuple(name for name in overrides.properties if name not in goals)
+
+
+def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Goal, ...]:
+    """The goals that an option names; else those of the scenario that exist, of which --outside checks none."""
+    if not overrides.properties:
+        existing = {g.name for g in scenario.definition.reachable if not absent(g)}
+        expected = () if overrides.outside else scenario.promise.reachable
+        return chosen_goals(scenario.definition, absent, (name for name in expected if name in existing))
+    named = goals_among(scenario.definition, overrides.properties)
+    with _option(OPTION):
+        if named and overrides.outside:
+            raise InputError(f"{named[0]} is a reachability goal: --outside checks properties only")
+        return chosen_goals(scenario.definition, absent, named)
 
 
 class _option:

@@ -25,6 +25,7 @@ from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Conditional, Invariant, Protocol, why_absent
+from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 
 Absent = Callable[[Conditional], str]
@@ -54,8 +55,10 @@ LIVENESS = "liveness"
 """Likewise: all liveness properties."""
 HELPERS = "helpers"
 """Likewise: all that is proved together with the others, helper invariants and properties of steps."""
-WATCHED, DENIALS = "watched", "denials"
+WATCHED = "watched"
 """Likewise: all that is for explorations only, and no induction proves."""
+REACHABLE = "reachable"
+"""Likewise, of an option: all reachability goals. In a scenario's file it is the key of [expect] that lists goals."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,
@@ -63,6 +66,7 @@ _EXPECT: dict[str, type[Any]] = {
     "depth": int,
     "impossible": list,
     "constant": list,
+    REACHABLE: list,
 }
 _CALLED = {
     str: "a text",
@@ -77,7 +81,8 @@ _CALLED = {
 class Promised:
     """What a scenario says will be found: the properties violated (none: all hold), and exact counts.
 
-    ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state.
+    ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state,
+    ``reachable`` goals that are reached.
     """
 
     violated: frozenset[str] = frozenset()
@@ -85,6 +90,7 @@ class Promised:
     depth: int | None = None
     impossible: frozenset[str] = frozenset()
     constant: frozenset[str] = frozenset()
+    reachable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -234,15 +240,10 @@ def read(path: Path, name: str) -> Scenario:
         standard=table.get("standard", False),
         symmetry=table.get("symmetry", False),
         deadlock=table.get("deadlock", False),
-        promise=Promised(
-            frozenset(expect.get("violated", ())),
-            expect.get("distinct_states"),
-            expect.get("depth"),
-            frozenset(expect.get("impossible", ())),
-            frozenset(expect.get("constant", ())),
-        ),
+        promise=_promised(expect),
     )
     absent = scenario.absent()
+    _check_goals(file, scenario, absent)
     with file.at("properties"):
         chosen = chosen_properties(definition, absent, scenario.properties)
         steps = chosen_step_properties(definition, absent, scenario.properties)
@@ -261,6 +262,27 @@ def read(path: Path, name: str) -> Scenario:
         for promised in sorted(scenario.promise.impossible - actions):
             raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
     return scenario
+
+
+def _promised(expect: Mapping[str, Any]) -> Promised:
+    """What the table [expect] says."""
+    return Promised(
+        frozenset(expect.get("violated", ())),
+        expect.get("distinct_states"),
+        expect.get("depth"),
+        frozenset(expect.get("impossible", ())),
+        frozenset(expect.get("constant", ())),
+        tuple(expect.get(REACHABLE, ())),
+    )
+
+
+def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
+    """InputError for a goal that is none or does not exist here, and for one among the properties."""
+    with file.at(REACHABLE, "expect"):
+        chosen_goals(scenario.definition, absent, scenario.promise.reachable)
+    with file.at("properties"):
+        for name in goals_among(scenario.definition, scenario.properties or ())[:1]:
+            raise InputError(f"{name} is a reachability goal: list it as [expect] {REACHABLE}")
 
 
 def _with_procedure(file: _File, definition: Definition) -> Definition:
@@ -303,13 +325,35 @@ def chosen_liveness(
     return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Liveness))
 
 
+def goals_among(definition: Definition, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these names that name reachability goals, or stand for all of them."""
+    known = {REACHABLE, *(g.name for g in definition.reachable)}
+    return tuple(name for name in names if name in known)
+
+
+def chosen_goals(definition: Definition, absent: Absent, names: Iterable[str]) -> tuple[Goal, ...]:
+    """The reachability goals of these names; InputError for an unknown one, or one that does not exist here."""
+    by_name = {g.name: g for g in definition.reachable}
+    found: dict[str, Goal] = {}
+    for name in names:
+        if name == REACHABLE:
+            found |= {g.name: g for g in definition.reachable if not absent(g)}
+        elif (goal := by_name.get(name)) is None:
+            raise InputError(unknown(f"reachability goal of {definition.name}", name, by_name))
+        elif why := absent(goal):
+            raise InputError(f"the goal {name} cannot be reached while {why}")
+        else:
+            found[name] = goal
+    return tuple(found.values())
+
+
 def _named_properties(
     definition: Definition, absent: Absent, names: Iterable[str]
 ) -> Iterator[Invariant | StepProperty | Liveness]:
     by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.step_properties}
     by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers)}
-    by_name |= {p.name: p for p in (*definition.watched, *definition.denials)}
+    by_name |= {p.name: p for p in definition.watched}
     for name in dict.fromkeys(_spelled_out(definition, absent, names)):
         if name == DEADLOCK:
             continue
@@ -330,7 +374,7 @@ def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -
             yield from (p.name for p in chosen_step_properties(definition, absent, None))
         elif name == LIVENESS:
             yield from (p.name for p in chosen_liveness(definition, absent, None))
-        elif name in (HELPERS, WATCHED, DENIALS):
+        elif name in (HELPERS, WATCHED):
             of = getattr(definition, name)
             yield from (p.name for p in of if not absent(p))
         else:

@@ -114,12 +114,12 @@ def check(
                     report.runs(model, outcome, output.say, full=verbose)
                 if model is not None and trace_out is not None:
                     said = f"--trace-out {trace_out}: not written, as no violation was found"
-                    if outcome.examples:
+                    if outcome.runs:
                         violations = outcome.result.violations
-                        said = trace.write_violation(request, model, violations, outcome.examples[0])
+                        said = trace.write_violation(request, model, violations, outcome.runs[0])
                     output.note(said)
                 if model is not None and html is not None:
-                    runs = counterexamples(model, outcome.result.violations, outcome.examples)
+                    runs = counterexamples(model, outcome.result.violations, outcome.runs)
                     output.note(page.write(request, runs, "no violation was found"))
                 if outcome.status is Status.INTERRUPTED:
                     break

@@ -48,7 +48,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
         raise InputError("name a SCENARIO, or a run with --trace")
     lines: list[StepLine] = []
     if trace is None:
-        request = Request.of(scenarios.find(str(name)), overrides).without_symmetry()
+        request = Request.of(scenarios.find(str(name)), overrides).without_symmetry().without_goals()
     elif overrides != Overrides():
         raise InputError("--trace: a run says itself how it is set up")
     else:

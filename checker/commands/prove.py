@@ -171,10 +171,17 @@ def _bounded(
     from highwater.checker.engines.solver import bounded
     from highwater.checker.engines.solver.limits import Limits
     from highwater.checker.telling.bounded_results import ENGINE, BoundedOutcome
+    from highwater.checker.telling.results import REACHED
+
+    request = request.for_first() if first else request
+    goals = {goal.name for goal in request.goals}
+    left = set(goals)
 
     def progress(done: bounded.DepthDone) -> None:
-        said = f"{', '.join(done.violated)} violated, " if done.violated else ""
-        line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding} hold"
+        left.difference_update(done.violated)
+        found = [f"{name} {REACHED if name in goals else 'violated'}" for name in done.violated]
+        said = "".join(f"{one}, " for one in found)
+        line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding - len(left)} hold"
         output.progress(f"{line} ({done.seconds:.2f} s)")
 
     model = request.model()
@@ -191,7 +198,7 @@ def _bounded(
     report.runs(model, outcome, output.note, full=verbose)
     output.note("")
     if page.target is not None:
-        runs = counterexamples(model, result.violations, outcome.examples)
+        runs = counterexamples(model, result.violations, outcome.runs)
         output.note(page.write(request, runs, "no violation was found"))
     for line in outcome.lines():
         output.say(line)

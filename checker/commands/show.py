@@ -25,8 +25,8 @@ from highwater.checker.commands.show_number import family_lines, number_lines
 def show(name: str, json_file: str | None) -> Status:
     """Show what NAME is: a scenario, a protocol, a rule, a property of states, steps or runs, or an action.
 
-    Of a property it says which scenarios ask it, and whether it is one that is only watched, a helper of proofs, a
-    denial of what is to be possible, or a replay's.
+    Of a property it says which scenarios ask it, and whether it is one that is only watched, a helper of proofs, or a
+    replay's. Of a reachability goal it says which scenarios expect it to be reached.
 
     Where two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as
     966.4 or B4, or a proposal, such as KIP-966: what it states, why, and what in the model goes with it.
@@ -54,6 +54,7 @@ def _scenario(entry: Entry) -> Iterator[str]:
     yield f"  protocol {entry['protocol']}{profile}{', standard' if entry['standard'] else ''}"
     promise = entry["promise"]
     held = f"{', '.join(promise['violated'])} violated" if promise["violated"] else "every property holds"
+    held = held if entry["properties"] or not entry["goals"] else "every goal is reached"
     counts = [f"{promise[key]:,} {word}" for key, word in _COUNTS.items() if promise[key] is not None]
     yield f"  promised: {', '.join([held, *counts])}"
     yield from _section(
@@ -70,6 +71,7 @@ def _scenario(entry: Entry) -> Iterator[str]:
     if entry["deadlock"]:
         properties.append((DEADLOCK, DEADLOCK_MEANING))
     yield from _section("properties", properties)
+    yield from _section("goals", ((g["name"], _sourced(g, "meaning")) for g in entry["goals"]))
     yield ""
     yield "  " + Checked.from_json(entry).sentence
 
@@ -105,7 +107,11 @@ def _protocol(entry: Entry) -> Iterator[str]:
 
 
 _ABSENT = "(with other rules or parameters) "
-_ONLY_NAMED = {"helper properties": "helpers", "watched properties": "watched", "denials": "denials"}
+_ONLY_NAMED = {
+    "helper properties": "helpers",
+    "watched properties": "watched",
+    "reachability goals": "reachable",
+}
 """What is stated of a protocol beside its promises."""
 
 
@@ -145,8 +151,12 @@ def _askers(entry: Entry) -> Iterator[str]:
 _ROLES = {
     "helper": "a helper: proved with the others, and asked where a scenario names it",
     "watched": "watched: asked where a scenario names it, and proved by no induction",
-    "denial": "a denial: the protocol allows it, as a run shows where a scenario asks it",
 }
+
+
+def _goal(entry: Entry) -> Iterator[str]:
+    yield from _head(entry, entry["name"], "meaning")
+    yield from _section("expected to be reached in", ((name,) for name in entry["expected_in"]))
 
 
 def _observed(entry: Entry) -> Iterator[str]:
@@ -192,6 +202,7 @@ _LINES = {
     "parameter": _parameter,
     "invariant": _invariant,
     "step property": _invariant,
+    "goal": _goal,
     "liveness": _liveness,
     "observed": _observed,
     "deadlock": _deadlock,
@@ -204,7 +215,8 @@ _LINES = {
 def _head(entry: Entry, name: str, text: str) -> Iterator[str]:
     needs = f", exists where the rule {entry['rule']} is on" if entry.get("rule") else ""
     yield click.style(name, bold=True)
-    yield f"  {entry['kind']} of {entry['protocol']}, source {entry['source'] or 'not given'}{needs}"
+    kind = f"reachability goal, of {entry['of']}," if entry["kind"] == "goal" else entry["kind"]
+    yield f"  {kind} of {entry['protocol']}, source {entry['source'] or 'not given'}{needs}"
     yield f"  {entry[text]}"
 
 

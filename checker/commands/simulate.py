@@ -88,14 +88,14 @@ def simulate(
     if model is not None and not quiet:
         report.runs(model, outcome, output.say, full=verbose)
     if model is not None and trace_out is not None:
-        if outcome.examples:
+        if outcome.runs:
             violations = outcome.result.violations
-            said = trace.write_violation(request, model, violations, outcome.examples[0])
+            said = trace.write_violation(request, model, violations, outcome.runs[0])
         else:
             said = trace.write_walk(request, model, depth, seed)
         output.note(said)
     if model is not None and html is not None:
-        runs = counterexamples(model, outcome.result.violations, outcome.examples)
+        runs = counterexamples(model, outcome.result.violations, outcome.runs)
         output.note(page.write(request, runs or [_walk(model, depth, seed)], ""))
     report.finish([outcome], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
     return outcome.status

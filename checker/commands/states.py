@@ -70,7 +70,7 @@ def states(
     """
     write = _writer(engine, options.workers)
     output = JsonOutput(json_file, quiet=quiet)
-    request = engine.request(scenarios.find(name), overrides)
+    request = engine.request(scenarios.find(name), overrides).without_goals()
     tables = TableDirectory(out, force=force)
     options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
     started = time.perf_counter()

@@ -46,7 +46,7 @@ class Answers:
                     {**self.request.rules, **rules},
                     profile=self.request.profile,
                 )
-                model = Request.of(self.request.scenario, overrides).model()
+                model = Request.of(self.request.scenario, overrides).without_goals().model()
             else:
                 model = self.request.model()
             self._sessions[switched] = Session(model)

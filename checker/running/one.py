@@ -40,6 +40,7 @@ def explore(
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
     outside: int | None = None
+    request = request.for_first() if options.stop_at_first else request
     try:
         model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
         if request.outside:
@@ -94,17 +95,24 @@ def outcome_of(
     *,
     stop_at_first: bool,
 ) -> Outcome:
-    """A result with the runs to its violations, and with what does nothing; no model: it was not traced."""
+    """A result with the runs to its violations, and with what does nothing; no model: it was not traced.
+
+    Engines find a goal as they find a violation. Here that becomes a run to the goal, which violates nothing.
+    """
     if model is None:
         return kind(request, engine, result, (), stop_at_first)
     nothing = idle(model, request, result)
+    for goal in request.goals:
+        result.premises.pop(goal.name, None)
+    runs = counterexample.follow_all(model, result.violations)
     return kind(
         request,
         engine,
         result,
-        counterexample.follow_all(model, result.violations),
+        tuple(run for run in runs if not run.goal),
         stop_at_first,
         tuple(model.ruled_out),
         nothing.constant,
         nothing.warnings,
+        goal_runs=tuple(run for run in runs if run.goal),
     )

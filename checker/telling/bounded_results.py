@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from highwater.checker.base.memory import peak_memory
 from highwater.checker.base.status import Status
-from highwater.checker.engines.solver.bounded import BoundedResult
+from highwater.checker.engines.solver.bounded import BoundedResult, DepthDone
 from highwater.checker.telling.results import ScenarioOutcome
 
 ENGINE = "z3"
@@ -38,10 +38,10 @@ class BoundedOutcome(ScenarioOutcome):
 
     @property
     def verdict(self) -> str:
-        """``violated``, ``holds`` (to the depth that was asked for), or ``inconclusive``."""
-        if self.examples:
-            return "violated"
-        return "holds" if self.reached else "inconclusive"
+        """As of other engines; ``holds`` also if every property holds to the depth that was asked for."""
+        verdict = super().verdict
+        to_depth = self.reached and bool(self.request.properties or not self.request.goals)
+        return "holds" if verdict == "inconclusive" and to_depth else verdict
 
     @property
     def status(self) -> Status:
@@ -71,22 +71,25 @@ class BoundedOutcome(ScenarioOutcome):
         said["question"] = "depth"
         said["asked_depth"] = self.asked
         said["peak_memory_bytes"] = peak_memory()
-        said["depths"] = [
-            {
-                "depth": d.depth,
-                "violated": list(d.violated),
-                "holding": d.holding,
-                "seconds": round(d.seconds, 6),
-            }
-            for d in result.depths
-        ]
+        said["depths"] = [self._depth(d) for d in result.depths]
         return said
+
+    def _depth(self, done: DepthDone) -> dict[str, object]:
+        """What was decided at a depth: goals are reached, and do not count as holding."""
+        depths = self.reachable
+        return {
+            "depth": done.depth,
+            "violated": [name for name in done.violated if name not in depths],
+            "reached": [name for name in done.violated if name in depths],
+            "holding": done.holding - sum(d is None or d > done.depth for d in depths.values()),
+            "seconds": round(done.seconds, 6),
+        }
 
     def lines(self) -> Iterator[str]:
         """The verdict in words."""
         result, name = self.result, self.request.scenario.name
-        for example in self.examples:
-            yield f"{name}: {example.name} is violated at depth {example.depth}"
+        for run in self.runs:
+            yield f"{name}: {run.name} {run.outcome} at depth {run.depth}"
         open_ = len(self.request.properties) - len(self.examples)
         if result.stopped_by is None:
             what = "in every reachable state" + (f", as no run is longer than {result.depth} states")
@@ -94,7 +97,7 @@ class BoundedOutcome(ScenarioOutcome):
             what = f"in every state up to depth {result.depth}" if result.depth else "so far in no state"
         if open_:
             yield f"{name}: {_count(open_, 'property', 'properties')} {'holds' if open_ == 1 else 'hold'} {what}"
-        if not self.request.properties or self.checked.rest:
+        if not (self.request.properties or self.request.goals) or self.checked.rest:
             yield f"{name}: {self.checked.sentence}"
         if not self.reached:
             yield (
@@ -106,6 +109,8 @@ class BoundedOutcome(ScenarioOutcome):
                 yield f"{name}: {line}"
             if missed := sorted(self.request.scenario.promise.violated - {e.name for e in self.examples}):
                 yield f"{name}: promised to be violated, and not within this depth: {', '.join(missed)}"
+        if self.unreached and not result.complete:
+            yield f"{name}: not reached within this depth: {', '.join(self.unreached)}"
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -77,6 +77,18 @@ class Counterexample:
     others: tuple[Mapping[str, Any], ...] = ()
     of_step: bool = False
     abstract: AbstractRun | None = None
+    goal: bool = False
+    """Whether the run reaches a goal, and violates nothing."""
+
+    @property
+    def verb(self) -> str:
+        """What the run does: it violates a property, or reaches a goal."""
+        return "reaches" if self.goal else "violates"
+
+    @property
+    def outcome(self) -> str:
+        """What the run shows of the property or the goal."""
+        return "is reached" if self.goal else "is violated"
 
     @property
     def called(self) -> str:
@@ -162,11 +174,11 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
             raise BrokenRunError(f"the last step of the run does not violate {found.name}")
         run = _as_abstract(model, found, states, [step.parameters for step in steps[1:]])
         return Counterexample(
-            found.name, found.source, found.meaning, tuple(steps), of_step=True, abstract=run
+            found.name, found.source, found.meaning, tuple(steps), of_step=True, abstract=run, goal=found.goal
         )
     if violation.property not in interpreter.violated(state):
         raise BrokenRunError(f"the run ends in a state that does not violate {violation.property}")
-    return Counterexample(found.name, found.source, found.meaning, tuple(steps))
+    return Counterexample(found.name, found.source, found.meaning, tuple(steps), goal=found.goal)
 
 
 def _as_abstract(
@@ -228,8 +240,8 @@ def tell(
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
-    title = click.style(f"{example.called}{rule}", fg="red", bold=True)
-    yield f"{title} is violated {example.where}."
+    title = click.style(f"{example.called}{rule}", fg="green" if example.goal else "red", bold=True)
+    yield f"{title} {example.outcome} {example.where}."
     if example.others:
         yield from fold(f"Also for {'; '.join(map(_said, example.others))}.", "  ", width)
     yield from fold(f"It says: {example.meaning}", "  ", width)
@@ -260,13 +272,15 @@ def tell(
         yield from no_abstract_step(example.abstract, width)
     if example.of_step:
         left_out = "" if full else " (what stays the same is left out)"
-        yield f"The step that violates {example.name}, before → after{left_out}:"
+        yield f"The step that {example.verb} {example.name}, before → after{left_out}:"
         states = example.steps[-2].state, example.steps[-1].state
         yield from _both_states(type, *states, "  ", width, same_too=full)
         return
     only = None if full else read_by(model, example)
     what = (
-        f"The state that violates {example.name}" if not example.loop else "The state that it comes back to"
+        f"The state that {example.verb} {example.name}"
+        if not example.loop
+        else "The state that it comes back to"
     )
     yield f"{what}{'' if only is None else ', as far as the property reads it'}:"
     yield from _state(type, example.steps[-1].state, "  ", width, only)

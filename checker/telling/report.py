@@ -11,7 +11,7 @@ from highwater.checker.base import terminal
 from highwater.checker.base.output import JsonOutput
 from highwater.checker.base.terminal import fold
 from highwater.checker.telling import counterexample, verdict_table
-from highwater.checker.telling.results import ScenarioOutcome
+from highwater.checker.telling.results import REACHED, ScenarioOutcome
 from highwater.checker.telling.vacuity import CONSTANT
 from highwater.model.language.model import Model
 
@@ -83,7 +83,7 @@ def told(
 ) -> Iterator[str]:
     """The counterexamples of one scenario; a run that violates several properties is told once."""
     names: dict[tuple[object, ...], str] = {}
-    for example in outcome.examples:
+    for example in (*outcome.examples, *outcome.shown_goals):
         # What a step is to an abstract protocol is told of the run by itself.
         key = (
             example.abstract is not None,
@@ -94,7 +94,7 @@ def told(
         yield click.style(outcome.request.scenario.name, bold=True)
         if key in names:
             rule = f" ({example.source})" if example.source else ""
-            yield f"{example.called}{rule} is violated by the same run as {names[key]}."
+            yield f"{example.called}{rule} {example.outcome} by the same run as {names[key]}."
             yield f"  It says: {example.meaning}"
             continue
         names[key] = example.called
@@ -116,7 +116,9 @@ def notes(outcome: ScenarioOutcome) -> Iterator[str]:
         short = "not all states were seen" if outcome.walks is None else "not all walks were made"
         seen = "" if result.stopped_by == "violation" else f": {short}"
         trouble = f" ({result.trouble})" if result.trouble and result.stopped_by == "disk" else ""
-        yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{trouble}{seen}"
+        why = STOPPED.get(result.stopped_by or "", f"stopped by {result.stopped_by}")
+        why = "it stopped when every goal was reached" if outcome.verdict == REACHED else why
+        yield f"{why}{trouble}{seen}"
     if result.trouble and result.stopped_by != "disk":
         yield f"the last checkpoint could not be made ({result.trouble})"
     if result.unspilled:
@@ -128,6 +130,8 @@ def notes(outcome: ScenarioOutcome) -> Iterator[str]:
         counted = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
         how = "inside the bounds" if request.outside else counted
         yield f"not compared: {' and '.join(promised)}, promised of a search {how}"
+    if request.outside and request.scenario.promise.reachable:
+        yield "goals are not searched for outside the bounds"
     if outcome.outside_states is not None:
         yield f"{outcome.outside_states:,} of these states are outside the bounds: checked, not gone on from"
     if never := never_taken(outcome):
@@ -144,6 +148,7 @@ def notes(outcome: ScenarioOutcome) -> Iterator[str]:
         for bound, count in result.cut.items()
         if count
     ]
+    yield from _goals(outcome)
     if cuts:
         yield f"cut {', '.join(cuts)}"
     idle = _idle(outcome)
@@ -205,6 +210,15 @@ def attention(outcomes: Sequence[ScenarioOutcome]) -> Iterator[str]:
         yield f"--verbose tells where: {', '.join(said)} of {len(outcomes)} scenarios"
 
 
+def _goals(outcome: ScenarioOutcome) -> Iterator[str]:
+    """Which goals were reached, at which depths, and which were not."""
+    if outcome.goal_runs:
+        yield f"reached: {_join(f'{e.called} at depth {e.depth}' for e in outcome.goal_runs)}"
+    if outcome.unreached:
+        so_far = "" if outcome.result.complete else " before the search stopped"
+        yield f"not reached{so_far}: {', '.join(outcome.unreached)}"
+
+
 def never_taken(outcome: ScenarioOutcome) -> list[str]:
     """The actions that were not taken, and could be with these parameters."""
     return [n for n, taken in outcome.result.actions.items() if not taken and n not in outcome.ruled_out]
@@ -233,8 +247,9 @@ def _row(outcome: ScenarioOutcome) -> tuple[str, ...]:
 
 def verdict(outcome: ScenarioOutcome) -> str:
     """The verdict, with the properties that are violated."""
-    if outcome.examples:
-        return "violated: " + _join(f"{e.called} at depth {e.depth}" for e in outcome.examples)
+    shown = outcome.examples or (outcome.goal_runs if outcome.verdict == REACHED else ())
+    if shown:
+        return f"{outcome.verdict}: " + _join(f"{e.called} at depth {e.depth}" for e in shown)
     return outcome.verdict
 
 

@@ -10,13 +10,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from highwater.checker.asking.checked import Checked
-from highwater.checker.asking.request import Request
+from highwater.checker.asking.request import OPTION, Request
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.base.status import Status
 from highwater.checker.telling.counterexample import Counterexample, Step
 from highwater.checker.telling.refined import AbstractRun, AbstractStep
 from highwater.checker.telling.vacuity import Vacuous
 from highwater.model.versions import versions
+
+REACHED, NOT_REACHED = "reached", "not reached"
+"""Verdicts about reachability goals."""
 
 STEP = "step"
 """The kind of a property of steps, in JSON."""
@@ -39,16 +42,47 @@ class ScenarioOutcome:
     """What does nothing, and nobody said of: see ``highwater.checker.telling.vacuity``."""
     outside_states: int | None = None
     """How many of the states are outside the bounds, where these were asked for."""
+    goal_runs: tuple[Counterexample, ...] = ()
+    """The runs to the reachability goals that were reached."""
 
     form: ClassVar[str] = "result"
     """Which form the JSON has: see ``highwater.model.versions``."""
 
     @property
     def verdict(self) -> str:
-        """``violated``, ``holds`` (all states seen, no violation) or ``inconclusive``."""
+        """``violated``, ``not reached``, ``holds``, ``reached`` or ``inconclusive``.
+
+        The first that is so counts: a property is violated; all states were seen, and a goal is not among them; every
+        property holds; or, where goals alone are checked, the search reached them.
+        """
         if self.examples:
             return "violated"
-        return "holds" if self.result.complete else "inconclusive"
+        if self.result.complete and self.unreached:
+            return NOT_REACHED
+        if self.result.complete and (self.request.properties or not self.goal_runs):
+            return "holds"
+        return REACHED if self.result.complete or self.result.stopped_by == "violation" else "inconclusive"
+
+    @property
+    def runs(self) -> tuple[Counterexample, ...]:
+        """All runs that were found: those to violations, then those to goals."""
+        return (*self.examples, *self.goal_runs)
+
+    @property
+    def reachable(self) -> dict[str, int | None]:
+        """For each goal the depth at which it was reached; None where it was not."""
+        depths = {run.name: run.depth for run in self.goal_runs}
+        return {goal.name: depths.get(goal.name) for goal in self.request.goals}
+
+    @property
+    def unreached(self) -> tuple[str, ...]:
+        """The goals that were not reached."""
+        return tuple(name for name, depth in self.reachable.items() if depth is None)
+
+    @property
+    def shown_goals(self) -> tuple[Counterexample, ...]:
+        """The runs to goals that a report shows: those that an option named."""
+        return self.goal_runs if self.request.narrowed_by == OPTION else ()
 
     @property
     def walks(self) -> int | None:
@@ -86,12 +120,14 @@ class ScenarioOutcome:
     def broken(self) -> tuple[str, ...]:
         """What is not as it should be: violations that nothing promised, promises that were not kept."""
         found = {e.name for e in self.examples}
-        if not self.request.as_written:
-            return tuple(f"{name} is violated" for name in sorted(found))
         promise, result = self.request.scenario.promise, self.result
-        said = [f"{name} is violated, but was promised to hold" for name in sorted(found - promise.violated)]
         decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)
+        if not self.request.as_written:
+            missing = self.unreached if decided and self.request.narrowed_by == OPTION else ()
+            return (*(f"{n} is violated" for n in sorted(found)), *(f"{n} is not reached" for n in missing))
+        said = [f"{name} is violated, but was promised to hold" for name in sorted(found - promise.violated)]
         if decided:
+            said += [f"{name} is not reached, but was expected to be" for name in self.unreached]
             missed = promise.violated & set(self.request.properties) - found
             said += [f"{name} holds, but was promised to be violated" for name in sorted(missed)]
         if result.complete and self.request.counts_promised:
@@ -138,6 +174,7 @@ class ScenarioOutcome:
             "peak_memory_bytes": result.peak_memory_bytes,
             "spilled_bytes": result.spilled_bytes,
             **({} if self.walks is None else {"walks": self.walks, "seed": getattr(result, "seed", None)}),
+            "reachable": self.reachable,
             "violations": [_violation(e) for e in self.examples],
             "versions": versions(self.form),
         }

@@ -1,4 +1,4 @@
-"""Pages that show a protocol's source with something beside its lines: of coverage, and of mutants.
+"""Pages that show a protocol's source with something beside its lines: of coverage.
 
 They need nothing from elsewhere, and run no script. Whoever makes one gives it HTML, and escapes what is none.
 """
@@ -39,11 +39,6 @@ def folded(heading: str, texts: Iterable[str]) -> Iterator[str]:
     yield f"<details><summary>{escape(heading)} ({len(texts)})</summary><ul>"
     yield from (f"<li>{escape(text)}</li>" for text in texts)
     yield "</ul></details>"
-
-
-def preformatted(lines: Iterable[str]) -> str:
-    """A table of text."""
-    return f'<div class="scroll"><pre>{escape(chr(10).join(lines))}</pre></div>'
 
 
 def source(file: str, rows: Iterable[Row]) -> Iterator[str]:

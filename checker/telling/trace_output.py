@@ -36,9 +36,10 @@ class TraceOutput:
     def write_violation(
         self, request: Request, model: Model, violations: Iterable[ViolatingRun], example: Counterexample
     ) -> str:
-        """Write the run that an example tells, and tell its length and the property that it violates."""
+        """Write the run of an example; return a sentence with its length and the property that it violates."""
         run = next(v for v in violations if v.property == example.name and v.depth == example.depth)
-        return self._write(request, model, run.initial, run.path, (example.name,), {}, run.loop_start)
+        violated = () if example.goal else (example.name,)
+        return self._write(request, model, run.initial, run.path, violated, {}, run.loop_start)
 
     def write_walk(self, request: Request, model: Model, depth: int, seed: int) -> str:
         """Write a walk of the reference engine: no engine keeps a walk that violates nothing."""

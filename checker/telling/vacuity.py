@@ -65,14 +65,18 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 
 
 def constant_properties(model: Model) -> dict[str, str]:
-    """The properties that are the same in every state, or of every step, each with how."""
+    """The properties that are the same in every state, or of every step, each with how; goals are none of them."""
     found = {}
     for prop in model.properties:
+        if prop.invariant.goal:
+            continue
         if prop.node.is_const:
             found[prop.name] = f"is {'true' if prop.node is graph.TRUE else 'false'} whatever the state"
         elif prop.premise is graph.FALSE:
             found[prop.name] = "has a premise that holds in no state"
     for step in model.step_properties:
+        if step.stated.goal:
+            continue
         if step.node.is_const:
             found[step.name] = "is true whatever the step"
         elif not step.asked:

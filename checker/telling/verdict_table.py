@@ -14,14 +14,20 @@ from itertools import groupby
 import click
 
 from highwater.checker.asking.scenarios import is_path
-from highwater.checker.telling.results import ScenarioOutcome
+from highwater.checker.telling.results import NOT_REACHED, REACHED, ScenarioOutcome
 
 WIDTH = 100
 """Columns, where there is no terminal that has fewer."""
 _GAP = 2
 _LONGEST_PATH = 40
 """Columns of a file's path; of a longer one its end is given."""
-_COLOURS = {"violated": "red", "holds": "green", "inconclusive": "yellow"}
+_COLOURS = {
+    "violated": "red",
+    NOT_REACHED: "red",
+    "holds": "green",
+    REACHED: "green",
+    "inconclusive": "yellow",
+}
 
 
 @dataclass(frozen=True)
@@ -38,23 +44,27 @@ class _Line:
         word, promised = self.outcome.verdict, self.outcome.promised
         if promised is False:
             return f"{word}, not as promised"
-        return "violated, as promised" if promised and word == "violated" else word
+        return f"{word}, as promised" if promised and word in ("violated", REACHED) else word
 
     @property
     def alarming(self) -> bool:
         """Whether a reader must look at it."""
         return bool(self.outcome.broken) or self.outcome.verdict == "inconclusive"
 
-    def violated(self, room: int) -> str:
-        """The verdict with the properties that are violated, or how many, in so many columns."""
-        names = [example.name for example in self.outcome.examples]
-        if not names:
-            return self.verdict
-        where = ", ".join(f"{e.called} at depth {e.depth}" for e in self.outcome.examples)
-        many = f"{len(names)} properties" if len(names) > 1 else ""
-        for text in (where, ", ".join(names), many):
-            if text and len(self.verdict) + 2 + len(text) <= room:
-                return f"{self.verdict}: {text}"
+    def told(self, room: int) -> str:
+        """The verdict with the properties and goals that it is about, or how many, in so many columns."""
+        outcome = self.outcome
+        about = {"violated": outcome.examples, REACHED: outcome.goal_runs}.get(outcome.verdict, ())
+        where = ", ".join(f"{run.called} at depth {run.depth}" for run in about)
+        names = list(outcome.unreached) if outcome.verdict == NOT_REACHED else [run.name for run in about]
+        things = "properties" if outcome.verdict == "violated" else "goals"
+        many = f"{len(names)} {things}" if len(names) > 1 else ""
+        goals = len(outcome.goal_runs) if outcome.verdict in ("violated", "holds") else 0
+        too = f"; {goals} goal{'' if goals == 1 else 's'} reached" if goals else ""
+        texts = [f"{self.verdict}: {text}" for text in (where, ", ".join(names), many) if text]
+        for text in (*(f"{text}{too}" for text in texts), *texts, f"{self.verdict}{too}"):
+            if len(text) <= room:
+                return text
         return self.verdict
 
     def numbers(self) -> tuple[str, ...]:
@@ -78,7 +88,7 @@ def table(outcomes: Sequence[ScenarioOutcome], width: int = WIDTH) -> Iterator[s
     while widths and width - _taken(first, widths) < least:
         widths.pop()  # numbers give way to words
     room = max(least, width - _taken(first, widths))
-    verdicts = [line.violated(room) for line in shown]
+    verdicts = [line.told(room) for line in shown]
     room = max(len("verdict"), *map(len, verdicts))
     heads = _numbers(_HEADS, widths)
     if not indent:

@@ -12,7 +12,7 @@ _TRACED: dict[object, tuple[Request, Model]] = {}
 def traced(request: Request) -> Model:
     """The model of a request. Raises LanguageError or InputError where its text cannot be used."""
     protocol = request.scenario.definition.protocol
-    asked = (*request.invariants, *request.step_properties, *request.liveness)
+    asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
     key = (protocol, *request.parameters.items(), *request.rules.items(), *map(id, asked), request.outside)
     if key not in _TRACED:
         _TRACED[key] = request, request.model()

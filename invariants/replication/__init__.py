@@ -3,8 +3,6 @@
 from highwater.invariants.replication import (
     cluster,
     commits,
-    denials,
-    exchange_denials,
     exchange_steps,
     features,
     life_steps,
@@ -14,10 +12,10 @@ from highwater.invariants.replication import (
 )
 from highwater.invariants.replication.liveness import LIVENESS
 from highwater.invariants.replication.promise import keeps_the_promise
+from highwater.invariants.replication.reachable import REACHABLE
 
 INVARIANTS = (*cluster.INVARIANTS, *sentences.STATES)
 STEP_PROPERTIES = (keeps_the_promise, *steps.OF_EPOCHS, *commits.STEPS, *features.STEPS, *sentences.STEPS)
-DENIALS = (*denials.DENIALS, *exchange_denials.DENIALS)
 WATCHED = (*exchange_steps.WATCHED, *life_steps.WATCHED, *told_steps.WATCHED)
 
-__all__ = ["DENIALS", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]
+__all__ = ["INVARIANTS", "LIVENESS", "REACHABLE", "STEP_PROPERTIES", "WATCHED"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.replication.controller_denials import DENIALS
 from highwater.invariants.replication.controller_liveness import LIVENESS
+from highwater.invariants.replication.controller_reachable import REACHABLE
 from highwater.invariants.replication.controller_steps import WATCHED as OF_BOOKS
 from highwater.invariants.replication.election_steps import WATCHED as OF_ELECTIONS
 from highwater.invariants.replication.steps import STEP_PROPERTIES
@@ -185,4 +185,4 @@ EXPLORED = (
 
 WATCHED = (*OF_ELECTIONS, *OF_BOOKS)
 
-__all__ = ["DENIALS", "EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]
+__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "REACHABLE", "STEP_PROPERTIES", "WATCHED"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.invariants.truncation.denials import DENIALS
+from highwater.invariants.truncation.reachable import REACHABLE
 from highwater.invariants.truncation.steps import WATCHED
 from highwater.model.language import State, all_of, implies, invariant
 from highwater.model.language.values import Truth
@@ -46,4 +46,4 @@ def strong_isr(m: Truncation, s: State) -> Truth:
 
 INVARIANTS = (weak_isr, strong_isr)
 
-__all__ = ["DENIALS", "INVARIANTS", "WATCHED"]
+__all__ = ["INVARIANTS", "REACHABLE", "WATCHED"]

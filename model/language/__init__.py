@@ -35,6 +35,7 @@ from highwater.model.language.protocol import (
     action,
     invariant,
 )
+from highwater.model.language.reachability import reachable
 from highwater.model.language.refinement import refines
 from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.state import State
@@ -69,6 +70,6 @@ __all__ = [
     "SetValue", "Sign", "State", "StepProperty", "Struct", "StructValue", "Truth", "action", "all_of",
     "always_eventually", "any_of", "as_bool", "cases", "either", "enabled", "eventually", "eventually_always",
     "first", "free", "greatest", "implies", "invariant", "leads_to", "leads_to_always", "least", "least_by",
-    "one_of", "otherwise", "refines", "require", "size", "spend", "step_property", "strong", "tagged",
+    "one_of", "otherwise", "reachable", "refines", "require", "size", "spend", "step_property", "strong", "tagged",
     "total", "under", "weak", "when", "where",
 ]  # fmt: skip

@@ -290,6 +290,7 @@ class Model:
                 f"invariant {invariant.name} writes or requires something; it only looks", where
             )
         node = returned_condition(result, f"invariant {invariant.name}", where).node
+        node = graph.not_(node) if invariant.goal else node
         premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
         return Property(invariant, node, premise)
 

@@ -117,6 +117,8 @@ class Invariant:
     source: str
     rule: str | None = None
     needs: str | None = None
+    goal: bool = False
+    """Whether some state must satisfy it; see ``reachability``."""
 
     @property
     def meaning(self) -> str:
@@ -245,6 +247,7 @@ _DECLARED: dict[str, type | tuple[type, ...]] = {
     "invariants": Invariant,
     "step_properties": StepProperty,
     "liveness": Liveness,
+    "reachable": (Invariant, StepProperty),
     "helpers": (Invariant, StepProperty),
     "symmetric": str,
     "modules": ModuleType,
@@ -310,6 +313,8 @@ class Protocol:
     invariants: ClassVar[Iterable[Invariant]] = ()
     step_properties: ClassVar[Iterable[StepProperty]] = ()
     liveness: ClassVar[Iterable[Liveness]] = ()
+    reachable: ClassVar[Iterable[Invariant | StepProperty]] = ()
+    """Reachability goals: what some state, or some step, must satisfy. A scenario names those that it expects."""
     helpers: ClassVar[Iterable[Invariant | StepProperty]] = ()
     """What a proof by induction takes with it: true as well, and of no interest to anybody else."""
     symmetric: ClassVar[tuple[str, ...]] = ()
@@ -381,20 +386,29 @@ class Protocol:
         _all(cls, "invariants", Invariant, "invariant")
         _all(cls, "step_properties", StepProperty, "step_property")
         _all(cls, "liveness", Liveness, "liveness")
+        _all(cls, "reachable", (Invariant, StepProperty), "reachable")
         _all(cls, "helpers", (Invariant, StepProperty), "invariant or @step_property")
         for name, rule in cls.rules.items():
             check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
         for action in cls.actions():
             what = f"action {action.name} of {cls.__name__}"
             check_source(cls.rulebook, action.source, what, place_of(action.function))
-        listed = (*cls.invariants, *cls.step_properties, *cls.liveness, *cls.helpers)
+        goals = tuple(cls.reachable)
+        listed = (*cls.invariants, *cls.step_properties, *cls.liveness, *cls.helpers, *goals)
         cls.check_sources(listed)
+        for stated in listed:
+            if getattr(stated, "goal", False) != (stated in goals):
+                raise LanguageError(
+                    f"{stated.name} of {cls.__name__}: `reachable` lists what @reachable marks, and nothing else does",
+                    place_of(stated.function),
+                )
         _refuse_misspelled(cls)
         for name, value in vars(cls).items():
             if isinstance(value, (Invariant, StepProperty, Liveness)) and value not in listed:
                 where = {Invariant: "invariants", StepProperty: "step_properties"}.get(
                     type(value), "liveness"
                 )
+                where = "reachable goals" if getattr(value, "goal", False) else where
                 raise LanguageError(
                     f"{name} is not among the {where} (or helpers) of {cls.__name__}, so it would not be checked",
                     place_of(value.function),

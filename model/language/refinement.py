@@ -71,7 +71,16 @@ def refines(
             return found.of(m).holds(before, after)
 
         holds.__doc__ = mapping.__doc__
-        found = Refinement(mapping.__name__, holds, source, rule, None, abstract, mapping, parameters, rules)
+        found = Refinement(
+            mapping.__name__,
+            holds,
+            source,
+            rule,
+            abstract=abstract,
+            mapping=mapping,
+            parameters=parameters,
+            rules=rules,
+        )
         return found
 
     return mark

@@ -34,6 +34,8 @@ class StepProperty:
     source: str
     rule: str | None = None
     needs: str | None = None
+    goal: bool = False
+    """Whether some step must satisfy it; see ``reachability``."""
 
     @property
     def meaning(self) -> str:
@@ -105,6 +107,7 @@ def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
     if trace.writes or trace.guards:
         raise LanguageError(f"step property {stated.name} writes or requires something; it only looks", where)
     node = returned_condition(result, f"step property {stated.name}", where).node
+    node = graph.not_(node) if stated.goal else node
     return node, graph.any_(trace.premises) if trace.premises else graph.TRUE
 
 

@@ -194,7 +194,7 @@ BAD_REQUESTS = {
     "mutants of no scenario": (["mutate", "truncation/kip-321"], ["did you mean 'truncation/kip-"]),
     "mutants of no place": (
         ["mutate", "truncation/kip-320", "--only", "isr.py:1", "--quiet", "--workers", "1"],
-        ["--only isr.py:1: no mutant of these scenarios is of it"],
+        ["--only isr.py:1: no mutant of these scenarios matches"],
     ),
     "mutants kept in a directory": (["mutate", "--keep", "docs"], ["--keep docs: is a directory"]),
     "mutants kept in a device": (

@@ -17,18 +17,18 @@ from tests.checker.conftest import Run
 
 @cache
 def reported() -> dict[str, dict[str, list[str]]]:
-    """What a check of any scenario can name as violated: protocol, name, and the scenarios."""
+    """What a check of any scenario can name as violated or reached: protocol, name, and the scenarios."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in files.scenario_files():
         request = Request.of(scenarios.find(name), Overrides())
-        for asked in request.properties:
+        for asked in (*request.properties, *(goal.name for goal in request.goals)):
             found.setdefault(request.scenario.definition.name, {}).setdefault(asked, []).append(name)
     return found
 
 
 def properties(entries: list[Entry]) -> list[Entry]:
-    """Those of them that a scenario can ask."""
-    return [e for e in entries if "asked_in" in e]
+    """Those of them that a scenario can ask, or expect to be reached."""
+    return [e for e in entries if "asked_in" in e or "expected_in" in e]
 
 
 def test_every_property_that_a_scenario_asks_is_known() -> None:
@@ -40,13 +40,16 @@ def test_every_property_that_a_scenario_asks_is_known() -> None:
         for name, where in asked.items():
             (entry,) = [e for e in properties(listing.find(name)) if e["protocol"] in (protocol, None)]
             assert entry["meaning"], name
+            if entry["kind"] == "goal":
+                assert set(where) == set(entry["expected_in"]), name
+                continue
             assert set(where) <= set(entry["asked_in"]), name
             assert {s for s in where if name in violated[s]} == set(entry["violated_in"]) & set(where), name
 
 
 def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
     for name, stated in catalogue().items():
-        entries = [e for e in listing.find(name) if "asked_in" in e or "checked_by" in e]
+        entries = [e for e in listing.find(name) if e in properties([e]) or "checked_by" in e]
         told = {e["protocol"]: e["source"] for e in entries}
         told |= {of: source for e in entries for of, source in e.get("checked_by", {}).items()}
         assert stated.checked_by.items() <= told.items(), name
@@ -56,7 +59,7 @@ def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("nobody_wins_a_pre_vote", ["step property of quorum, source 996.1", "a denial: "]),
+        ("a_pre_vote_is_won", ["reachability goal, of steps, of quorum, source 996.1", "A voter that asks"]),
         ("votes_that_count_were_given", ["invariant of quorum, source 595.7, 595.8", "watched: "]),
         ("registrations_are_the_brokers", ["invariant of replication, source B8, 966.12", "a helper: "]),
         ("has_min_isr", ["asked by replay of the metadata log (source 966.19)"]),
@@ -73,9 +76,11 @@ def test_what_is_no_promise_says_what_it_is(
 
 
 def test_the_scenarios_that_ask_are_told(highwater: Callable[..., Run]) -> None:
-    out = highwater("show", "nobody_wins_a_pre_vote").out
-    section = out[out.index("asked in") :]
-    assert "violated, as promised  quorum/possible-votes" in section
+    out = highwater("show", "a_pre_vote_is_won").out
+    assert "quorum/possible-votes" in out[out.index("expected to be reached in") :]
+    out = highwater("show", "quorum/possible-votes").out
+    assert "every goal is reached" in out
+    assert "a_pre_vote_is_won" in out[out.index("\ngoals\n") :]
     out = highwater("show", "quorum:hwm_is_committed").out
     assert "quorum/small-elections" in out[out.index("asked in") :]
 
@@ -84,7 +89,7 @@ def test_a_protocol_tells_what_else_is_stated_of_it(highwater: Callable[..., Run
     for protocol, title, name in (
         ("replication", "helper properties", "registrations_are_the_brokers"),
         ("quorum", "watched properties", "who_asks_votes_for_itself"),
-        ("quorum", "denials", "nobody_wins_a_pre_vote"),
+        ("quorum", "reachability goals", "a_pre_vote_is_won"),
     ):
         out = highwater("show", protocol).out
         section = out[out.index(f"\n{title}\n") :]

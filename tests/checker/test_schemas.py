@@ -22,10 +22,10 @@ FILES = {
     "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
-    "result": "0f54e76073e027df",
-    "proof": "c7a7ca1575c1a442",
+    "result": "7a996516742068a8",
+    "proof": "eb044969468d25ac",
     "gate": "40592d335b72c73e",
-    "mutation": "5c9e63bdd82cc8d2",
+    "mutation": "6d6266fd4b48bc61",
     "report": "dae83ce03d6e809d",
 }
 """Form to the digest of its schema, what is only told left out. Where one differs the form was changed. If a program

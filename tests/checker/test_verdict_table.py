@@ -42,11 +42,18 @@ def outcome(
     return ScenarioOutcome(request, "native", result, examples)
 
 
+def to_goals(request: Request) -> tuple[Counterexample, ...]:
+    """A run to each goal that a scenario expects."""
+    steps = (Step("initial", {}, "initial state", {}, {}),) * 12
+    return tuple(Counterexample(goal.name, "", "", steps, goal=True) for goal in request.goals)
+
+
 def kept(name: str) -> Any:
     """A scenario that ends as it promises."""
     promise = scenarios.find(name).promise
     counts = {"states": promise.distinct_states or STATES, "depth": promise.depth or 22}
-    return replace(outcome(name, sorted(promise.violated), **counts), constant=tuple(promise.constant))
+    found = outcome(name, sorted(promise.violated), **counts)
+    return replace(found, constant=tuple(promise.constant), goal_runs=to_goals(found.request))
 
 
 def lines(outcomes: Any, width: Any = verdict_table.WIDTH) -> Any:
@@ -67,7 +74,7 @@ def test_every_scenario_has_one_whole_line(everything: Any, width: Any) -> None:
     assert sorted(line.split()[0] for line in shown) == sorted(
         [*groups, *(name.rpartition("/")[2] for name in names)]
     )
-    properties = {e.name for o in everything for e in o.examples}
+    properties = {e.name for o in everything for e in o.runs}
     words = set(re.findall(r"\w+_\w+", "\n".join(shown))) - {"properties"}
     assert words <= properties, "a name was broken"
 
@@ -78,6 +85,22 @@ def test_what_there_is_room_for_is_said(everything: Any) -> None:
     assert "violated, as promised: strong_isr at depth 12" in wide
     assert "violated, as promised: strong_isr, weak_isr" in medium
     assert "violated, as promised: 2 properties" in narrow
+
+
+def test_goals_are_told_as_there_is_room() -> None:
+    def verdict(outcome: Any, width: int = 100) -> Any:
+        return lines([outcome], width)[-1].split(None, 1)[1].strip()
+
+    one = kept("quorum/possible-observer")
+    assert verdict(one).startswith("reached, as promised  ")
+    assert "a_member_hears_of_an_epoch_before_a_voter at depth 12" in verdict(one, 160)
+    assert "reached, as promised: 4 goals" in verdict(kept("quorum/possible-votes"))
+    assert "holds; 6 goals reached" in verdict(kept("zookeeper/possible"))
+    two = kept("replication/mixed-old-fetcher")
+    assert "keeps_the_promise at depth 12; 1 goal reached" in verdict(two, 180)
+    assert "violated, as promised: 2 properties  " in verdict(two)
+    missed = replace(one, goal_runs=())
+    assert "not reached, not as promised: a_member_hears_of_an_epoch_before_a_voter" in verdict(missed, 140)
 
 
 def test_numbers_give_way_to_the_verdict() -> None:

@@ -18,7 +18,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import baseline, comparison
 from highwater.checker.comparing.gate.facts import Ran
-from highwater.checker.comparing.mutation import findings, listed
+from highwater.checker.comparing.mutation import findings
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.traced import path_of, read_trace
 from highwater.checker.explore.views import Answers
@@ -76,13 +76,6 @@ def _baseline(path: Path) -> None:
         one_line(wrong)
 
 
-def _listed(path: Path) -> None:
-    try:
-        listed.read(path)
-    except HighwaterError as wrong:
-        one_line(wrong)
-
-
 def _kept(path: Path) -> None:
     try:
         kept = findings.read(path)
@@ -119,7 +112,6 @@ def one_line(wrong: HighwaterError) -> None:
 READERS: dict[str, Callable[[Path], None]] = {
     "scenario": _scenario,
     "baseline": _baseline,
-    "listed holes": _listed,
     "kept mutants": _kept,
     "run": _replay,
     "compressed run": _replay,

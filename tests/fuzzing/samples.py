@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from highwater.checker.comparing.mutation import findings
-from highwater.checker.comparing.mutation.examining import MutantResult
+from highwater.checker.comparing.mutation.examining import EQUIVALENT, KILLED, VIOLATED, MutantResult
 from tests.checker.conftest import COUNTER
 from tests.fuzzing import readers
 from tests.generation.batches import encode_batch
@@ -75,13 +75,6 @@ properties.weak_isr = "holds"
 verdict = "kept"
 properties.below_seven = "kept"
 """
-LISTED = """\
-[[listed]]
-within = "wrap"
-text = "s.next.count"
-change = "dropped"
-reason = "It is a counter."
-"""
 
 
 def write(folder: Path) -> dict[str, Path]:
@@ -100,13 +93,11 @@ def write(folder: Path) -> dict[str, Path]:
     file("baseline", "gate.toml", BASELINE)
     found["baseline"].with_name("counter.toml").write_text(SCENARIO)
     found["baseline"].with_name("counter.py").write_text(COUNTER)
-    file("listed holes", "listed.toml", LISTED)
     file("kept mutants", "kept.json", "")
     part = findings.ScenarioResults(
-        "00ff", {1: MutantResult("killed", "as promised"), 2: MutantResult("equal", "as promised")}
+        "00ff", {1: MutantResult(KILLED, VIOLATED, "an_invariant", 3), 2: MutantResult(EQUIVALENT)}
     )
-    size = findings.Size("00ff", 198, 1000)
-    findings.write(found["kept mutants"], findings.KeptFile({"a/b": size}, {("a/b", "invariants"): part}))
+    findings.write(found["kept mutants"], {("a/b", "safety"): part})
     lines = runs.walk_of("truncation/kip-101", depth=12, whole=True)
     file("run", "run.ndjson", _lines(lines))
     file("compressed run", "run.ndjson.gz", gzip.compress(_lines(lines)))

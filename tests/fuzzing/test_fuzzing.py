@@ -111,7 +111,7 @@ def test_requests_that_are_none() -> None:
 def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
     """One that asks the readers of a kind only."""
     found = run.Fuzzer(tmp_path / "fuzzer", 1, tmp_path / "kept")
-    found.kinds = ["listed holes"]
+    found.kinds = ["kept mutants"]
     before = signal.signal(signal.SIGPROF, found.hang)
     yield found
     signal.signal(signal.SIGPROF, before)
@@ -120,7 +120,7 @@ def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None]], None]:
     """Put another reader in the place of this one."""
-    return lambda read: monkeypatch.setitem(readers.READERS, "listed holes", read)
+    return lambda read: monkeypatch.setitem(readers.READERS, "kept mutants", read)
 
 
 def test_the_fuzzer_notices_a_traceback(
@@ -135,8 +135,8 @@ def test_the_fuzzer_notices_a_traceback(
     broken(lambda path: sys.exit(0))
     fuzzer.one(4)
     assert [wrong.split(" (")[0][:40] for wrong in fuzzer.tracebacks] == [
-        "2 listed holes: JSONDecodeError: Expecti",
-        "4 listed holes: SystemExit: 0",
+        "2 kept mutants: JSONDecodeError: Expecti",
+        "4 kept mutants: SystemExit: 0",
     ]
     assert len(list((tmp_path / "kept").iterdir())) == 4
 
@@ -152,11 +152,11 @@ def test_the_fuzzer_notices_a_hang_and_memory(
 
     broken(spin)
     fuzzer.one(1)
-    assert fuzzer.hangs == ["1 listed holes"]
+    assert fuzzer.hangs == ["1 kept mutants"]
     monkeypatch.setattr(run, "CPU_SECONDS", 30)
     broken(lambda path: bytearray(peak_memory() + (64 << 20)).clear())
     fuzzer.one(2)
-    assert [said.split(":")[0] for said in fuzzer.growth] == ["2 listed holes"]
+    assert [said.split(":")[0] for said in fuzzer.growth] == ["2 kept mutants"]
 
 
 @slow("thousands of changed files to every reader, in a process of its own whose memory is measured")

@@ -150,6 +150,20 @@ def test_every_fact_counts(facts: Facts, said: str) -> None:
     assert differences == [said]
 
 
+@pytest.mark.parametrize(
+    ("reached", "said"),
+    [
+        ({"both": 5, "full": 3}, "goal full is reached at depth 3, and was not"),
+        ({"both": 4}, "goal both is reached at depth 4, not 5"),
+        ({}, "goal both is not reached any more (it was at depth 5)"),
+    ],
+)
+def test_every_goal_counts(reached: dict[str, int], said: str) -> None:
+    before = {**FACTS, "reachable": {"both": 5}}
+    state, differences, _ = verdict({**before, "graph": "bb", "reachable": reached}, before)
+    assert (state, differences) == (EntryState.DIFFERENT, [said])
+
+
 def test_another_verdict_says_nothing_of_facts_that_only_the_other_one_has() -> None:
     """Of a violation the baseline does not keep how often each action was taken: no action is gone for that."""
     violated = {"verdict": "violated", "distinct_states": 5, "violated": {"in order": 3}, "graph": "bb"}

@@ -12,7 +12,8 @@ import pytest
 
 import highwater.invariants
 import highwater.traces
-from highwater.checker.asking.catalogue import load
+from highwater.checker.asking.catalogue import load, scenario_files
+from highwater.checker.asking.scenarios import find
 from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.engines.solver.helpers import helpers
 from highwater.invariants import catalogue, statements
@@ -33,12 +34,12 @@ from highwater.traces.metadata.reporting.findings import _AT_RISK
 INVARIANTS = Path(highwater.invariants.__file__).parent
 TRACES = Path(highwater.traces.__file__).parent
 KNOWN = catalogue.catalogue()
-MARKS = {"invariant", "helper", "statement", "seen", "step_property"}
+MARKS = {"invariant", "helper", "statement", "seen", "step_property", "reachable"}
 """What marks a property. Of a liveness property the goal is not all: what is fair belongs to it."""
 
 
 def everything(of: Stated) -> list[Any]:
-    of_steps = [*of.step_properties, *of.helper_steps, *of.denials]
+    of_steps = [*of.step_properties, *of.helper_steps, *of.reachable]
     return [*of.invariants, *of_steps, *of.liveness, *of.helpers, *of.watched]
 
 
@@ -48,6 +49,23 @@ def everything(of: Stated) -> list[Any]:
 def test_every_property_says_something_and_names_rules() -> None:
     assert len(KNOWN) > 100
     assert [p.name for p in KNOWN.values() if not p.meaning or not all(p.checked_by.values())] == []
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_goals_and_properties_are_told_apart(name: str) -> None:
+    of = stated(name)
+    assert all(goal.goal for goal in of.reachable)
+    assert not [one.name for one in everything(of) if getattr(one, "goal", False) and one not in of.reachable]
+
+
+def test_every_goal_is_expected_by_a_scenario() -> None:
+    expected: dict[str, set[str]] = {}
+    for name in scenario_files():
+        scenario = find(name)
+        expected.setdefault(scenario.definition.name, set()).update(scenario.promise.reachable)
+    for name in registry.NAMES:
+        goals = {goal.name for goal in stated(name).reachable}
+        assert goals <= expected.get(name, set()), name
 
 
 @pytest.mark.parametrize("name", registry.NAMES)

@@ -1,4 +1,4 @@
-"""Small protocols whose mutants are asked, and the command that asks."""
+"""A small protocol, and the command that changes it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,57 @@ from highwater.checker.cli import cli
 
 
 def run(*arguments: object) -> Result:
-    """The command in this process; what it asks of scenarios is asked in another one."""
+    """The command in this process; it explores in another one."""
     return CliRunner().invoke(cli, ["mutate", *map(str, arguments), "--workers", "1"], catch_exceptions=False)
 
 
+COUNTER = """
+from highwater.model.language import Bool, Index, Int, Parameter, Protocol, Struct, action, invariant, require
+
+
+@invariant("test")
+def it_stays_down(m, s):
+    return ~s.up
+
+
+class Counter(Protocol):
+    name = "counter"
+    parameters = {"top": Parameter(3, 1, 7, "the most that it counts")}
+    invariants = (it_stays_down,)
+
+    def define(self):
+        self.side = Index("side", 2)
+        return Struct("State", up=Bool, count=Int(0, self.p.top, bound="top"), side=self.side)
+
+    def initial(self):
+        return [{}]
+
+    @action(says="it goes up")
+    def rise(self, s):
+        s.next.up = True
+
+    @action(says="it counts on {side}", side="side")
+    def add(self, s, side):
+        require("it is its side", s.side == side)
+        s.next.count = s.count + 1
+
+    @action(says="it counts, on side 0 below the bound", side="side")
+    def skip(self, s, side):
+        require("it is below", (s.count <= 3) | (side == 1))
+        s.next.count = s.count + 1
+"""
 LAMP = '''
-from highwater.model.language import Bool, Protocol, State, Struct, action, eventually, require, weak
+from highwater.model.language import (
+    Bool, Enum, Protocol, Struct, action, eventually, invariant, require, weak, where
+)
+
+Side = Enum("Side", "NONE LEFT RIGHT")
+
+
+@invariant("test")
+def it_is_seen_by_its_light(m, s):
+    """Nobody sees it in the dark."""
+    return ~s.seen | s.on
 
 
 @eventually("test", fair=weak("switch"))
@@ -23,14 +68,15 @@ def it_gets_light(m, s):
 
 
 class Lamp(Protocol):
-    """A lamp."""
+    """A lamp that is switched on, seen and turned."""
 
     name = "lamp"
+    invariants = (it_is_seen_by_its_light,)
     liveness = (it_gets_light,)
 
     def define(self):
-        """On or off, looked at or not."""
-        return Struct("State", on=Bool, seen=Bool)
+        """The state."""
+        return Struct("State", on=Bool, seen=Bool, side=Side)
 
     def initial(self):
         """Off."""
@@ -42,25 +88,16 @@ class Lamp(Protocol):
         require("it is off", ~s.on)
         s.next.on = True
 
-    @action(says="it is looked at")
+    @action(says="it is seen")
     def look(self, s):
-        """At any time."""
+        """Only when it is on."""
+        require("it is on", s.on)
         s.next.seen = True
+
+    @action(says="it is turned")
+    def turn(self, s):
+        """Once, when it is not seen; the side tells whether it was on."""
+        require("nobody sees it", ~(s.seen & s.on))
+        require("it was not turned", s.side == "NONE")
+        s.next.side = where(s.on, Side.LEFT, Side.RIGHT)
 '''
-
-
-LAMP_WITH_INVARIANT = (
-    LAMP.replace(
-        "class Lamp(Protocol):",
-        '''@invariant("test")
-def it_is_seen_by_its_light(m, s):
-    """Nobody sees it in the dark."""
-    return ~s.seen | s.on
-
-
-class Lamp(Protocol):''',
-    )
-    .replace("eventually, ", "eventually, invariant, ")
-    .replace("    liveness =", "    invariants = (it_is_seen_by_its_light,)\n    liveness =")
-    .replace("        s.next.seen = True", '        require("it is on", s.on)\n        s.next.seen = True')
-)

@@ -157,15 +157,16 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
         SMALL,
         "replication/controller/violated-isr-outside-replicas",
         "replication/controller/violated-fenced-member-joins",  # a property of steps
-        "replication/possible-requests",  # several
+        "replication/possible-requests",  # goals
     ],
 )
 def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
     first, traced = checked(tmp_path, name), work["traced"]
     work.clear()
     assert checked(tmp_path, name) == first
-    steps = [step["action"] for found in first["violations"] for step in found["trace"][1:]]
-    assert 0 < work["traced"] <= len(steps) < traced
+    depths = [found["depth"] for found in first["violations"]]
+    depths += [depth for depth in first["reachable"].values() if depth is not None]
+    assert 0 < work["traced"] <= sum(depth - 1 for depth in depths) < traced
 
 
 def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:

@@ -50,6 +50,39 @@ def test_it_is_off_unless_asked_for(project: pytest.Pytester) -> None:
     run(project).assert_outcomes(passed=1)
 
 
+def test_a_goal_that_is_expected_is_an_item(project: pytest.Pytester) -> None:
+    text = (project.path / "register.py").read_text()
+    goal = '''@reachable("example")
+def {name}(m, s):
+    """A client has an acknowledgement."""
+    return {condition}
+
+
+class '''
+    goals = [
+        ("something_is_acknowledged", "s.acknowledged > 0"),
+        ("nothing_is_there", "as_bool(False)"),
+    ]
+    imported = "    as_bool,\n    reachable,\n    Array,\n"
+    text = text.replace("    Array,\n", imported, 1)
+    for name, condition in goals:
+        text = text.replace("class ", goal.format(name=name, condition=condition), 1)
+    listed = "(something_is_acknowledged, nothing_is_there)"
+    text = text.replace("    invariants = ", f"    reachable = {listed}\n    invariants = ", 1)
+    (project.path / "register.py").write_text(text)
+    expect = "[expect]\nreachable = "
+    scenario(project, "good", f'protocol = "register.py"\n{expect}["something_is_acknowledged"]\n')
+    scenario(project, "bad", f'protocol = "register.py"\nproperties = []\n{expect}["nothing_is_there"]\n')
+    result = run(project, "--highwater", "-v")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*nothing_is_there is not reached, but was expected to be*",
+            "*FAILED bad.scenario.toml::reached[[]nothing_is_there[]]*",
+        ]
+    )
+
+
 def test_each_thing_that_is_promised_is_an_item(project: pytest.Pytester) -> None:
     scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\ndepth = 9\n')
     scenario(project, "hasty", HASTY + PROMISE)

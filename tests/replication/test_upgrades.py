@@ -40,7 +40,7 @@ def violated(name: str, **changes: Any) -> set[str]:
     ],
 )
 def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, older: str) -> None:
-    assert violated(name) == scenarios.find(PLACE + name).promise.violated
+    assert violated(name) == Request.of(scenarios.find(PLACE + name), Overrides()).expected
     result = found(name, parameters={older: 0}, properties=("invariants",))
     assert result.complete
     assert not result.violations

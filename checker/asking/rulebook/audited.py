@@ -80,7 +80,8 @@ def _by_name(sentence: AuditedSentence, name: str) -> Entry:
 
 
 def _violated(outline: Entry) -> list[str]:
-    return list(outline.get("expect", {}).get("violated", ()))
+    expect = outline.get("expect", {})
+    return [*expect.get("violated", ()), *expect.get("reachable", ())]
 
 
 def _wrong(sentence: AuditedSentence, message: str) -> LanguageError:

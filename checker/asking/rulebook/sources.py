@@ -80,7 +80,7 @@ def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement,
 
 
 def scenarios(switched: set[tuple[str, str]], properties: set[tuple[str, str]]) -> list[Entry]:
-    """The scenarios that set one of these switches, or promise that one of these properties is violated.
+    """The scenarios that set one of these switches, or expect one of these properties to be violated or reached.
 
     Both are pairs of protocol and name.
     """
@@ -88,7 +88,9 @@ def scenarios(switched: set[tuple[str, str]], properties: set[tuple[str, str]]) 
     for name, outline in outlines().items():
         protocol = outline.get("protocol", "")
         sets = [r for r in outline.get("rules", {}) if (protocol, r) in switched]
-        breaks = [p for p in outline.get("expect", {}).get("violated", ()) if (protocol, p) in properties]
+        expect = outline.get("expect", {})
+        expected = (*expect.get("violated", ()), *expect.get("reachable", ()))
+        breaks = [p for p in expected if (protocol, p) in properties]
         if sets or breaks:
             entry = {"name": name, "title": outline.get("title", ""), "sets": sets, "violates": breaks}
             found.append(entry)

@@ -102,7 +102,7 @@ def add_scenario(
     """Explore a scenario, up to the limits, and ask everything in its states."""
     from highwater.checker.engines.native.state_graph import explore
 
-    model = request.model()
+    model = request.without_goals().model()
     with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
         explored = explore(model, options, progress)
     if not explored.complete:

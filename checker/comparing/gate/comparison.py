@@ -24,6 +24,7 @@ KINDS = {
     "actions": "action",
     "premises": "property",
     "violated": "property",
+    "reachable": "goal",
     "cut": "bound",
     "properties": "property",
 }
@@ -59,6 +60,12 @@ class Difference:
                 return f"{what} is not violated any more (it was at depth {depth})"
             case ("violated", before, after):
                 return f"{what} is violated at depth {after}, not {before}"
+            case ("reachable", None, depth):
+                return f"{what} is reached at depth {depth}, and was not"
+            case ("reachable", depth, None):
+                return f"{what} is not reached any more (it was at depth {depth})"
+            case ("reachable", before, after):
+                return f"{what} is reached at depth {after}, not {before}"
             case (_, None, after):
                 return f"{what} is new: {_say(after, self.table)}"
             case (_, before, None):
@@ -143,7 +150,7 @@ def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], s
     """
     keys = list(dict.fromkeys([*before, *after]))
     if before.get("verdict") != after.get("verdict"):
-        keys = [key for key in keys if (key in before and key in after) or key == "violated"]
+        keys = [key for key in keys if (key in before and key in after) or key in ("violated", "reachable")]
     found = [
         Difference("", key, before.get(key), after.get(key))
         for key in keys

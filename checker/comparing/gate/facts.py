@@ -3,6 +3,7 @@
 Facts are a table whose values are texts, numbers, truth values, or tables from a name to one of these. Of a scenario
 in which everything holds they are its counts: states, depth, how often each action was taken, cut and had something to
 say. Where a violation is promised it is the property and the depth at which it is found, and how many states that took.
+``reachable`` has the depth of each reachability goal that is reached.
 """
 
 from __future__ import annotations
@@ -28,14 +29,24 @@ from highwater.checker.comparing.models.restored import Image, RestoredModel, Un
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running import one as exploration
 from highwater.checker.telling import counterexample
+from highwater.checker.telling.results import NOT_REACHED, REACHED
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
 Facts = dict[str, Any]
 
-TABLES = ("violated", "actions", "premises", "cut", "properties")
+TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
 """The keys that hold a table: from the name of a property, an action or a bound."""
-NUMBERS = ("distinct_states", "depth", "generated_states", "violated", "actions", "premises", "cut")
+NUMBERS = (
+    "distinct_states",
+    "depth",
+    "generated_states",
+    "violated",
+    "reachable",
+    "actions",
+    "premises",
+    "cut",
+)
 """The keys that hold a whole number, or a table of them."""
 
 
@@ -123,9 +134,9 @@ def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_by
     model, outcome = exploration.explore(request, "native", engines.search("native"), options)
     if model is not None and outcome.result.stopped_by in (None, "violation"):
         ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
-        ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.examples}
+        ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.runs}
         ran.violations = {v.property: v for v in outcome.result.violations}
-        violated = {e.name: e.depth for e in outcome.examples}
+        violated = {e.name: e.depth for e in outcome.runs}
         ran.facts = _found(model, outcome.result, violated, request.symmetry, request.deadlock)
     else:
         ran.stopped = outcome.result.stopped_by
@@ -165,23 +176,31 @@ def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | Non
 def _found(
     model: Model, result: SearchResult, violated: Mapping[str, int], symmetry: bool, deadlock: bool
 ) -> Facts:
-    """The facts of a search that was not stopped."""
+    """The facts of a search that was not stopped. ``violated`` has the depths of violations and of goals."""
+    goals = {name for name in model.safety if model.stated(name).goal}
+    reached = {name: depth for name, depth in violated.items() if name in goals}
+    violated = {name: depth for name, depth in violated.items() if name not in goals}
+    verdict = "holds" if result.complete else REACHED
+    verdict = NOT_REACHED if result.complete and goals - reached.keys() else verdict
     facts: Facts = {
-        "verdict": "violated" if violated else "holds",
+        "verdict": "violated" if violated else verdict,
         "complete": result.complete,
         "distinct_states": result.distinct_states,
         "depth": result.depth,
         "graph": fingerprints.KEPT.model(model, symmetry, deadlock),
     }
-    if violated:
-        facts["violated"] = dict(violated)
+    if reached:
+        facts["reachable"] = reached
+    if violated or not result.complete:
+        facts |= {"violated": violated} if violated else {}
         if result.complete:
-            facts["properties"] = {name: "holds" for name in result.premises if name not in violated}
+            named = result.premises.keys() - goals
+            facts["properties"] = {name: "holds" for name in sorted(named) if name not in violated}
     else:
         possible = {i.action.name for i in model.instances}
         facts["generated_states"] = result.generated_states
         facts["actions"] = {n: t for n, t in result.actions.items() if n in possible}
-        facts["premises"] = dict(result.premises)
+        facts["premises"] = {n: met for n, met in result.premises.items() if n not in goals}
         facts["cut"] = dict(result.cut)
     return facts
 

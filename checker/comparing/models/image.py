@@ -74,8 +74,7 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         "properties": [
             {
                 "name": p.name,
-                "source": p.invariant.source,
-                "meaning": p.invariant.meaning,
+                **_stated(p.invariant),
                 "node": number(p.node),
                 "premise": number(p.premise),
             }
@@ -84,8 +83,7 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         "step_properties": [
             {
                 "name": p.name,
-                "source": p.stated.source,
-                "meaning": p.stated.meaning,
+                **_stated(p.stated),
                 "node": number(p.node),
                 "premise": number(p.premise),
                 "asked": sorted(p.asked),
@@ -112,6 +110,11 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         "symmetry": bool(asked.symmetry),
         "deadlock": bool(asked.deadlock),
     }
+
+
+def _stated(stated: Any) -> dict[str, Any]:
+    """What is said of a property; older revisions have no goals."""
+    return {"source": stated.source, "meaning": stated.meaning, "goal": getattr(stated, "goal", False)}
 
 
 def _cases(prop: Any) -> Any:

@@ -58,7 +58,7 @@ class RestoredModel(Model):
         ]
         self.properties = [
             Property(
-                Invariant(p["name"], _documented(p["meaning"]), p["source"]),
+                Invariant(p["name"], _documented(p["meaning"]), p["source"], goal=p.get("goal", False)),
                 nodes[p["node"]],
                 nodes[p["premise"]],
             )
@@ -66,7 +66,7 @@ class RestoredModel(Model):
         ]
         self.step_properties = [
             TracedStepProperty(
-                StepProperty(p["name"], _documented(p["meaning"]), p["source"]),
+                StepProperty(p["name"], _documented(p["meaning"]), p["source"], goal=p.get("goal", False)),
                 nodes[p["node"]],
                 nodes[p["premise"]],
                 frozenset(p["asked"]),

@@ -1,6 +1,6 @@
-"""Mutation of a protocol: each operation of its text got wrong, one at a time, and which scenario notices.
+"""Mutation of a protocol: change one operation of its text at a time, and report which scenario detects the change.
 
 ``kernels`` compiles a model with all its mutants behind a selector, ``searches`` explores with one of them,
-``examining`` asks all mutants of one scenario, ``work`` shares scenarios out to processes, ``run`` puts together
-what they say, ``findings`` keeps it, ``report`` and ``page`` tell.
+``examining`` compares all mutants of one scenario with the protocol, ``work`` distributes scenarios to processes,
+``run`` collects the results, ``findings`` holds and keeps them, ``report`` writes them.
 """

@@ -1,9 +1,9 @@
 """Kernels of a model with its mutants: one machine code for all of them.
 
 The selector is a variable of the code, ``@selector``. An action that the chosen mutant does not change is taken by the
-code of the protocol as it is, so that a search costs little more than one without mutants: ``@mutated`` has a bit for
-each action that is to take the other code, ``@asked`` one for each that is to be taken at all. ``@differ`` asks many
-mutants in many states whether a step is another one.
+code of the protocol as it is, so that a search costs little more than one without mutants. ``@mutated`` has a bit for
+each action that takes the other code, ``@asked`` one for each that is taken at all. ``@differ`` compares the steps of
+many mutants in many states with the protocol's.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ FIELDS = {
         name: len(OF_LINKS) + place
         for place, name in enumerate(
             (
-                "mutants",  # their numbers, those still to be told first
+                "mutants",  # their numbers, those without a difference first
                 "masks",  # beside each the bits of the actions that it changes
                 "differs",  # beside each: 1 + the first state with another step, 0: none
-                "mutant_count",  # how many are still to be told
+                "mutant_count",  # the number of those without a difference
                 "other_candidates",  # room for the steps of a mutant
                 "other_cuts",  # and for its cuts
-                "other_counts",  # and for its counters, which nobody reads
+                "other_counts",  # and for its counters, which are not read
             )
         )
     },
@@ -151,8 +151,8 @@ class MutantRuntime(LinkRuntime):
     def _differ(self) -> str:
         """``@differ(context)``: for each mutant the first of the states from start to end with another step.
 
-        A step is another one where it leads elsewhere, is cut elsewhere, leaves a type, or cannot be taken. Mutants
-        that were told go behind those that were not.
+        A step is another one if it leads elsewhere, is cut elsewhere, leaves a type, or cannot be taken. Mutants with
+        another step go behind those without.
         """
         f = FunctionText("void @differ(ptr %context)")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
@@ -164,18 +164,18 @@ class MutantRuntime(LinkRuntime):
                 loop.while_(f.op(f"icmp ult i64 {at}, {self._number(f, 'mutant_count')}"))
                 number, mask = f.load(f.at(mutants, at)), f.load(f.at(masks, at))
                 same = f.op(f"call i1 @same_steps(ptr %context, ptr {state}, i64 {number}, i64 {mask})")
-                f.branch(same, "same", "told")
+                f.branch(same, "same", "other")
                 f.start("same")
                 loop.again(f.op(f"add i64 {at}, 1"))
-                f.start("told")
-                self._tell(f, index, at, (mutants, masks, differs))
+                f.start("other")
+                self._note(f, index, at, (mutants, masks, differs))
                 loop.again(at)
         for name, value in (("selector", 0), ("mutated", 0), ("asked", -1)):
             f.store(value, f"@{name}")
         return self._same_steps() + f.end()
 
-    def _tell(self, f: FunctionText, index: str, at: str, arrays: tuple[str, str, str]) -> None:
-        """Note the state, and put the last mutant that is not told in the place of this one."""
+    def _note(self, f: FunctionText, index: str, at: str, arrays: tuple[str, str, str]) -> None:
+        """Note the state, and put the last mutant without a difference in the place of this one."""
         f.store(f.op(f"add i64 {index}, 1"), f.at(arrays[2], at))
         last = f.op(f"sub i64 {self._number(f, 'mutant_count')}, 1")
         for array in arrays:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -21,17 +21,16 @@ from highwater.checker.engines.native.text.kernels import WORDS
 from highwater.checker.engines.native.text.runtime import BATCH
 from highwater.checker.engines.native.worker import Buffers
 from highwater.checker.engines.state_graph import Explored
-from highwater.model.language.interpreter import BoundError
 from highwater.model.language.mutated import MutatedModel, chosen
 
 _PAYS = 0.3
-"""So many steps a byte of text are worth code that is made with more effort: it runs ten times as fast."""
+"""From this number of steps for each byte of text, better code pays: it runs ten times as fast."""
 _SOME = 1 << 12
-"""So many states are asked at a time."""
+"""States that are compared at a time."""
 
 
 class MutantProgram(LinkProgram):
-    """Machine code of a model with all its mutants; ``choose`` says which one a search is of."""
+    """Machine code of a model with all its mutants; ``choose`` sets the mutant that the next search has."""
 
     kernels = MutantKernels
     judging = True
@@ -39,7 +38,7 @@ class MutantProgram(LinkProgram):
 
     def __init__(self, model: MutatedModel, effort: Effort = Effort.QUICK) -> None:
         self._variables: dict[str, ctypes.c_int64] = {}
-        self._values = {"selector": 0, "mutated": 0, "asked": -1}
+        self._values = {"selector": 0, "mutated": 0}
         bits = bits_of(model)
         self._masks = {
             number: sum(1 << bit for bit in {bits[a] for a in actions})
@@ -66,34 +65,33 @@ class MutantProgram(LinkProgram):
         """The bits of the actions that a mutant changes."""
         return self._masks[number]
 
-    def choose(self, number: int, *, alone: bool = False) -> None:
-        """From now on searches are of this mutant; 0 is the protocol as it is. ``alone``: only actions it changes."""
-        mask = _signed(self._masks[number])
-        self._values.update(selector=number, mutated=mask, asked=mask if alone else -1)
+    def choose(self, number: int) -> None:
+        """Later searches are of this mutant; 0 is the protocol as it is."""
+        self._values.update(selector=number, mutated=_signed(self._masks[number]))
         self._tell()
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """As for one search: here the states of all searches count, as they share the code."""
+        """As for one search; the states of all searches count, as they share the code."""
         super().improve(self._states_before + states, crowded=crowded)
 
     def settle(self, states: int) -> None:
-        """A search is over; the next one wants better code as much."""
+        """Count the states of a finished search; compilation of better code continues."""
         self._states_before += states
 
     @staticmethod
     def effort_for(steps: int, text: str) -> Effort:
-        """The code that pays where so many states are to be asked."""
+        """The effort that pays for code that takes this number of steps."""
         return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
 
     def prepare(self, steps: int) -> None:
-        """So many states are to be asked: where that is worth it, wait for better code now."""
+        """Compile better code now, if it pays for this number of steps."""
         if self.effort is Effort.QUICK and self.effort_for(steps, self.text) is Effort.USUAL:
             super().settle(0)
             self._asked = Effort.USUAL
             self._take(Machine(self.text, Effort.USUAL))
 
     def finish(self) -> None:
-        """No search comes any more."""
+        """End compilation: no search follows."""
         super().settle(self._states_before)
 
 
@@ -102,20 +100,20 @@ def _signed(mask: int) -> int:
 
 
 class MutantRun(NativeSearch):
-    """A search that ends where a property is violated that is to hold, with a small table to begin with.
+    """A search that ends if a property is violated that is not expected to be; its table is small at first.
 
-    ``states`` are all its states, level by level, where they are to be kept.
+    With ``keep`` all states are kept, level by level.
     """
 
     def __init__(
-        self, program: MutantProgram, options: SearchOptions, promised: frozenset[str], *, keep: bool = False
+        self, program: MutantProgram, options: SearchOptions, expected: frozenset[str], *, keep: bool = False
     ) -> None:
         super().__init__(program, options, None)
-        self._promised, self._keep = promised, keep
+        self._expected, self._keep = expected, keep
         self.table.clear()
 
     def _decided(self, asked: list[str]) -> bool:
-        return bool(self.found.keys() - self._promised) or super()._decided(asked)
+        return bool(self.found.keys() - self._expected) or super()._decided(asked)
 
     def _release(self, level: Level) -> None:
         if not self._keep:
@@ -131,83 +129,6 @@ class MutantRun(NativeSearch):
         """The level of a state by its number; initial states are on level 1."""
         sizes = np.cumsum([level.size for level in self.levels])
         return int(np.searchsorted(sizes, state, side="right")) + 1
-
-
-class BeyondRun(NativeSearch):
-    """A search of what a mutant reaches from all states of the protocol, and the protocol does not.
-
-    It may find more than a search of the mutant from the initial states, as some of the protocol's states may be out of
-    the mutant's reach; never less. So where it finds no violation there is none.
-    """
-
-    program: MutantProgram
-
-    def __init__(self, program: MutantProgram, number: int, options: SearchOptions, base: MutantRun) -> None:
-        super().__init__(program, options, None)
-        self._base, self._number = base, number
-        self._violated_before = frozenset(base.found)
-
-    def beyond(self) -> tuple[bool, int]:
-        """Whether something is violated, or a type left; and how many states were found beyond the protocol's."""
-        try:
-            self._search()
-        except BoundError:
-            return True, self.distinct - self._base.distinct
-        return bool(self.found.keys() - self._violated_before), self.distinct - self._base.distinct
-
-    def _begin(self) -> None:
-        self.table.take_over(self._base.table)
-        level = Level()
-        for one in self._base.levels:
-            for chunk in one.chunks:
-                level.add(chunk.count, chunk.states, chunk.predecessors)
-        self.levels.append(level)
-        # Of the protocol's own states only the actions that the mutant changes can lead beyond.
-        self.program.choose(self._number, alone=True)
-
-    def _release(self, level: Level) -> None:
-        if level is self.levels[0]:
-            self.program.choose(self._number)
-        else:
-            super()._release(level)
-
-    def _decided(self, asked: list[str]) -> bool:
-        return bool(self.found.keys() - self._violated_before)
-
-
-@dataclass(frozen=True)
-class MutantSearch:
-    """What a search with a mutant found.
-
-    ``violated`` are properties that were not promised to be, with their depths; ``kept`` the promised ones that were
-    found; ``error`` says where a type is left, at ``depth``. ``stopped_by`` as in SearchResult.
-    """
-
-    distinct_states: int
-    depth: int
-    violated: dict[str, int]
-    kept: frozenset[str]
-    stopped_by: str | None = None
-    error: str | None = None
-
-
-def explore(
-    program: MutantProgram, number: int, options: SearchOptions, promised: frozenset[str] = frozenset()
-) -> MutantSearch:
-    """Search with a mutant, until a property is violated that is not ``promised`` to be, or to the end."""
-    program.choose(number)
-    run = MutantRun(program, options, promised)
-    try:
-        try:
-            result = run.explore()
-        except BoundError as wrong:
-            return MutantSearch(run.distinct, len(run.levels), {}, frozenset(), None, str(wrong))
-        violated = {v.property: v.depth for v in result.violations}
-        new = {name: depth for name, depth in violated.items() if name not in promised}
-        kept = frozenset(violated) & promised
-        return MutantSearch(result.distinct_states, result.depth, new, kept, result.stopped_by)
-    finally:
-        run.close()
 
 
 def graph(program: MutantProgram, number: int, options: SearchOptions) -> Explored:
@@ -227,23 +148,16 @@ def graph(program: MutantProgram, number: int, options: SearchOptions) -> Explor
     return replace(found, model=chosen(program.model, number))
 
 
-def differing(
-    program: MutantProgram, states: Words, numbers: Sequence[int], go_on: Callable[[], bool] = lambda: True
-) -> dict[int, int]:
-    """For each mutant that changes a step in one of these states, the first such state; the others change none.
-
-    ``go_on`` is asked now and then; where it says no, KeyboardInterrupt is raised.
-    """
-    asking = _Asking(program, numbers)
+def differing(program: MutantProgram, states: Words, numbers: Sequence[int]) -> dict[int, int]:
+    """For each mutant that takes another step in one of these states, the first such state."""
+    comparison = _Comparison(program, numbers)
     for start in range(0, len(states), _SOME):
-        if not go_on():
-            raise KeyboardInterrupt
-        if not asking.ask(states, start, min(start + _SOME, len(states))):
+        if not comparison.compare(states, start, min(start + _SOME, len(states))):
             break
-    return asking.told()
+    return comparison.differing()
 
 
-class _Asking(Buffers):
+class _Comparison(Buffers):
     """Buffers for ``@differ``."""
 
     def __init__(self, program: MutantProgram, numbers: Iterable[int]) -> None:
@@ -271,13 +185,13 @@ class _Asking(Buffers):
             self[name] = array.ctypes.data
         self["mutant_count"] = len(self._mutants)
 
-    def ask(self, states: Words, start: int, end: int) -> bool:
-        """Ask some states; whether a mutant is left that was the same so far."""
+    def compare(self, states: Words, start: int, end: int) -> bool:
+        """Compare in some states; returns whether a mutant is left without a difference."""
         self["states"], self["start"], self["end"] = states.ctypes.data, start, end
         self._program.differ(self.address)
         return self["mutant_count"] > 0
 
-    def told(self) -> dict[int, int]:
-        """The mutants that differ, and where first."""
+    def differing(self) -> dict[int, int]:
+        """The mutants that differ, each with the first state."""
         left = self["mutant_count"]
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))

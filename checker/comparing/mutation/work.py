@@ -1,12 +1,11 @@
-"""Scenarios shared out to processes, the smallest first: a mutant that one of them kills is not asked in the next.
+"""Distribute scenarios to processes, the smallest first: later scenarios skip the mutants that one has killed.
 
-Liveness is asked after all invariants, as it costs a graph for each mutant. Which scenario is named as the one that
-kills does not depend on the number of processes: it is the first in order that does, and no earlier one is left out.
+Liveness comes after all safety properties, as it costs a graph for each mutant. The scenario that a report names as
+the first to kill does not depend on the number of processes: no scenario before it is skipped.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,24 +15,18 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.processes import Pool, Say
-from highwater.checker.comparing.mutation.examining import AGAIN, FIRST, Examination, MutantResult
-from highwater.checker.comparing.mutation.findings import Size
-from highwater.checker.engines.layout import Layout
+from highwater.checker.comparing.mutation.examining import Examination, MutantResult
 from highwater.checker.engines.native.search import search
-from highwater.checker.engines.native.text.kernels import Kernels
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.mutation import Mutant
 
-SIZE, INVARIANTS, NEAREST, LIVENESS = "size", "invariants", "nearest", "liveness"
-ONCE_MORE, LESSER = "once more", "lesser"
-"""What can be asked of a scenario: its size; mutants of its invariants, with little room for what a mutant reaches
-beyond the protocol; of its invariants, in the nearest states only; of its liveness; again of its invariants, with
-more room, those that were not decided; and what those leave out that reach nothing else."""
+SIZE, SAFETY, LIVENESS = "size", "safety", "liveness"
+"""The parts of a scenario: count its states; compare its mutants by safety properties and counts; by liveness."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One scenario, of its invariants or of its liveness; what is known of it, and mutants that need not be asked."""
+    """One part of a scenario: its known results, and the mutants that are ``killed`` already."""
 
     scenario: str
     part: str
@@ -41,73 +34,68 @@ class Task:
     only: tuple[str, ...] = ()
     digest: str | None = None
     known: dict[int, MutantResult] = field(default_factory=dict)
-    settled: frozenset[Mutant] = frozenset()
-    undecided: frozenset[Mutant] | None = None
+    killed: frozenset[Mutant] = frozenset()
     memory_bytes: int | None = None
-    nearest: int = 0
-    size: Size | None = None
+    states: int | None = None
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What a task says: first its mutants and the actions that each changes; then results, a few at a time."""
+    """A message of a task: first its mutants and the actions that each changes; then results, a few at a time.
+
+    ``states`` None after a SIZE task: more than the limit. ``left_out``: the scenario could not be compared.
+    """
 
     mutants: dict[int, Mutant] | None = None
     actions: dict[int, frozenset[str]] | None = None
     digest: str | None = None
     results: dict[int, MutantResult] | None = None
-    size: Size | None = None
+    states: int | None = None
     note: str | None = None
+    left_out: bool = False
     done: bool = False
     seconds: float = 0.0
 
 
-def perform(task: Task, tell: Callable[[TaskResult], None]) -> None:
+def perform(task: Task, send: Callable[[TaskResult], None]) -> None:
     """Do one task."""
     started = time.process_time()
+    note, states, left_out = None, None, False
     try:
         request = Request.of(scenarios.find(task.scenario), Overrides()).without_symmetry()
         if task.part == SIZE:
-            tell(TaskResult(size=_size(request, task), done=True, seconds=time.process_time() - started))
-            return
-        examination = Examination(request, task.memory_bytes, task.size.states if task.size else None)
-        digest = examination.digest + (f" nearest {task.nearest}" if task.part == NEAREST else "")
-        tell(TaskResult(examination.mutants, examination.model.actions_of, digest))
-        known = task.known if task.digest == digest else {}
-        asked = [
-            number
-            for number, mutant in examination.mutants.items()
-            if wanted(mutant, examination.model.actions_of[number], task.only)
-            and mutant not in task.settled
-            and (task.undecided is None or mutant in task.undecided)
-        ]
-        tell(TaskResult(results={n: known[n] for n in asked if n in known}))
-        left = [n for n in asked if n not in known]
-        note = None
-        if left:
-            say = _Sayer(tell)
-            if task.part == NEAREST:
-                examination.nearest(left, say, task.nearest)
-            elif task.part == LESSER:
-                note = examination.lesser(left, say, task.limit_states)
-            elif task.part != LIVENESS:
-                again = task.part == ONCE_MORE
-                room = AGAIN if again else FIRST
-                note = examination.invariants(left, say, task.limit_states, room, again)
-            else:
-                note = examination.liveness(left, say, task.limit_states)
-            say.flush()
-        tell(TaskResult(done=True, note=note, seconds=time.process_time() - started))
+            states = _states(request, task)
+        else:
+            note = _compare(Examination(request, task.memory_bytes, task.states), task, send)
     except (InputError, LanguageError) as wrong:
-        tell(TaskResult(done=True, note=str(wrong), seconds=time.process_time() - started))
+        note, left_out = f"left out: {wrong}", True
+    seconds = time.process_time() - started
+    send(TaskResult(states=states, note=note, left_out=left_out, done=True, seconds=seconds))
 
 
-def _size(request: Request, task: Task) -> Size:
-    """How many states a scenario has, as far as the limit goes."""
-    model = request.model()
-    digest = hashlib.sha256(Kernels(model, Layout(model.leaves)).text().encode()).hexdigest()
-    if task.size is not None and task.size.is_known(digest, task.limit_states):
-        return task.size
+def _compare(examination: Examination, task: Task, send: Callable[[TaskResult], None]) -> str | None:
+    digest = f"{examination.digest} {task.limit_states} {task.memory_bytes}"
+    actions = examination.model.actions_of
+    send(TaskResult(examination.mutants, actions, digest))
+    known = task.known if task.digest == digest else {}
+    numbers = [
+        number
+        for number, mutant in examination.mutants.items()
+        if is_wanted(mutant, actions[number], task.only) and mutant not in task.killed
+    ]
+    send(TaskResult(results={n: known[n] for n in numbers if n in known}))
+    if not (left := [n for n in numbers if n not in known]):
+        return None
+    compare = examination.liveness if task.part == LIVENESS else examination.safety
+    sender = _Sender(send)
+    try:
+        return compare(left, sender, task.limit_states)
+    finally:
+        sender.flush()
+
+
+def _states(request: Request, task: Task) -> int | None:
+    """The number of states of a scenario; None if there are more than the limit."""
     options = SearchOptions(
         workers=1,
         limit_states=task.limit_states,
@@ -115,12 +103,12 @@ def _size(request: Request, task: Task) -> Size:
         on_disk=False,
         all_states=True,
     )
-    result = search(model, options)
-    return Size(digest, result.distinct_states if result.complete else None, task.limit_states)
+    result = search(request.model(), options)
+    return result.distinct_states if result.complete else None
 
 
-def wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool:
-    """Whether a mutant is of one of these places (``FILE:LINE``, ``FILE``) or actions; none named: all are."""
+def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool:
+    """Whether a mutant is of one of these places (``FILE:LINE``, ``FILE``) or actions; without any, all are."""
     if not only:
         return True
     file, _, line = mutant.place.rpartition(":")
@@ -134,14 +122,13 @@ def wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool
     return False
 
 
-class _Sayer:
-    """Tells results now and then."""
+class _Sender:
+    """Sends results twice a second."""
 
-    def __init__(self, tell: Callable[[TaskResult], None]) -> None:
-        self._tell, self._held = tell, {}
+    def __init__(self, send: Callable[[TaskResult], None]) -> None:
+        self._send = send
+        self._held: dict[int, MutantResult] = {}
         self._last = time.monotonic()
-
-    _held: dict[int, MutantResult]
 
     def __call__(self, number: int, result: MutantResult) -> None:
         self._held[number] = result
@@ -149,29 +136,25 @@ class _Sayer:
             self.flush()
 
     def flush(self) -> None:
-        """Tell what is held."""
+        """Send the results that are held."""
         if self._held:
-            self._tell(TaskResult(results=dict(self._held)))
+            self._send(TaskResult(results=dict(self._held)))
         self._held.clear()
         self._last = time.monotonic()
 
 
-Wanted = Callable[[], Task | None]
-"""Asked when a process is free; None where there is nothing to do any more."""
+def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
+    """Do tasks in their order, in this number of processes; yields each message with its task's number.
 
-
-def share_out(tasks: Sequence[Wanted], processes: int) -> Iterator[tuple[int, TaskResult]]:
-    """Do tasks in their order, so many at a time, and give what each says with its number. 0: in this process.
-
-    A task is asked for when a process is free, so that it can leave out what is settled by then. Closing the iterator
-    ends all processes.
+    A task is made when a process is free, so that it can skip what is decided by then. Closing the iterator ends all
+    processes. With 0 the tasks are done in this process.
     """
-    left = ((number, task) for number, wanted in enumerate(tasks) if (task := wanted()) is not None)
+    jobs = ((number, make()) for number, make in enumerate(tasks))
     if processes == 0:
-        yield from _here(left)
+        yield from _here(jobs)
         return
     with Pool(_perform) as pool:
-        for news in pool.run(left, min(processes, len(tasks))):
+        for news in pool.run(jobs, min(processes, len(tasks))):
             assert news is not None
             if isinstance(news.said, BaseException):
                 raise news.said
@@ -183,13 +166,13 @@ def _perform(job: tuple[int, Task], say: Say) -> None:
     perform(job[1], say)
 
 
-def _here(tasks: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
-    """The same in this process; what a task says is held until it is done, or interrupted."""
-    for number, task in tasks:
-        said: list[TaskResult] = []
+def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
+    """Do jobs in this process; the messages of a job are held until it is done, or interrupted."""
+    for number, task in jobs:
+        messages: list[TaskResult] = []
         try:
-            perform(task, said.append)
+            perform(task, messages.append)
         finally:
             # Also what was found before an interruption.
-            for told in said:
-                yield number, told
+            for message in messages:
+                yield number, message

@@ -34,6 +34,7 @@ def with_helpers(request: Request) -> Request:
         request,
         invariants=(*request.invariants, *(p for p in own.invariants if _is_missing(p, request))),
         step_properties=(*request.step_properties, *(p for p in own.steps if _is_missing(p, request))),
+        goals=(),
     )
 
 

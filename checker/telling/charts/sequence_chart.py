@@ -45,7 +45,7 @@ class SequenceChart:
         if example.loop and example.loop.start < len(example.steps) - 1:
             lines.append("    end")
         how = f" by step {example.depth}" if example.of_step else ""
-        meaning = f"{example.called} is violated{how}: {example.meaning}"
+        meaning = f"{example.called} {example.outcome}{how}: {example.meaning}"
         lines.append(f"    Note over {self._span()}: {_paragraphs([meaning], 2 * _WIDTH)}")
         return "\n".join(lines) + "\n"
 

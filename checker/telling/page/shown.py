@@ -76,7 +76,7 @@ def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -
     """One run to a violation."""
     steps = tuple(taken(model, violation.initial, violation.path))
     last = len(steps) - 1
-    false_at: tuple[int, ...] = (last,)
+    false_at: tuple[int, ...] = () if example.goal else (last,)
     if example.loop is None:
         rounds = f"at depth {example.depth}, after {_steps(last)}"
     else:
@@ -90,7 +90,7 @@ def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -
         false_at = tuple(range(example.loop.due, last + 1))
     left_out = 0 if example.loop else max(0, len(steps) - LIMIT_STATES)
     return ShownRun(
-        f"{example.name} is violated",
+        f"{example.name} {example.outcome}",
         rounds,
         _cut(steps, left_out),
         example.name,

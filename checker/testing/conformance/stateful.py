@@ -124,7 +124,7 @@ def conformance_machine(
     A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; closing it is for who made it.
     Raises InputError where the contract names what the protocol has not.
     """
-    request = asked(subject, **overrides)
+    request = asked(subject, **overrides).without_goals()
     model, contract = request.model(), contract or Contract()
     check_contract(model, contract)
     made: type[ConformanceMachine] = type(

@@ -210,7 +210,7 @@ def machine(
     Without ``swarm`` all actions are always as likely as each other. Raises InputError where the subject does not
     exist or ``traces`` is a file.
     """
-    request = asked(subject, **overrides)
+    request = asked(subject, **overrides).without_goals()
     if traces is not None and Path(traces).exists() and not Path(traces).is_dir():
         raise InputError(f"traces={str(traces)!r} is no directory")
     model = request.model()

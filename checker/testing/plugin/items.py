@@ -61,6 +61,8 @@ class ScenarioFile(pytest.File):
         for name in request.properties:
             word = "violated" if name in violated else "holds"
             yield self._item(f"{word}[{name}]", _violated if name in violated else _holds, name)
+        for name in request.scenario.promise.reachable if request.as_written else ():
+            yield self._item(f"reached[{name}]", _reached, name)
         if request.counts_promised:
             for key in ("distinct_states", "depth"):
                 expected = getattr(promise, key)
@@ -127,6 +129,14 @@ def _violated(outcome: ScenarioOutcome, name: str) -> str | None:
     if outcome.result.complete:
         return f"{name} holds, but was promised to be violated"
     return f"no violation of {name} was found, but not all states were seen"
+
+
+def _reached(outcome: ScenarioOutcome, name: str) -> str | None:
+    if outcome.reachable[name] is not None:
+        return None
+    if outcome.result.complete:
+        return f"{name} is not reached, but was expected to be"
+    return f"{name} was not reached, but not all states were seen"
 
 
 def _count(outcome: ScenarioOutcome, key: str) -> str | None:

@@ -1,0 +1,351 @@
+"""What brokers must be able to do: change the ISR, win recoveries, and give up, delay or refuse messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater.model.language import State, all_of, any_of, as_bool, reachable, size, total
+from highwater.model.language.values import Number, StructValue, Truth
+from highwater.model.replication import Replication
+
+# --- the ISR ----------------------------------------------------------------------------------------------------
+
+
+def _proposes(m: Replication, before: State, after: State, leader: Number, f: Number, joins: bool) -> Truth:
+    """Whether a leader comes to propose an ISR with a follower that is in none, or without one that is."""
+    old, new = before.brokers[leader], after.brokers[leader]
+    begins = m.leads(leader, old) & old.proposed.is_none & new.proposed.is_some
+    there, proposed = old.view.isr.has(f), new.proposed.value.has(f)
+    return begins & (~there & proposed if joins else there & ~proposed)
+
+
+_Known = Callable[[StructValue, StructValue], Truth]
+"""A condition on a leader, and on what it knows of a follower."""
+
+
+def _proposed(
+    m: Replication, before: State, after: State, joins: bool, about: _Known, least: int = 1
+) -> Truth:
+    """Whether a leader proposes that at least so many followers, of which it knows this, join or leave the ISR."""
+    found = []
+    for leader in m.broker:
+        broker = before.brokers[leader]
+        each = [
+            _proposes(m, before, after, leader, f, joins) & about(broker, broker.followers[f])
+            for f in m.broker
+        ]
+        found.append(any_of(each) if least == 1 else total(each) >= least)
+    return any_of(found)
+
+
+@reachable("B5")
+def a_follower_at_the_hwm_is_proposed(m: Replication, before: State, after: State) -> Truth:
+    """A leader proposes a follower that has exactly the records below the leader's HWM."""
+
+    def at_the_hwm(leader: StructValue, known: StructValue) -> Truth:
+        return known.leo.is_some & (known.leo.value == leader.hwm)
+
+    return _proposed(m, before, after, True, at_the_hwm)
+
+
+@reachable("B7")
+def a_member_that_has_fetched_lags(m: Replication, before: State, after: State) -> Truth:
+    """A leader proposes an ISR without a member that has fetched from it."""
+    return _proposed(m, before, after, False, lambda _, known: known.leo.is_some)
+
+
+@reachable("B7")
+def a_member_that_never_fetched_lags(m: Replication, before: State, after: State) -> Truth:
+    """A leader proposes an ISR without a member that has not fetched from it."""
+    return _proposed(m, before, after, False, lambda _, known: known.leo.is_none)
+
+
+@reachable("B7")
+def a_member_lags_while_the_log_is_empty(m: Replication, before: State, after: State) -> Truth:
+    """A leader with an empty log proposes an ISR without a member that has not fetched from it."""
+    return _proposed(
+        m, before, after, False, lambda leader, known: known.leo.is_none & (leader.log.length == 0)
+    )
+
+
+@reachable("B7")
+def two_members_lag_together(m: Replication, before: State, after: State) -> Truth:
+    """A leader proposes an ISR without two members that have not fetched from it."""
+    return _proposed(m, before, after, False, lambda _, known: known.leo.is_none, 2)
+
+
+@reachable("B5, B7")
+def two_followers_join_together(m: Replication, before: State, after: State) -> Truth:
+    """A leader proposes two followers that have all its records."""
+    return _proposed(m, before, after, True, lambda leader, known: known.leo.is_(leader.log.length), 2)
+
+
+# --- elections and recoveries -----------------------------------------------------------------------------------
+
+
+def _wins_over_a_longer_log(
+    m: Replication, before: State, after: State, is_it: Callable[[StructValue, StructValue], Truth]
+) -> Truth:
+    """Whether a recovery elects a replica over a longer log: ``is_it`` is about that log's broker, and its answer."""
+    old, new = before.partition, after.partition
+    by_log = all_of(after.log_infos[b].is_none for b in m.broker)
+    over = []
+    for winner in m.broker:
+        mine = before.log_infos[winner]
+        wins = new.leader.is_(winner) & mine.is_some
+        for b in m.broker:
+            told = before.log_infos[b]
+            longer = told.is_some & (told.value.end > mine.value.end)
+            over.append(wins & longer & is_it(before.registrations[b], told.value))
+    return old.leader.is_none & new.leader.is_some & by_log & any_of(over)
+
+
+@reachable("966.14", rule="unclean_recovery")
+def a_recovery_elects_over_a_fenced_longer_log(m: Replication, before: State, after: State) -> Truth:
+    """A recovery on request elects a replica while a fenced replica has answered with a longer log."""
+    asked = before.budgets.elections > after.budgets.elections
+    if not m.p.recovery:
+        return before.partition.leader.is_none & after.partition.leader.is_some & asked
+    return asked & _wins_over_a_longer_log(m, before, after, lambda registration, told: registration.fenced)
+
+
+@reachable("966.13", rule="clean_election_picks_any")
+def a_later_isr_member_is_elected(m: Replication, before: State, after: State) -> Truth:
+    """The controller elects an ISR member while an active ISR member comes before it in the order of brokers."""
+    p, then = before.partition, after.partition
+    able = then.isr & m.t.active(after.registrations)
+    later = [then.leader.is_(b) & any_of(able.has(x) for x in m.broker if int(x) < int(b)) for b in m.broker]
+    return then.leader.is_some & (p.leader != then.leader) & any_of(later)
+
+
+@reachable("966.14", rule="unclean_recovery", needs="recovery")
+def a_recovery_elects_over_a_longer_log(m: Replication, before: State, after: State) -> Truth:
+    """A recovery elects a replica while another live replica has answered with a longer log."""
+
+    def is_live(registration: StructValue, told: StructValue) -> Truth:
+        return (told.broker_epoch == registration.epoch) & ~registration.fenced
+
+    return _wins_over_a_longer_log(m, before, after, is_live)
+
+
+def _recovers(m: Replication, before: State, after: State) -> Truth:
+    """Whether a partition without a leader gets one that has answered a recovery."""
+    old, new = before.partition, after.partition
+    return old.leader.is_none & any_of(new.leader.is_(b) & before.log_infos[b].is_some for b in m.broker)
+
+
+@reachable("966.14", rule="unclean_recovery", needs="unclean_election")
+def a_recovery_elects_before_all_answer(m: Replication, before: State, after: State) -> Truth:
+    """An Aggressive recovery elects a leader while the controller lacks the answer of another live replica."""
+    if not m.p.recovery:
+        return as_bool(False)
+    live = m.t.active(before.registrations)
+    missing = any_of(live.has(b) & before.log_infos[b].is_none for b in m.broker)
+    return _recovers(m, before, after) & missing
+
+
+@reachable("966.14, 966.18", rule="unclean_recovery", needs="recovery")
+def a_recovery_elects_before_the_remembered_answer(m: Replication, before: State, after: State) -> Truth:
+    """A recovery elects a leader while a member of the last known ELR has not answered."""
+    remembered = before.partition.last_known_elr
+    missing = any_of(remembered.has(b) & before.log_infos[b].is_none for b in m.broker)
+    return _recovers(m, before, after) & missing
+
+
+@reachable("966.14", rule="unclean_recovery", needs="recovery")
+def a_failover_forgets_the_first_answers(m: Replication, before: State, after: State) -> Truth:
+    """The controller fails over while some replicas have answered a recovery, and others have not."""
+    told = total(before.log_infos[b].is_some for b in m.broker)
+    return (before.budgets.failovers > after.budgets.failovers) & (told > 0) & (told < m.p.brokers)
+
+
+# --- controlled shutdowns ---------------------------------------------------------------------------------------
+
+
+@reachable("841.5")
+def a_controlled_shutdown_is_granted(m: Replication, before: State, after: State) -> Truth:
+    """The controller grants a controlled shutdown to a broker."""
+    return any_of(
+        ~before.registrations[b].in_controlled_shutdown & after.registrations[b].in_controlled_shutdown
+        for b in m.broker
+    )
+
+
+@reachable("841.5")
+def a_follower_fetches_while_shutting_down(m: Replication, before: State, after: State) -> Truth:
+    """A follower in a controlled shutdown sends a fetch."""
+    return any_of(
+        before.fetch_requests[f].is_none
+        & after.fetch_requests[f].is_some
+        & (before.brokers[f].status == "SHUTTING_DOWN")
+        for f in m.broker
+    )
+
+
+@reachable("B6, 966.1", needs="weak_writes")
+def a_record_is_appended_under_min_isr(m: Replication, before: State, after: State) -> Truth:
+    """A leader appends a record with acks 0 or 1 while its ISR has fewer than min ISR members."""
+    found = []
+    for b in m.broker:
+        broker = before.brokers[b]
+        appends = m.leads(b, broker) & (after.brokers[b].log.length > broker.log.length)
+        written = any_of((before.writes[v] == "UNUSED") & (after.writes[v] == "WRITTEN") for v in m.value)
+        found.append(written & appends & (size(broker.view.isr) < m.min_isr_in(broker.view)))
+    return any_of(found)
+
+
+# --- messages ---------------------------------------------------------------------------------------------------
+
+
+@reachable("B8, F1", needs="late_proposals")
+def a_proposal_arrives_late(m: Replication, before: State, after: State) -> Truth:
+    """An AlterPartition that its leader has given up arrives."""
+    return any_of(before.late_proposals[b].is_some & after.late_proposals[b].is_none for b in m.broker)
+
+
+@reachable("B7, B8")
+def a_proposal_ends_by_known_metadata(m: Replication, before: State, after: State) -> Truth:
+    """A leader stops waiting for its AlterPartition without an answer, and its metadata stays the same."""
+
+    def ends(b: Number) -> Truth:
+        old, new = before.brokers[b], after.brokers[b]
+        answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
+        return old.proposed.is_some & new.proposed.is_none & (old.view == new.view) & ~answered
+
+    return any_of(ends(b) for b in m.broker)
+
+
+@reachable("F1", needs="late_fetches")
+def a_fetch_arrives_late(m: Replication, before: State, after: State) -> Truth:
+    """A fetch that its sender has given up is under way again."""
+
+    def arrives(f: Number) -> Truth:
+        late, new = before.late_fetches[f], after.fetch_requests[f]
+        free = after.late_fetches[f].is_none & before.fetch_requests[f].is_none
+        return late.is_some & free & (new == late)
+
+    return any_of(arrives(f) for f in m.broker)
+
+
+@reachable("B1")
+def a_fetch_of_this_incarnation_is_given_up(m: Replication, before: State, after: State) -> Truth:
+    """A follower sends a fetch while its earlier fetch of the same broker epoch is under way."""
+
+    def anew(f: Number) -> Truth:
+        old, new = before.fetch_requests[f], after.fetch_requests[f]
+        replaced = old.is_some & new.is_some & (old != new)
+        return replaced & (old.value.broker_epoch == new.value.broker_epoch)
+
+    return any_of(anew(f) for f in m.broker)
+
+
+_Fetch = Callable[[Number, StructValue, StructValue], Truth]
+"""A condition on a follower, its fetch, and the broker that it is for."""
+
+
+def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> Truth:
+    """Whether a broker drops such a fetch without an answer, and learns nothing from it."""
+
+    def refused(f: Number) -> Truth:
+        request, fetch = before.fetch_requests[f], before.fetch_requests[f].value
+        old, new = before.brokers[fetch.leader], after.brokers[fetch.leader]
+        gone = request.is_some & after.fetch_requests[f].is_none
+        return gone & after.fetch_responses[f].is_none & (old == new) & about(f, fetch, old)
+
+    return any_of(refused(f) for f in m.broker)
+
+
+def _leads_it(m: Replication, f: Number, fetch: StructValue, broker: StructValue) -> Truth:
+    """Whether the receiver of a fetch takes itself for the leader, and the sender for a replica."""
+    return m.leads(fetch.leader, broker) & broker.view.replicas.has(f)
+
+
+@reachable("B2")
+def a_broker_that_is_down_refuses_a_fetch(m: Replication, before: State, after: State) -> Truth:
+    """A fetch for a broker that is down ends without an answer."""
+    return _is_refused(m, before, after, lambda f, fetch, broker: ~m.is_up(broker))
+
+
+@reachable("B2")
+def a_fetch_of_a_former_epoch_is_refused(m: Replication, before: State, after: State) -> Truth:
+    """A leader refuses a fetch of an earlier leader epoch."""
+
+    def is_former(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
+        return _leads_it(m, f, fetch, broker) & (fetch.leader_epoch < broker.view.leader_epoch)
+
+    return _is_refused(m, before, after, is_former)
+
+
+@reachable("B2")
+def a_fetch_of_a_later_epoch_is_refused(m: Replication, before: State, after: State) -> Truth:
+    """A leader refuses a fetch of a leader epoch that it has not heard of."""
+
+    def is_later(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
+        return _leads_it(m, f, fetch, broker) & (fetch.leader_epoch > broker.view.leader_epoch)
+
+    return _is_refused(m, before, after, is_later)
+
+
+@reachable("K2, 903.2")
+def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, after: State) -> Truth:
+    """A leader refuses a fetch of its own epoch from a replica that has registered anew since."""
+
+    def is_former(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
+        same = fetch.leader_epoch == broker.view.leader_epoch
+        return _leads_it(m, f, fetch, broker) & same & (fetch.broker_epoch < broker.view.epochs[f])
+
+    return _is_refused(m, before, after, is_former)
+
+
+@reachable("B2, 966.9")
+def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: State) -> Truth:
+    """A leader refuses a fetch of its own epoch from a replica that its metadata does not have yet."""
+
+    def is_new(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
+        leads = m.leads(fetch.leader, broker) & (fetch.leader_epoch == broker.view.leader_epoch)
+        return leads & ~broker.view.replicas.has(f)
+
+    return _is_refused(m, before, after, is_new)
+
+
+@reachable("K2, 903.2")
+def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after: State) -> Truth:
+    """A leader updates what it knows of a replica by a fetch from before the replica registered anew."""
+
+    def counts(f: Number) -> Truth:
+        request, fetch = before.fetch_requests[f], before.fetch_requests[f].value
+        old, new = before.brokers[fetch.leader], after.brokers[fetch.leader]
+        taken = request.is_some & after.fetch_requests[f].is_none & (old.view == new.view)
+        former = fetch.broker_epoch < old.view.epochs[f]
+        return taken & former & (old.followers[f] != new.followers[f])
+
+    return any_of(counts(f) for f in m.broker)
+
+
+REACHABLE = (
+    a_follower_at_the_hwm_is_proposed,
+    a_member_that_has_fetched_lags,
+    a_member_that_never_fetched_lags,
+    a_member_lags_while_the_log_is_empty,
+    two_members_lag_together,
+    two_followers_join_together,
+    a_recovery_elects_over_a_fenced_longer_log,
+    a_later_isr_member_is_elected,
+    a_recovery_elects_over_a_longer_log,
+    a_recovery_elects_before_all_answer,
+    a_recovery_elects_before_the_remembered_answer,
+    a_failover_forgets_the_first_answers,
+    a_controlled_shutdown_is_granted,
+    a_follower_fetches_while_shutting_down,
+    a_record_is_appended_under_min_isr,
+    a_proposal_arrives_late,
+    a_proposal_ends_by_known_metadata,
+    a_fetch_arrives_late,
+    a_fetch_of_this_incarnation_is_given_up,
+    a_broker_that_is_down_refuses_a_fetch,
+    a_fetch_of_a_former_epoch_is_refused,
+    a_fetch_of_a_later_epoch_is_refused,
+    a_fetch_of_a_former_incarnation_is_refused,
+    a_fetch_of_a_former_incarnation_counts,
+    a_fetch_of_a_new_replica_is_refused,
+)

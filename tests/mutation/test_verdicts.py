@@ -1,0 +1,270 @@
+"""The four verdicts: of a small protocol mutant by mutant, and of a larger one against the interpreter's search."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.comparing.gate.facts import NUMBERS
+from highwater.checker.comparing.gate.facts import _found as gate_facts
+from highwater.checker.comparing.mutation import examining
+from highwater.checker.comparing.mutation.examining import (
+    EQUIVALENT,
+    HOLDS,
+    KILLED,
+    LEAVES,
+    LIMIT,
+    NOTICED,
+    SAME_COUNTS,
+    SURVIVED,
+    VIOLATED,
+    Examination,
+    MutantResult,
+    counts_of,
+)
+from highwater.checker.comparing.mutation.findings import Record
+from highwater.checker.comparing.mutation.report import source_of
+from highwater.checker.engines import native, reference
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.mutated import chosen
+from highwater.model.language.mutation import Mutant
+from tests.models import scenario_model
+from tests.mutation import library
+from tests.mutation.edited import edited, loaded
+from tests.mutation.small import COUNTER, LAMP
+
+ON, OFF, DARK = "s.on", "~s.on", "~(s.seen & s.on)"
+EXPECTED: dict[tuple[str, str, str], tuple[Any, ...]] = {
+    ("guard", "it is off", "dropped"): (NOTICED, "generated_states", 11, 17),
+    ("guard", "it is off", "negated"): (NOTICED, "distinct_states", 8, 2),
+    ("operation", OFF, "~: dropped"): (NOTICED, "distinct_states", 8, 2),
+    ("write", "s.next.on", "dropped"): (NOTICED, "distinct_states", 8, 2),
+    ("guard", "it is on", "dropped"): (KILLED, VIOLATED, "it_is_seen_by_its_light", 2),
+    ("guard", "it is on", "negated"): (KILLED, VIOLATED, "it_is_seen_by_its_light", 2),
+    ("write", "s.next.seen", "dropped"): (NOTICED, "distinct_states", 8, 5),
+    ("guard", "nobody sees it", "dropped"): (NOTICED, "generated_states", 11, 12),
+    ("guard", "nobody sees it", "negated"): (NOTICED, "distinct_states", 8, 4),
+    ("operation", DARK, "~: dropped"): (NOTICED, "distinct_states", 8, 4),
+    ("operation", "s.seen & s.on", "and: left only"): (EQUIVALENT,),
+    ("operation", "s.seen & s.on", "and: right only"): (NOTICED, "distinct_states", 8, 6),
+    ("guard", "it was not turned", "dropped"): (NOTICED, "generated_states", 11, 14),
+    ("guard", "it was not turned", "negated"): (NOTICED, "distinct_states", 8, 3),
+    ("operation", 's.side == "NONE"', "==: !="): (NOTICED, "distinct_states", 8, 3),
+    ("write", "s.next.side", "dropped"): (NOTICED, "distinct_states", 8, 3),
+    ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: always"): (NOTICED, "distinct_states", 8, 6),
+    ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: never"): (NOTICED, "distinct_states", 8, 6),
+    ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: swapped"): (SURVIVED, SAME_COUNTS),
+}
+"""Each mutant's verdict and why: the property and its depth, or the count, the protocol's and the mutant's."""
+
+
+def examination(directory: Path, source: str, name: str, scenario: str = "") -> Examination:
+    """A scenario of a protocol that is no part of the project."""
+    (directory / f"{name}.py").write_text(source, encoding="utf-8")
+    file = directory / f"{name}.toml"
+    file.write_text(f'protocol = "{name}.py"\n{scenario}', encoding="utf-8")
+    return Examination(Request.of(scenarios.find(str(file)), Overrides()))
+
+
+def compared(found: Examination, limit_states: int | None = None) -> dict[int, MutantResult]:
+    """The result of each mutant."""
+    results: dict[int, MutantResult] = {}
+    found.safety(found.mutants, results.__setitem__, limit_states)
+    assert results.keys() == found.mutants.keys()
+    return results
+
+
+def named(found: Examination, results: dict[int, MutantResult]) -> dict[tuple[str, str, str], Any]:
+    """Results as EXPECTED has them."""
+    return {(m.kind, m.name or source_of(m), m.change): _plain(results[n]) for n, m in found.mutants.items()}
+
+
+def _plain(result: MutantResult) -> tuple[Any, ...]:
+    if result.kind == NOTICED:
+        return NOTICED, result.count, result.expected, result.found
+    return tuple(x for x in (result.kind, result.how, result.property, result.depth) if x is not None)
+
+
+def test_every_mutant_of_a_lamp(tmp_path: Path) -> None:
+    found = examination(tmp_path, LAMP, "lamp")
+    assert named(found, compared(found)) == EXPECTED
+    assert {verdict for verdict, *_ in EXPECTED.values()} == {KILLED, NOTICED, EQUIVALENT, SURVIVED}
+
+
+def test_edits_of_the_lamp_have_the_verdicts_of_its_mutants(tmp_path: Path) -> None:
+    """The text is edited as the mutant says, and explored without the code of mutants."""
+    found = examination(tmp_path, LAMP, "lamp")
+    plain = dict[str, int]()
+    for number, mutant in [(0, None), *found.mutants.items()]:
+        path = tmp_path / f"edited_{number}.py"
+        path.write_text(LAMP if mutant is None else edited(LAMP, mutant), encoding="utf-8")
+        protocol = loaded(path, f"edited_lamp_{number}").Lamp
+        result = native.search(Model(protocol(), protocol.invariants), SearchOptions(workers=1))
+        own = counts_of(result)
+        if mutant is None:
+            plain = own
+            continue
+        verdict, *why = EXPECTED[mutant.kind, mutant.name or source_of(mutant), mutant.change]
+        if verdict == KILLED:
+            (violation,) = result.violations
+            assert why == [VIOLATED, violation.property, violation.depth]
+        elif verdict == NOTICED:
+            assert why == next([n, plain[n], own[n]] for n in plain if own[n] != plain[n])
+        else:
+            assert own == plain
+
+
+def test_a_limit_ends_the_comparison(tmp_path: Path) -> None:
+    """Within the limit a violation kills, and a mutant with fewer states is noticed; nothing else is decided."""
+    found = examination(tmp_path, LAMP, "lamp")
+    some = named(found, compared(found, limit_states=6))
+    assert {k for k, v in some.items() if v[0] == KILLED} == {
+        k for k, v in EXPECTED.items() if v[0] == KILLED
+    }
+    few = {k for k, v in EXPECTED.items() if v[0] == NOTICED and v[1] == "distinct_states" and v[3] <= 6}
+    assert {k: v for k, v in some.items() if v[0] == NOTICED} == {
+        k: (NOTICED, "distinct_states", None, EXPECTED[k][3]) for k in few
+    }
+    assert {v for v in some.values() if v[0] not in (KILLED, NOTICED)} == {(SURVIVED, LIMIT)}
+
+
+def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
+    """The protocol's search ends with the violation; mutants without it have room for all states."""
+    text = LAMP.replace("return ~s.seen | s.on", "return ~s.seen")
+    found = examination(tmp_path, text, "lamp", '[expect]\nviolated = ["it_is_seen_by_its_light"]\n')
+    plain = named(found, compared(found))
+    for mutant in (("write", "s.next.seen", "dropped"), ("write", "s.next.on", "dropped")):
+        assert plain[mutant][:3] == (KILLED, HOLDS, "it_is_seen_by_its_light")
+    assert plain["guard", "it is on", "dropped"] == (NOTICED, "distinct_states", 6, 4)
+    assert plain["operation", "s.seen & s.on", "and: left only"] == (EQUIVALENT,)
+
+
+def test_an_expected_violation_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol's search has 3 of its 8 states; a mutant without the violation has room for all."""
+    monkeypatch.setattr(examining, "_TIMES", 1)
+    monkeypatch.setattr(examining, "_MORE", 0)
+    found = examination(tmp_path, COUNTER, "counter", '[expect]\nviolated = ["it_stays_down"]\n')
+    found.states = 8
+    assert named(found, compared(found))["write", "s.next.up", "dropped"] == (
+        KILLED,
+        HOLDS,
+        "it_stays_down",
+        4,
+    )
+
+
+def test_steps_that_only_one_count_or_none_shows(tmp_path: Path) -> None:
+    """A step that is refused in place of cut; a step of another instance, from and to the same states."""
+    found = examination(tmp_path, COUNTER, "counter", "properties = []\n")
+    plain = named(found, compared(found))
+    assert plain["operation", "s.count <= 3", "<=: <"] == (NOTICED, "cut.top", 6, 4)
+    assert plain["operation", "s.side == side", "==: !="] == (SURVIVED, SAME_COUNTS)
+
+
+def test_a_protocol_that_violates_something_else(tmp_path: Path) -> None:
+    """Its mutants are not compared."""
+    found = examination(tmp_path, LAMP.replace("return ~s.seen | s.on", "return ~s.seen"), "lamp")
+    with pytest.raises(Exception, match="violates other properties than the scenario expects"):
+        compared(found)
+
+
+@pytest.mark.parametrize("name", ["truncation/kip-320", "quorum/small-elections", "truncation/kip-101"])
+def test_the_counts_are_those_of_the_gate(name: str) -> None:
+    """Each number that a baseline holds of the scenario, by its name there."""
+    model = scenario_model(name)
+    result = native.search(model, SearchOptions(workers=1))
+    violated = {v.property: v.depth for v in result.violations}
+    facts = gate_facts(model, result, violated, symmetry=False, deadlock=False)
+    numbers = {
+        f"{table}.{one}" if isinstance(found, dict) else table: count
+        for table in NUMBERS
+        if (found := facts.get(table)) is not None
+        for one, count in (found.items() if isinstance(found, dict) else [("", found)])
+    }
+    own = counts_of(result)
+    assert {count: own[count] for count in numbers} == numbers
+    assert [count for count in own.keys() - numbers if own[count]] == []
+
+
+def steps_of(model: Model) -> dict[Scalars, tuple[int, list[Any]]]:
+    """Each reachable state with its depth and all its steps, by the interpreter; the nearest first."""
+    interpreter, found = Interpreter(model), dict[Scalars, tuple[int, list[Any]]]()
+    level, depth = set(model.initial), 1
+    while level:
+        found |= {state: (depth, _steps(interpreter, state)) for state in level}
+        reached = {step for state in level for _, step in found[state][1] if isinstance(step, tuple)}
+        level, depth = reached - found.keys(), depth + 1
+    return found
+
+
+def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
+    found: list[Any] = []
+    for number in interpreter.enabled(state):
+        try:
+            step = interpreter.step(state, number)
+        except BoundError:
+            found.append((number, "leaves its type"))
+        else:
+            found.append((number, step.cut or step.state))
+    return found
+
+
+def by_the_reference(model: Model, differs: int | None, counts: dict[str, int]) -> tuple[Any, ...]:
+    """The verdict on a mutant by the definition, from the interpreter's searches."""
+    if differs is None:
+        return (EQUIVALENT,)
+    try:
+        result = reference.search(model, SearchOptions(workers=1, stop_at_first=True))
+        if result.violations:
+            depth, name = min((v.depth, v.property) for v in result.violations)
+            return KILLED, VIOLATED, name, depth
+    except BoundError:
+        return KILLED, LEAVES
+    own = counts_of(result)
+    for count, expected in counts.items():
+        if own[count] != expected:
+            return NOTICED, count, expected, own[count]
+    return SURVIVED, SAME_COUNTS
+
+
+@pytest.mark.parametrize("properties", ["", "properties = []\n"], ids=["with properties", "without"])
+def test_every_mutant_of_the_library(tmp_path: Path, properties: str) -> None:
+    """More than a hundred mutants; the limit of their search is beyond all of them."""
+    shutil.copy(library.__file__, tmp_path / "library.py")
+    source = Path(library.__file__).read_text(encoding="utf-8")
+    found = examination(tmp_path, source, "library", f"{properties}[parameters]\nmost = 1\n")
+    model = chosen(found.model, 0)
+    plain, counts = steps_of(model), counts_of(reference.search(model, SearchOptions(workers=1)))
+    for number, result in compared(found).items():
+        wrong = chosen(found.model, number)
+        interpreter = Interpreter(wrong)
+        others = (depth for state, (depth, steps) in plain.items() if _steps(interpreter, state) != steps)
+        differs = next(others, None)
+        assert result.differs == differs, found.mutants[number]
+        expected = by_the_reference(wrong, differs, counts)
+        assert _plain(result)[: len(expected)] == expected, found.mutants[number]
+
+
+def test_verdicts_over_several_scenarios() -> None:
+    """One verdict for every combination; kills count before counts, and one difference is no equivalence."""
+    mutant = Mutant("model/x.py:1", 1, (0, 1), "act", "guard", "dropped", "a guard", "")
+    cases = {
+        (): SURVIVED,
+        (EQUIVALENT, EQUIVALENT): EQUIVALENT,
+        (EQUIVALENT, SURVIVED): SURVIVED,
+        (SURVIVED, NOTICED, EQUIVALENT): NOTICED,
+        (NOTICED, EQUIVALENT, KILLED, SURVIVED): KILLED,
+    }
+    for kinds, verdict in cases.items():
+        results = {(number, "s"): MutantResult(kind) for number, kind in enumerate(kinds)}
+        record = Record(mutant, "x", results=results)
+        assert record.verdict == verdict
+        assert len(record.deciding) == Counter(kinds)[verdict]
