@@ -95,7 +95,9 @@ def test_what_holds_in_zookeeper_mode_was_searched_to_its_end_and_not_cut(
     results: list[dict[str, Any]],
 ) -> None:
     held = [r for r in results if r["protocol"] == "zookeeper" and r["verdict"] == "holds"]
-    held = [r for r in held if "/possible" not in r["scenario"]]  # about what can be reached, within few epochs
+    held = [
+        r for r in held if "/possible" not in r["scenario"]
+    ]  # about what can be reached, within few epochs
     assert len(held) >= 10
     assert all(r["complete"] and not any(r["cut"].values()) for r in held)
 
