@@ -140,7 +140,7 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
         ):  # that one is what others implement, and small
             # Small ones ask much more of each state, and so do those that watch steps.
             kind = r["scenario"].rpartition("/")[2].partition("-")[0]
-            least = {"small": 500, "watched": 1_000, "alone": 50}.get(kind, 5_000)
+            least = {"small": 500, "watched": 1_000, "alone": 50, "possible": 50}.get(kind, 5_000)
             assert r["distinct_states"] > least, r["scenario"]
 
 
