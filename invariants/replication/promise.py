@@ -12,7 +12,6 @@ from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.promise import Promise
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
-from highwater.model.replication.leadership import advanced_hwm
 from highwater.model.replication.starting import committed_at_start
 
 
@@ -112,19 +111,9 @@ def records_are_in_order(m: Replication, s: State) -> Truth:
     )
 
 
-@helper("B4")
-def leaders_hwms_are_as_far_as_they_can_be(m: Replication, s: State) -> Truth:
-    """A leader's HWM never lags behind what it knows: so an append commits no record but the one that it appends."""
-    return all_of(
-        implies(m.leads(b, s.brokers[b]), s.brokers[b].hwm == advanced_hwm(m, b, s.brokers[b]))
-        for b in m.broker
-    )
-
-
 RECORDS = (
     records_are_written_in_their_order,
     records_were_written,
     records_are_in_order,
-    leaders_hwms_are_as_far_as_they_can_be,
 )
-"""The helper invariants about which records are in logs, and when they are committed."""
+"""The helper invariants about which records are in logs."""

@@ -88,21 +88,23 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A reassignment that completes leaves an ISR with min ISR members, or with every replica."""
+    """A reassignment that completes leaves every added replica in the ISR, and min ISR members or every replica."""
     old, new = before.partition, after.partition
     was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
     ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
     completed = ended & (left == was - old.removing)
     enough = (size(new.isr) >= after.min_insync_replicas) | (left <= new.isr)
-    return implies(completed & ~old.removing.is_empty, enough)
+    return implies(completed & ~old.removing.is_empty, enough & (left & old.adding <= new.isr))
 
 
 @step_property("966.11", rule="last_known_leader_kept")
 def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
     """While nobody leads, the last known leader stays remembered, unless ELR and all that is remembered are cleared."""
-    known, new = before.partition.last_known_leader, after.partition
+    old, new = before.partition, after.partition
+    nobody = old.leader.is_none & new.leader.is_none
     cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
-    return implies(known.is_some & new.leader.is_none, (new.last_known_leader == known) | cleared)
+    stays = new.last_known_leader == old.last_known_leader
+    return implies(old.last_known_leader.is_some & nobody, stays | cleared)
 
 
 @step_property("966.10, 966.14")

@@ -28,6 +28,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
             "last_known_leader_only_without_leader",
             "only_active_brokers_join_the_isr",
             "somebody_leads_the_isr",
+            "completed_reassignments_leave_min_isr_members",
         )
     },
     # 966.5. A broker that lost its log stays where it was, and is fenced there.
@@ -84,6 +85,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     ("every_change_bumps_partition_epoch",): {
         "leader_epoch_behind_partition_epoch": (CHANGES | REASSIGNS) - UNDER_ISR,
         "partition_change_is_counted": ((CHANGES | REASSIGNS) - UNDER_ISR) | {"change_min_isr"},
+        "elr_changes_keep_the_leader_epoch": {"change_min_isr", "register"},
     },
     # 704.1. The leader has recovered and asks for others, and the partition is still recovering.
     ("proposals_end_recovery",): {"recovering_leader_is_alone": {"alter_partition"}},

@@ -631,7 +631,7 @@ class Controller(Protocol):
         now = self.situation(s)
         reassignment.cancellation_checks(self.t, now).require()
         record = self.by_level(s, lambda t: reassignment.cancel_reassignment(t, now))
-        self.decide(s, record, chosen=True)
+        self.decide(s, record, chosen=not self.on("reassignment_needs_min_isr"))
 
     @action(
         "966.8",
