@@ -1,1 +1,1 @@
-"""Benchmarks: ``python -m docs.bench`` measures and writes docs/benchmarks.md, a module a part."""
+"""Benchmarks: ``python -m docs.bench`` measures the cases and writes docs/benchmarks.md."""

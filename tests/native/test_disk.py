@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docs.bench.figures import measure
+from docs.bench.measure import highwater
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
@@ -99,11 +99,11 @@ def test_a_limit_on_states_holds_for_what_is_not_looked_at_yet(monkeypatch: pyte
 def test_the_memory_of_the_process_is_bounded() -> None:
     """1.8 million states of 24 bytes, with 17 successors each: in memory they take twice as much and more."""
     case = ("check", "truncation/kip-320", "--set", "replicas=4", "--limit-states", "1800000")
-    idle = measure(("check", "truncation/kip-320", "--set", "max_leader_epoch=0")).peak
+    idle = highwater(("check", "truncation/kip-320", "--set", "max_leader_epoch=0")).memory
     given = 48 << 20
-    kept = measure((*case, "--memory", str(given / 2**30)), status=0)
+    kept = highwater((*case, "--memory", str(given / 2**30)))
     assert kept.results[0]["distinct_states"] > 0
-    assert kept.peak - idle < given + (40 << 20)
+    assert kept.memory - idle < given + (40 << 20)
 
 
 # --- the files ------------------------------------------------------------------------------------

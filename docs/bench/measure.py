@@ -1,0 +1,147 @@
+"""Measure one command: wall time, processor time, the memory of all its processes, and its JSON result."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HIGHWATER = (sys.executable, "-m", "highwater")
+_PROC = Path("/proc")
+_SHORTEST_PAUSE, _LONGEST_PAUSE, _SLOWER = 0.02, 0.5, 1.1
+"""Seconds between two samples of the memory, and how they grow: sampling a large process stops it for a moment."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command that has ended: seconds of wall and processor time, bytes of memory, its output and results."""
+
+    wall: float
+    processor: float
+    memory: int
+    """The most that its processes held at one time (proportional set size); 0 without /proc."""
+    output: str
+    results: tuple[dict[str, Any], ...] = ()
+
+
+def run(
+    command: Sequence[str | Path],
+    status: int = 0,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Run:
+    """Run a command to its end. Raises RuntimeError, with its last lines, if its exit status is another one."""
+    with tempfile.TemporaryFile() as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            cwd=directory,
+            env=None if environment is None else dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        memory = _Memory(process.pid)
+        _, ended, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(ended)
+        most = memory.end()
+        output.seek(max(0, output.seek(0, os.SEEK_END) - (1 << 16)))
+        text = output.read().decode("utf-8", "replace")
+    if process.returncode != status:
+        last = "\n".join(text.splitlines()[-20:])
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with status {process.returncode}:\n{last}")
+    return Run(wall, usage.ru_utime + usage.ru_stime, most, text)
+
+
+def highwater(arguments: Sequence[str], status: int = 0, environment: Mapping[str, str] | None = None) -> Run:
+    """Run a command of ``highwater`` and read its JSON result. Raises RuntimeError as ``run`` does."""
+    with tempfile.TemporaryDirectory(prefix="highwater-bench-") as folder:
+        result = Path(folder) / "result.json"
+        line = [*HIGHWATER, *arguments, "--quiet", "--json", str(result)]
+        ended = run(line, status, environment=environment)
+        results = json.loads(result.read_text(encoding="utf-8"))
+    return Run(ended.wall, ended.processor, ended.memory, ended.output, tuple(results))
+
+
+class _Memory:
+    """A thread that samples the memory of a process and of all its descendants."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._most, self._ended = pid, 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        pause = _SHORTEST_PAUSE
+        while not self._ended.wait(pause):
+            self._most = max(self._most, sum(map(_resident, descendants(self._pid))))
+            pause = min(pause * _SLOWER, _LONGEST_PAUSE)
+
+    def end(self) -> int:
+        self._ended.set()
+        self._thread.join()
+        return self._most
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """A process, and every process below it that has not ended."""
+    yield pid
+    try:
+        tasks = sorted((_PROC / str(pid) / "task").iterdir())
+    except OSError:  # the process has ended
+        return
+    for task in tasks:
+        try:
+            children = (task / "children").read_text(encoding="ascii").split()
+        except OSError:  # the thread has ended
+            continue
+        for child in children:
+            yield from descendants(int(child))
+
+
+def _resident(pid: int) -> int:
+    try:
+        rollup = (_PROC / str(pid) / "smaps_rollup").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """The median of the runs, with the least and the most; ``form`` is a format followed by its unit."""
+    middle = form.format(statistics.median(values))
+    if len(values) == 1:
+        return middle
+    number = form.split("}")[0] + "}"
+    return f"{middle} ({number.format(min(values))} to {number.format(max(values))})"
+
+
+def machine() -> str:
+    """The machine's size and its load, in a sentence."""
+    model = next((v for k, v in _table("/proc/cpuinfo") if k == "model name"), platform.processor())
+    total = next((int(v.split()[0]) for k, v in _table("/proc/meminfo") if k == "MemTotal"), 0)
+    return (
+        f"{len(os.sched_getaffinity(0))} cores of {model}, {total / (1 << 20):.0f} GiB of memory, "
+        f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+    )
+
+
+def _table(path: str) -> Iterator[tuple[str, str]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        yield key.strip(), value.strip()

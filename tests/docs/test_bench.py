@@ -1,0 +1,129 @@
+"""The benchmarks measure whole commands, and refuse runs that count different states."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.bench import __main__ as bench
+from docs.bench import cases, measure
+from docs.bench.cases import Case, Specification
+from docs.bench.measure import Run, highwater, run
+from highwater.checker.engines.cache import VARIABLE
+from tests.slow import slow
+
+MB = 1_000_000
+_HOLDS = "import sys; held = b'x' * int(sys.argv[1]); print(flush=True); sys.stdin.read()"
+_STARTS = f"""
+import subprocess, sys, time
+def holding():
+    line = [sys.executable, '-c', {_HOLDS!r}, '{150 * MB}']
+    return subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+below = [holding() for _ in range(int(sys.argv[1]))]
+for process in below:
+    process.stdout.readline()
+time.sleep(0.5)
+for process in below:
+    process.communicate()
+"""
+SMALL = Case("small", ("check", "truncation/kip-320"), "1 s", repeat=1, cold=True)
+MODULE = Specification(cases.TLA_EXAMPLES, "folder/Module.tla", "SPECIFICATION Spec\n")
+
+
+def test_memory_is_that_of_all_processes_of_a_command() -> None:
+    one, two = (run([sys.executable, "-c", _STARTS, str(count)]) for count in (1, 2))
+    assert 150 * MB < one.memory < 220 * MB
+    assert 300 * MB < two.memory < 420 * MB
+    assert one.wall > 0.5
+    assert one.processor > 0
+
+
+def test_an_unexpected_exit_status_is_an_error_with_the_output() -> None:
+    line = [sys.executable, "-c", "import sys; print('why'); sys.exit(3)"]
+    with pytest.raises(RuntimeError, match=r"ended with status 3:\nwhy"):
+        run(line)
+    assert run(line, status=3).output == "why\n"
+
+
+def test_a_process_that_ends_while_it_is_sampled_has_no_descendants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for task in ("7/task/7", "7/task/8", "9/task/9"):  # 8 has no list of children: that thread has ended
+        (tmp_path / task).mkdir(parents=True)
+    (tmp_path / "7/task/7/children").write_text("9 11 ")  # 11 has ended
+    (tmp_path / "9/task/9/children").write_text("")
+    monkeypatch.setattr(measure, "_PROC", tmp_path)
+    assert list(measure.descendants(7)) == [7, 9, 11]
+
+
+def test_cold_has_an_empty_cache_and_again_a_full_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches: list[bool] = []
+
+    def seen(arguments: tuple[str, ...], status: int = 0, environment: dict[str, str] | None = None) -> Run:
+        if environment is not None:
+            caches.append(os.path.isdir(environment[VARIABLE]))
+        return highwater(arguments, status, environment)
+
+    monkeypatch.setattr(bench, "highwater", seen)
+    found = bench.measure(SMALL, 1)
+    assert caches == [False, True]
+    assert found.counts == {39_619}
+    cold, again = bench.rows(SMALL, found)
+    assert cold.startswith("| small, cold | 39,619 states | ")
+    assert again.endswith(" a second | 1 s |")
+
+
+@pytest.fixture
+def _tlc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script in place of TLC, which looks for its files and prints what TLC prints."""
+    (tmp_path / "java").write_text(
+        "#!/bin/sh\ntest -f Module.tla -a -f TLAPS.tla -a -f run.cfg || exit 1\n"
+        'echo "9 states generated, $FOUND distinct states found, 0 states left on queue."\n'
+    )
+    (tmp_path / "java").chmod(0o755)
+    (tmp_path / "tla2tools.jar").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/Module.tla").touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv(cases.JAR, str(tmp_path / "tla2tools.jar"))
+    monkeypatch.setenv(cases.TLA_EXAMPLES, str(tmp_path))
+
+
+@pytest.mark.usefixtures("_tlc")
+def test_tlc_runs_in_turn_and_must_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Case("beside", SMALL.arguments, beside=MODULE)
+    monkeypatch.setenv("FOUND", "39619")
+    found = bench.measure(beside, 1)
+    assert len(found.tlc) == 1
+    assert "times as long" in list(bench.rows(beside, found))[-1]
+    monkeypatch.setenv("FOUND", "39618")
+    with pytest.raises(RuntimeError, match=r"counted different states: \[39618, 39619\]"):
+        bench.measure(beside, 1)
+
+
+def test_without_tlc_its_row_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    beside = Case("beside", SMALL.arguments, beside=MODULE)
+    found = bench.Measured(
+        again=[Run(1.0, 1.0, MB, "", ({"distinct_states": 7, "seconds": 1.0},))], counts={7}
+    )
+    rows = list(bench.rows(beside, found))
+    assert rows[-1] == "| beside, TLC | not measured: Java is not installed | | | | | |"
+    assert all(row.count("|") == 8 for row in rows)
+
+
+def test_a_part_replaces_itself_in_the_page() -> None:
+    text = "# Benchmarks\n\nwords\n\n## One\n\nold\n\n## Two\n\nkept\n"
+    assert bench.with_part(text, "## One", "## One\n\nnew\n") == text.replace("old", "new")
+    assert bench.with_part(text, "## Two", "## Two\n\nnew\n") == text.replace("kept", "new")
+    assert bench.with_part(text, "## Three", "## Three\n\nmore\n") == text + "\n## Three\n\nmore\n"
+
+
+@slow("a process for each proof of the benchmark")
+def test_each_proof_is_a_valid_request() -> None:
+    for case in cases.PARTS["prove"]:
+        with pytest.raises(RuntimeError, match="ended with status 3"):  # a limit was reached: it was accepted
+            highwater((*case.arguments, "--limit-seconds", "0.001"))
