@@ -17,7 +17,7 @@ from highwater.model.language import all_of, any_of, implies, size
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.values import Number, SetValue, StructValue, Truth
-from highwater.model.replication import high_watermark
+from highwater.model.replication import logs
 
 
 @dataclass(frozen=True)
@@ -188,19 +188,19 @@ def hwm_never_moves_back(before: Number, after: Number) -> Truth:
 @statement("966.1")
 def hwm_stands_under_min_isr(isr_size: Number, min_isr: Number) -> Truth:
     """The HWM stands still while the committed ISR has fewer than min ISR members: where it moves, the gate is open."""
-    return high_watermark.gate_is_open(isr_size, min_isr)
+    return logs.gate_is_open(isr_size, min_isr)
 
 
 @statement("B4")
 def hwm_waits_for_isr(leo: Number, hwm: Number) -> Truth:
     """The HWM of a leader passes the LEO of no member of its ISR."""
-    return high_watermark.is_held(leo, hwm)
+    return logs.is_held(leo, hwm)
 
 
 @statement("B5")
 def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth:
     """A replica joins the ISR once its LEO has reached the HWM and the start of the leader epoch."""
-    return high_watermark.has_caught_up(leo, hwm, epoch_start)
+    return logs.has_caught_up(leo, hwm, epoch_start)
 
 
 # --- messages -------------------------------------------------------------------------------------------------

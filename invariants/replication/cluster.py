@@ -7,13 +7,13 @@ from highwater.invariants.replication.knowledge import CRASHES, spent
 from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool
-from highwater.model.replication import Replication, levels
+from highwater.model.replication import Replication, features
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.controller.elections import electable
-from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
-from highwater.model.replication.high_watermark import gate_is_open
-from highwater.model.replication.leadership import tells_end
+from highwater.model.replication.controller.partition_change import effective_min_isr
+from highwater.model.replication.high_watermark import tells_end
+from highwater.model.replication.logs import gate_is_open
 
 
 def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
@@ -195,7 +195,7 @@ def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
 
 def has_whole_elr(m: Replication, s: State) -> Truth:
     """Whether the ELR is on, and has been since the ISR last had min ISR members."""
-    return m.has_elr(s) & (s.elr_is_whole if levels.remembers_whole(m) else as_bool(True))
+    return m.has_elr(s) & (s.elr_is_whole if features.remembers_whole(m) else as_bool(True))
 
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")

@@ -23,8 +23,7 @@ from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, SetValue, Truth
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
-from highwater.model.replication.high_watermark import gate_is_open
-from highwater.model.replication.logs import same_record
+from highwater.model.replication.logs import gate_is_open, same_record
 
 
 @dataclass(frozen=True)

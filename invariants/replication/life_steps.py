@@ -7,7 +7,7 @@ from highwater.model.language import State, all_of, any_of, implies, least, size
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
-from highwater.model.replication import Replication, levels
+from highwater.model.replication import Replication, features
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
@@ -103,8 +103,8 @@ def what_an_operator_asks_for_is_done(m: Replication, before: State, after: Stat
     kept.append(implies(set_anew, spent(before, after, "min_isr_changes")))
     if m.p.min_isr_changes:
         kept.append(implies(spent(before, after, "min_isr_changes"), set_anew))
-    if levels.changes(m):
-        kept.append(implies((p != then) & ~levels.has_elr(m, before), then.elr.is_empty))
+    if features.changes(m):
+        kept.append(implies((p != then) & ~features.has_elr(m, before), then.elr.is_empty))
         kept += settings_change_as_asked(m, before, after)
     elects = (p.leader != then.leader) & then.leader.is_some & p.leader.is_some
     kept.append(implies(spent(before, after, "elections") & elects, then.leader.is_(then.replicas.at(0))))
@@ -164,7 +164,7 @@ def who_leaves_under_min_isr_stays_eligible(m: Replication, before: State, after
     p, then = before.partition, after.partition
     gone, needed = p.isr - then.isr, m.min_isr(after)
     under = size(then.isr) < needed
-    under = under & levels.has_elr(m, before)
+    under = under & features.has_elr(m, before)
     chosen = spent(before, after, "elections") & then.leader.is_some & (p.leader != then.leader)
     under = under & ~(chosen & any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker))
     kept = []
@@ -232,7 +232,7 @@ def what_is_remembered_is_true(m: Replication, before: State, after: State) -> T
     """
     p, then = before.partition, after.partition
     kept = []
-    if m.ever_on("last_known_leader_kept") and not levels.changes(m):
+    if m.ever_on("last_known_leader_kept") and not features.changes(m):
         emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
         last = any_of(p.leader.is_(b) & then.last_known_leader.is_(b) for b in m.broker)
         kept.append(implies(emptied, last))

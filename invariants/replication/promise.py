@@ -12,7 +12,7 @@ from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.promise import Promise
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
-from highwater.model.replication.starting import committed_at_start
+from highwater.model.replication.cluster import committed_at_start
 
 
 def tolerated(m: Replication) -> dict[str, int]:

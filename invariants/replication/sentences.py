@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.model.language import State, all_of, any_of, implies, invariant, size, where
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, Truth, as_bool
-from highwater.model.replication import Replication, levels, logs
+from highwater.model.replication import Replication, features, logs
 
 
 def _same_process(m: Replication, before: State, after: State, b: Number) -> Truth:
@@ -139,7 +139,7 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
     for b in m.broker:
         old, new = before.registrations[b], after.registrations[b]
         file = before.brokers[b]
-        level = before.elr_level if levels.level_changes(m.p) else as_bool(True)
+        level = before.elr_level if features.level_changes(m.p) else as_bool(True)
         clean = (file.status == "STOPPED") & (file.epoch == old.epoch) & level
         last = before.partition.isr == m.t.brokers.zero().with_(b)
         out = ~after.partition.elr.has(b) & (last | ~after.partition.isr.has(b))

@@ -6,7 +6,7 @@ from highwater.model.language import State, all_of, any_of, as_bool, implies, si
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, StructValue, Truth
-from highwater.model.replication import Replication, levels, logs
+from highwater.model.replication import Replication, features, logs
 from highwater.model.replication.controller.elections import electable
 
 
@@ -71,9 +71,9 @@ def settings_change_as_asked(m: Replication, before: State, after: State) -> lis
     It has all that it should have once the ISR has had min ISR members since.
     """
     p, then = before.partition, after.partition
-    on, now = levels.has_elr(m, before), levels.has_elr(m, after)
+    on, now = features.has_elr(m, before), features.has_elr(m, after)
     kept, set_anew = [], []
-    if levels.level_changes(m.p):
+    if features.level_changes(m.p):
         level, later = before.elr_level, after.elr_level
         kept.append(implies(spent(before, after, "downgrades"), level & ~later))
         kept.append(implies(spent(before, after, "upgrades"), ~level & later))
@@ -95,7 +95,7 @@ def settings_change_as_asked(m: Replication, before: State, after: State) -> lis
         kept.append(implies(begins, empty))
     if not m.on("level_change_empties_elr"):
         kept.append(implies(any_of(set_anew) & ~begins, p == then))
-    if levels.remembers_whole(m):
+    if features.remembers_whole(m):
         enough = size(then.isr) >= m.min_isr(before)
         whole, later = before.elr_is_whole, after.elr_is_whole
         kept.append(implies(later, now & (enough | (whole & on))))
@@ -124,7 +124,7 @@ def recoveries_go_by_what_replicas_say(m: Replication, before: State, after: Sta
     )
     asked = spent(before, after, "elections")
     by_itself = elected & unclean & ~asked
-    manages = levels.has_recovery(m, before)
+    manages = features.has_recovery(m, before)
     aggressive = bool(m.p.unclean_election)
     last = any_of(p.last_known_leader.is_(b) & then.leader.is_(b) for b in m.broker)
     allowed = last if not aggressive else as_bool(True)
@@ -186,7 +186,7 @@ def _answers(m: Replication, before: State, after: State) -> list[Truth]:
     able = read.isr | read.elr
     if m.p.unclean_election:
         able &= m.t.active(before.registrations)
-    stuck = p.leader.is_none & able.is_empty & levels.has_recovery(m, before)
+    stuck = p.leader.is_none & able.is_empty & features.has_recovery(m, before)
     due = stuck | (p.leader.is_none & (before.budgets.elections > 0))
     for b in m.broker:
         me, registration = before.brokers[b], before.registrations[b]

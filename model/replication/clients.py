@@ -21,7 +21,7 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.replication.cluster import Cluster, Write
-from highwater.model.replication.leadership import settle
+from highwater.model.replication.high_watermark import advance_hwm
 
 
 @action(
@@ -112,4 +112,4 @@ def write(m: Cluster, s: State, leader: Number, value: Number, becomes: Number) 
     require("the log has room", broker.log.length < m.p.records)
     log = broker.log.append(m.record(value=value, epoch=broker.view.leader_epoch))
     s.next.writes[value] = becomes
-    settle(m, s, leader, broker.replace(log=log))
+    advance_hwm(m, s, leader, broker.replace(log=log))

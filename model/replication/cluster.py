@@ -12,7 +12,6 @@ the parameters and the rules that are on; ``s`` the state before the step, ``s.n
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language import (
@@ -40,12 +39,10 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.language.sequences import members_of
-from highwater.model.replication import levels, starting
-from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
+from highwater.model.replication import features
+from highwater.model.replication.controller.partition_change import effective_min_isr
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
-from highwater.model.replication.controller.situation import Situation
-from highwater.model.replication.controller.types import Terms
-from highwater.model.replication.freedoms import FREEDOMS
+from highwater.model.replication.controller.types import ControllerContext, ControllerTypes, EpochBounds
 from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
@@ -82,6 +79,36 @@ BUDGETS = Budgets(
     most=3,
 )
 """Faults and interventions, each with a number that a scenario grants; healing is never bounded."""
+
+
+FREEDOMS = {
+    "shutdown_requests": Parameter(
+        0, 0, 1, "whether a broker knows of its shutdown before the controller does"
+    ),
+    "many_at_once": Parameter(0, 0, 1, "whether an AlterPartition can change several members of the ISR"),
+    "late_proposals": Parameter(
+        0,
+        0,
+        1,
+        "whether an AlterPartition can arrive after its sender has given it up, and sent another one",
+    ),
+    "former_controller": Parameter(
+        0, 0, 1, "whether a controller that was replaced, and does not know, can answer an AlterPartition"
+    ),
+    "old_checkpoints": Parameter(
+        0, 0, 1, "whether a broker that has crashed can come back with an older HWM than it had"
+    ),
+    "old_disks": Parameter(
+        0, 0, 1, "whether a broker that is down can get an older copy of its disk, with its CleanShutdownFile"
+    ),
+    "risky_elections": Parameter(
+        1, 0, 1, "whether an operator asks for UNCLEAN, DESIGNATION and LONGEST_LOG_AGGRESSIVE elections"
+    ),
+    "waiting_producers": Parameter(
+        0, 0, 1, "whether a producer waits at its leader beyond the epoch that it wrote in"
+    ),
+}
+"""What brokers and controllers can do only in a scenario that says so, as it costs states."""
 
 
 class Cluster(Protocol):
@@ -156,7 +183,7 @@ class Cluster(Protocol):
             writes=Array(self.value, Write),
             committed=self.log,
             budgets=BUDGETS.type(p),
-            **levels.fields(self),
+            **features.fields(self),
             late_fetches=Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches > 0),
             metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
             log_infos_sent=Only(self.log_infos, p.recovery > 0),
@@ -192,11 +219,11 @@ class Cluster(Protocol):
         """Brokers, records, epochs; and what the parameters of steps range over."""
         p = self.p
         rules = self.rules_on & set(CONTROLLER_RULES)
-        epochs = (p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
+        bounds = EpochBounds(p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
         picks_any = self.on("clean_election_picks_any"), self.on("unclean_election_picks_any")
         unordered = all(picks_any) and not p.elections  # the preferred replica is the first one
-        terms = Terms(p.brokers, rules, *epochs, bounded=True, in_any_order=unordered)
-        self.t = terms.at_any_level(levels.RULES)
+        types = ControllerTypes(p.brokers, rules, bounds, in_any_order=unordered)
+        self.t = types.under_any_features(features.RULES)
         self.picks = any(picks_any)
         self.holds_in_order = unordered
         self.broker = self.t.broker
@@ -398,39 +425,37 @@ class Cluster(Protocol):
         """All brokers run and know everything, and every budget is there; one state for each first leader."""
         leaders = range(min(self.p.initial_isr, self.factor) if self.p.any_first_leader else 1)
         budgets = BUDGETS.granted(self.p)
-        return [{**starting.initial_state(self, leader), "budgets": budgets} for leader in leaders]
+        return [{**initial_state(self, leader), "budgets": budgets} for leader in leaders]
 
     # --- words ------------------------------------------------------------------------------------
 
     def on(self, rule: str) -> bool:
         """Whether a rule is on in every state. LanguageError for a rule of the controller that levels decide about."""
-        if rule in levels.RULES:
-            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask with decided(s, …)")
+        if rule in features.RULES:
+            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
         return super().on(rule)
 
     def has_elr(self, s: State) -> Truth:
         """966.18. Whether the ELR is on."""
-        return levels.has_elr(self, s)
+        return features.has_elr(self, s)
 
     def has_recovery(self, s: State) -> Truth:
         """966.14. Whether unclean recovery takes the place of unclean election."""
-        return levels.has_recovery(self, s)
-
-    def decided(self, s: State, rule: Callable[[Terms], Any]) -> Any:
-        """966.18. What the controller's rules say, with those that are turned on now."""
-        return levels.decided(self, s, rule)
+        return features.has_recovery(self, s)
 
     def as_read(self, s: State) -> StructValue:
         """966.18. The partition as the controller reads it: while the ELR is off it ignores what is left of it."""
-        return levels.partition_as_read(self, s)
+        return features.partition_as_read(self, s)
 
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR at the controller."""
         return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
-    def situation(self, s: State) -> Situation:
-        """What the controller decides by in a state."""
-        return Situation(s.partition, s.registrations, self.min_isr(s), self.unclean_allowed(s))
+    def context(self, s: State) -> ControllerContext:
+        """What the controller decides by in a state, under the features that are on."""
+        by_features = features.by_features(self, s)
+        min_isr, unclean = self.min_isr(s), self.unclean_allowed(s)
+        return ControllerContext(self.t, s.partition, s.registrations, min_isr, unclean, by_features)
 
     def min_isr_in(self, view: StructValue) -> Number:
         """966.2. The effective min ISR as a broker's view has it."""
@@ -485,3 +510,96 @@ class Cluster(Protocol):
             active=self.t.active(registrations),
             epochs=self.view.fields["epochs"].lift([registrations[b].epoch for b in self.broker]),
         )
+
+
+def is_the(b: Number, named: int) -> Truth:
+    """Whether a broker is the one that a parameter names, counted from 1; 0 names nobody.
+
+    A scenario names at most one broker that is older in one thing (903.1, 903.3, 966.1). What an older broker sends has
+    no broker epochs (−1), and its recipient does not compare them: else a rolling upgrade would stop replication.
+    """
+    return as_bool(False) if named == 0 else b == named - 1
+
+
+# --- where the exploration starts -----------------------------------------------------------------------------
+
+
+def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
+    """Logs are empty, or the ISR holds the first ``initial_records`` records, committed and acknowledged.
+
+    That state is among those that a start with empty logs leads to; a scenario that is about what comes after it begins
+    there. Where the ISR is under min ISR nothing can be committed, and logs are empty.
+    """
+    p = m.p
+    replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))
+    count = committed_at_start(m)
+    records = [{"value": value, "epoch": 0} for value in range(count)]
+    nothing = [None] * p.brokers
+    broker = {
+        "status": "RUNNING",
+        "epoch": 0,
+        "log": [],
+        "flushed": 0,
+        "hwm": 0,
+        "view": _view(m, first, replicas, isr),
+        "leso": 0,
+        "proposed": None,
+        "followers": _followers(m, first, isr, None),
+        "ahead": False,
+        "proposed_epochs": nothing,
+    }
+    complete = {**broker, "log": records, "hwm": count}
+    brokers = [complete if b in isr else broker for b in range(p.brokers)]
+    brokers[first] = {**complete, "followers": _followers(m, first, isr, count if count else None)}
+    registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
+    return {
+        "registrations": [registration] * p.brokers,
+        "partition": {**m.t.initial_partition(replicas, isr), "leader": first},
+        "min_insync_replicas": p.min_isr,
+        "brokers": brokers,
+        "fetch_requests": nothing,
+        "fetch_responses": nothing,
+        "alter_requests": nothing,
+        "alter_responses": nothing,
+        "writes": ["ACKNOWLEDGED"] * count + ["UNUSED"] * (p.records - count),
+        "committed": records,
+        **features.initial(m),
+        "late_fetches": nothing,
+        "metadata": nothing,
+        "log_infos_sent": nothing,
+        "log_infos": nothing,
+        "late_proposals": nothing,
+        "former": None,
+        "waiting": [None] * p.records,
+    }
+
+
+def committed_at_start(m: Cluster) -> int:
+    """How many records are committed at the start: none where the ISR is under min ISR then."""
+    p = m.p
+    enough = min(p.initial_isr, m.factor) >= min(p.min_isr, m.factor)
+    return min(p.initial_records, p.records) if enough else 0
+
+
+def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[str, Any]:
+    """The metadata that every broker has."""
+    return {
+        "leader": first,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "isr": isr,
+        "replicas": replicas,
+        "removing": [],
+        "min_isr": m.p.min_isr,
+        "active": range(m.p.brokers),
+        "epochs": [0] * m.p.brokers,
+    }
+
+
+def _followers(m: Cluster, first: int, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
+    """What a broker knows of its followers; ``leo`` is that of the ISR's, where they have fetched from it."""
+    unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
+    heard = {**unheard, "leo": leo, "in_epoch": leo is not None}
+    return [
+        {**(heard if f in isr and f != first else unheard), "caught_up": f in isr} for f in range(m.p.brokers)
+    ]

@@ -1,72 +1,134 @@
-"""The operator turns features on and off: the metadata version and two flags (966.18).
+"""What is turned on and off while brokers run, each by a switch of its own, and which rules go with it (966.18).
 
-Nothing is told to brokers, and no partition changes by it: what is recorded of the ELR is there until the next change.
+The metadata version carries two features of KIP-966: the ELR, and that the controller tells a clean shutdown from an
+unclean one. Beside it are two flags: ``eligible.leader.replicas.enabled``, and ``unclean.recovery.manager.enabled``. In
+Kafka 4.2 the level is that of the feature ``eligible.leader.replicas.version``, and there are no flags.
 """
 
 from __future__ import annotations
 
-from highwater.model.language import State, Truth, action, as_bool, require, spend, where
-from highwater.model.replication import levels
-from highwater.model.replication.cluster import Cluster
-from highwater.model.replication.control import merged
-from highwater.model.replication.controller.eligible_leader_replicas import cleared
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from highwater.model.language import Bool, Only, State, StructValue, Truth, as_bool, size, where
+from highwater.model.replication.controller.rules import ELR_FEATURE
+from highwater.model.replication.controller.types import ControllerTypes
+
+if TYPE_CHECKING:
+    from highwater.model.replication.cluster import Cluster
+
+ELR_RULES = frozenset(
+    {
+        "eligible_leader_replicas",
+        "isr_may_become_empty",
+        "last_known_elr",
+        "last_known_leader",
+        "min_isr_change_empties_elr",
+    }
+)
+"""966.18. The controller's rules that the ELR consists of, in a proposal; in Kafka 4.2 those of ELR_FEATURE."""
+
+WITH_THE_VERSION = ELR_RULES | {"clean_registration"}
+"""966.12, 966.18. What a metadata version from before KIP-966 lacks: every registration counts as unclean, too."""
+
+RECOVERY_RULES = frozenset({"unclean_recovery"})
+"""966.14. What unclean.recovery.manager.enabled decides about."""
+
+RULES = ELR_FEATURE | WITH_THE_VERSION | RECOVERY_RULES
+"""Rules that are on or off by the state: only ``ControllerContext.decided`` can ask for them."""
 
 
-@action("966.18", says="the metadata version is downgraded; the ELR feature ends")
-def downgrade(m: Cluster, s: State) -> None:
-    """The ELR fields are ignored from now on, and vanish with the next change of the partition.
-
-    Clean shutdowns are told from unclean ones no more (966.12); unclean recovery has a flag of its own. The
-    gate of the HWM stays (966.18): it is a rule of brokers, behind no feature.
-    """
-    spend(s, "downgrades")
-    require("the version has the ELR", s.elr_level)
-    turn_elr(m, s, False)
-    s.next.elr_level = False
+def level_changes(p: SimpleNamespace) -> bool:
+    """Whether the metadata version is ever another one than at the start, or is one without the ELR then."""
+    return bool(p.downgrades or p.upgrades or not p.elr_at_start)
 
 
-@action("966.18, 584.1", says="the metadata version is upgraded; the ELR feature begins")
-def upgrade(m: Cluster, s: State) -> None:
-    """The ELR starts empty, and is recorded from the next change on: nobody knows who held everything until now.
-
-    In Kafka 4.2 it is the level of the feature that goes up, as often as it has gone down.
-    """
-    require("the version changes", levels.level_changes(m.p))
-    if not m.on("leftover_elr_elects"):
-        spend(s, "upgrades")
-    require("the version lacks the ELR", ~s.elr_level)
-    turn_elr(m, s, s.elr_flag if m.p.flag_changes else True)
-    s.next.elr_level = True
-
-
-@action("966.18", says="eligible.leader.replicas.enabled is changed")
-def change_elr_flag(m: Cluster, s: State) -> None:
-    """The ELR ends, or begins, and nothing else: clean shutdowns go by the metadata version."""
-    spend(s, "flag_changes")
-    turn_elr(m, s, ~s.elr_flag & s.elr_level if levels.level_changes(m.p) else ~s.elr_flag)
-    s.next.elr_flag = ~s.elr_flag
+def fields(m: Cluster) -> dict[str, Only]:
+    """What the state has of it, as far as a scenario changes it."""
+    flags = m.p.flag_changes > 0
+    return {
+        # The metadata version has the ELR; what eligible.leader.replicas.enabled and
+        # unclean.recovery.manager.enabled are.
+        "elr_level": Only(Bool, level_changes(m.p)),
+        "elr_flag": Only(Bool, flags),
+        "recovery_flag": Only(Bool, flags and m.ever_on("unclean_recovery")),
+        # Since the ELR was turned on last, the ISR has had min ISR members: what left it since is in the ELR.
+        "elr_is_whole": Only(Bool, remembers_whole(m)),
+    }
 
 
-@action("966.14, 966.18", rule="unclean_recovery", says="unclean.recovery.manager.enabled is changed")
-def change_recovery_flag(m: Cluster, s: State) -> None:
-    """Unclean recovery takes the place of unclean election, or does no more, with the ELR or without it.
-
-    What was asked of replicas is forgotten.
-    """
-    spend(s, "flag_changes")
-    s.next.recovery_flag = ~s.recovery_flag
-    if m.p.recovery:
-        for b in m.broker:
-            s.next.log_infos[b] = None
+def initial(m: Cluster) -> dict[str, Any]:
+    """The same at the start; both flags are set."""
+    level = bool(m.p.elr_at_start)
+    enough = min(m.p.initial_isr, m.factor) >= min(m.p.min_isr, m.factor)
+    return {"elr_level": level, "elr_flag": True, "recovery_flag": True, "elr_is_whole": level and enough}
 
 
-def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
-    """The ELR begins, ends, or is as it was: whether it is on from now on."""
-    require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
-    begins = on & ~levels.has_elr(m, s)
-    empties = as_bool(m.on("level_change_empties_elr")) | (begins & m.on("elr_begins_empty"))
-    record = where(empties, cleared(m.t, s.partition), m.t.record.zero())
-    partition = merged(m, s, record)
+def changes(m: Cluster) -> bool:
+    """Whether the ELR can be off in a state where it is not off in all of them."""
+    return level_changes(m.p) or m.p.flag_changes > 0
+
+
+def remembers_whole(m: Cluster) -> bool:
+    """Whether the state says if the ELR has all that it should; not of Kafka's, which can be left over."""
+    return changes(m) and not m.on("leftover_elr_elects")
+
+
+def has_elr(m: Cluster, s: State) -> Truth:
+    """966.18. Whether the controller records the ELR, and the ISR may become empty: by version and flag."""
+    level = s.elr_level if level_changes(m.p) else as_bool(True)
+    return level & s.elr_flag if m.p.flag_changes else level
+
+
+def has_recovery(m: Cluster, s: State) -> Truth:
+    """966.14. Whether unclean recovery takes the place of unclean election."""
+    if not m.ever_on("unclean_recovery"):
+        return as_bool(False)
+    return s.recovery_flag if m.p.flag_changes else as_bool(True)
+
+
+def by_features(m: Cluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
+    """966.18. Conditions, and the controller's types under the rules that are on then; the last that holds counts."""
+    return tuple((condition, m.t.under(m.t.rules - off)) for condition, off in _rules_off(m, s))
+
+
+def _rules_off(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
+    nothing: frozenset[str] = frozenset()
+    elr = [(as_bool(True), nothing)]
+    if m.p.flag_changes:
+        elr.append((~s.elr_flag, ELR_RULES))
+    if level_changes(m.p):
+        elr.append((~s.elr_level, ELR_FEATURE if m.on("leftover_elr_elects") else WITH_THE_VERSION))
+    recovery = [(as_bool(True), nothing)]
+    if m.p.flag_changes and m.ever_on("unclean_recovery"):
+        recovery.append((~s.recovery_flag, RECOVERY_RULES))
+    for manager_is_off, of_recovery in recovery:
+        for elr_is_off, of_elr in elr:
+            yield manager_is_off & elr_is_off, of_recovery | of_elr
+
+
+def partition_as_read(m: Cluster, s: State) -> StructValue:
+    """966.18. The partition as the controller reads it: while the ELR is off it ignores what is left of it."""
+    if not changes(m):
+        return s.partition
+    read: StructValue = where(has_elr(m, s), s.partition, without_elr_fields(m, s.partition))
+    return read
+
+
+def store(m: Cluster, s: State, partition: StructValue) -> None:
+    """The partition after a step, and whether its ELR has all that it should have."""
     s.next.partition = partition
-    if levels.remembers_whole(m):
-        s.next.elr_is_whole = levels.is_whole(m, s, partition) & on
+    if remembers_whole(m):
+        s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
+
+
+def is_whole(m: Cluster, s: State, partition: StructValue) -> Truth:
+    """966.6. Whether an ELR that is empty has all that it should have: where the ISR has min ISR members."""
+    return size(partition.isr) >= m.min_isr(s)
+
+
+def without_elr_fields(m: Cluster, partition: StructValue) -> StructValue:
+    """A partition without ELR, last known ELR and last known leader."""
+    nobody = m.t.brokers.zero()
+    return partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)

@@ -19,9 +19,9 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
-from highwater.model.replication import logs, versions
-from highwater.model.replication.cluster import Cluster
-from highwater.model.replication.leadership import advanced_hwm, settle_at
+from highwater.model.replication import logs
+from highwater.model.replication.cluster import Cluster, is_the
+from highwater.model.replication.high_watermark import advanced_hwm, store_with_hwm
 
 
 @action("B1, 903.1", says="broker {f} sends a fetch", f="broker")
@@ -89,7 +89,7 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
         spend(s, "duplicates")
     else:
         s.next.fetch_requests[f] = None
-    settle_at(m, s, leader, noted, hwm)
+    store_with_hwm(m, s, leader, noted, hwm)
 
 
 def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, fetch: StructValue) -> None:
@@ -114,7 +114,7 @@ def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> 
 
     A fetch without a broker epoch cannot be told from one of a former incarnation.
     """
-    has_epoch = ~versions.is_the(f, m.p.old_fetcher)
+    has_epoch = ~is_the(f, m.p.old_fetcher)
     return m.on("stale_fetch_check") & has_epoch & (fetch.broker_epoch < leader.view.epochs[f])
 
 

@@ -24,10 +24,9 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
-from highwater.model.replication import versions
-from highwater.model.replication.cluster import Cluster, Outcome
-from highwater.model.replication.high_watermark import has_caught_up
-from highwater.model.replication.leadership import settle
+from highwater.model.replication.cluster import Cluster, Outcome, is_the
+from highwater.model.replication.high_watermark import advance_hwm
+from highwater.model.replication.logs import has_caught_up
 from highwater.model.replication.metadata import without_proposal
 
 
@@ -46,7 +45,7 @@ def propose_expand(m: Cluster, s: State, leader: Number, f: Number) -> None:
     require("the follower is outside the ISR", (leader != f) & ~broker.view.isr.has(f))
     require("the follower is a replica", broker.view.replicas.has(f))
     require("the follower is eligible", is_eligible(m, broker, f))
-    settle(m, s, leader, propose(m, s, leader, broker, broker.view.isr.with_(f)))
+    advance_hwm(m, s, leader, propose(m, s, leader, broker, broker.view.isr.with_(f)))
 
 
 def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
@@ -67,7 +66,7 @@ def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
             has_caught_up(leo, leader.hwm, leader.leso, m.on("join_at_hwm"), m.on("join_at_epoch_start")),
             under("proposed_replica_eligible_check", view.active.has(f)),
             under("proposed_broker_epoch_check", known.broker_epoch == view.epochs[f])
-            | versions.is_the(f, m.p.old_fetcher),
+            | is_the(f, m.p.old_fetcher),
         ]
     )
 
@@ -87,7 +86,7 @@ def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
     spend(s, "shrinks")
     proposing = propose(m, s, leader, broker, broker.view.isr.without(f))
     known = broker.followers[f].replace(caught_up=False)
-    settle(m, s, leader, proposing.replace(followers=broker.followers.set(f, known)))
+    advance_hwm(m, s, leader, proposing.replace(followers=broker.followers.set(f, known)))
 
 
 @action("B7", says="leader {leader} proposes {isr} for the ISR", leader="broker", isr="isrs")
@@ -114,7 +113,7 @@ def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
     followers = m.followers.of(
         lambda f: where(leaving.has(f), broker.followers[f].replace(caught_up=False), broker.followers[f])
     )
-    settle(m, s, leader, proposing.replace(followers=followers))
+    advance_hwm(m, s, leader, proposing.replace(followers=followers))
 
 
 def lags(leader: StructValue, f: Number) -> Truth:
@@ -161,7 +160,7 @@ def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
         ahead=broker.ahead | (accepted & (answer.partition_epoch > view.partition_epoch)),
     )
     s.next.alter_responses[leader] = None
-    settle(m, s, leader, after)
+    advance_hwm(m, s, leader, after)
 
 
 @action("F1", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")
@@ -213,7 +212,7 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
 
     It gives none where the fetches have none, and for nobody where the leader's version of the request has none.
     """
-    gives = ~versions.is_the(leader, m.p.old_proposer)
+    gives = ~is_the(leader, m.p.old_proposer)
     some = Option(m.broker_epoch)
 
     def epoch_of(b: Number) -> OptionValue:
@@ -221,7 +220,7 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
         return cases(
             (gives & (leader == b), some.some(broker.epoch)),
             (
-                gives & isr.has(b) & known.leo.is_some & ~versions.is_the(b, m.p.old_fetcher),
+                gives & isr.has(b) & known.leo.is_some & ~is_the(b, m.p.old_fetcher),
                 some.some(fetched_in(m, broker, b)),
             ),
             otherwise=some.none(),

@@ -20,14 +20,13 @@ from highwater.model.language import (
     spend,
     where,
 )
-from highwater.model.replication import levels
+from highwater.model.replication import features
 from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster, Status
-from highwater.model.replication.control import elected, merged, on_broker, write_record
-from highwater.model.replication.controller import brokers, sessions
+from highwater.model.replication.control import electing, merged, write_record
+from highwater.model.replication.controller import registrations
 from highwater.model.replication.controller.partition_change import is_empty_record
-from highwater.model.replication.controller.types import Terms
-from highwater.model.replication.leadership import settle
+from highwater.model.replication.high_watermark import advance_hwm
 from highwater.model.replication.metadata import with_metadata
 
 
@@ -81,12 +80,12 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
         record = record.replace(leader=where(hosts, led, record.leader))
     same_incarnation = as_bool(False)
     partition = merged(m, s, record)
-    registered = sessions.register(t, registration, same_incarnation, registration.epoch + 1)
-    levels.store(m, s, partition)
+    registered = registrations.registration_after(t, registration, same_incarnation, registration.epoch + 1)
+    features.store(m, s, partition)
     s.next.registrations[b] = registered
     latest = m.view_of(partition, s.registrations.set(b, registered), s.min_insync_replicas)
     started = broker.replace(status="RUNNING", epoch=registered.epoch, hwm=hwm_at_start(m, broker))
-    settle(m, s, b, with_metadata(m, b, started, latest, restarts=True))
+    advance_hwm(m, s, b, with_metadata(m, b, started, latest, restarts=True))
 
 
 def hwm_at_start(m: Cluster, broker: StructValue) -> Number:
@@ -109,14 +108,8 @@ def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
     broker, registration = s.brokers[b], s.registrations[b]
     require("the broker is down", ~m.is_up(broker))
     require("its former registration is fenced", registration.fenced, rule="fenced_before_registration")
-    same_incarnation = as_bool(False)
     previous_epoch = where(broker.status == "STOPPED", broker.epoch, -1)
-
-    def rule(t: Terms) -> StructValue:
-        clean = brokers.is_clean_registration(t, registration, previous_epoch, same_incarnation)
-        return brokers.on_registration(t, m.situation(s), b, clean, same_incarnation)
-
-    return elected(m, s, rule)
+    return electing(m, m.context(s), registrations.register, b, previous_epoch).record
 
 
 @action(
@@ -157,7 +150,7 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
         require("the broker runs", s.brokers[b].status == "RUNNING")
     require("the broker is not fenced", ~s.registrations[b].fenced)
     require("the broker's epoch is the registered one", s.brokers[b].epoch == s.registrations[b].epoch)
-    write_record(m, s, on_broker(m, s, b, brokers.on_fencing))
+    write_record(m, s, electing(m, m.context(s), registrations.fence, b).record)
     s.next.registrations[b].in_controlled_shutdown = True
     s.next.brokers[b].status = "SHUTTING_DOWN"
 

@@ -1,11 +1,13 @@
 """Brokers replay the metadata log: what a newer view makes of a leader and of a follower (B5, B8).
 
-The controller does not tell brokers what to do. They read its log, each at its own pace, and act on what they find: who
-finds itself the leader begins to lead. Between two replays a broker is where it was: a leader that was replaced long
-since appends, answers fetches, and would commit if the rules let it.
+The controller does not tell brokers what to do. They read its log, each at its own pace, and act on what they find: a
+broker that finds itself the leader begins to lead. Between two replays a broker is where it was: a leader that was
+replaced long since appends, answers fetches, and would commit if the rules let it.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from highwater.model.language import (
     ArrayValue,
@@ -21,7 +23,7 @@ from highwater.model.language import (
 )  # fmt: skip
 from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster
-from highwater.model.replication.leadership import settle
+from highwater.model.replication.high_watermark import advance_hwm
 
 
 @action("B8", says="broker {b} replays the metadata log", b="broker")
@@ -44,7 +46,7 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
         require("there is something to replay", (after.view != broker.view) | broker.ahead)
     if not m.on("changes_are_no_stop_replica"):
         after = where(broker.status == "SHUTTING_DOWN", stopped_by(m, broker, after), after)
-    settle(m, s, b, after)
+    advance_hwm(m, s, b, after)
     end_waiting(m, s, b, ~m.leads(b, after))
 
 
@@ -72,37 +74,78 @@ def send_metadata(m: Cluster, s: State, b: Number) -> None:
     s.next.metadata[b] = latest
 
 
+@dataclass(frozen=True)
+class ReplayedMetadata:
+    """The metadata that a broker replays, compared with what it knows."""
+
+    view: StructValue
+    """What it knows afterwards."""
+    is_newer: Truth
+    """The partition has changed since."""
+    starts: Truth
+    """A leader epoch starts that the broker did not know."""
+    leads: Truth
+    led: Truth
+    """Whether the broker leads by this metadata, and led by what it knew before."""
+
+
 def with_metadata(
     m: Cluster, b: Number, broker: StructValue, latest: StructValue, restarts: bool = False
 ) -> StructValue:
     """B8. A broker after it has replayed metadata, be it as it starts again.
 
-    It finds itself leader or follower, in a new leader epoch or still in the one that it knows. A new leader notes
-    where its epoch starts: at its LEO (the LESO). A follower of a new epoch truncates when its fetch is answered
-    (B3); before KIP-101 it did at once, to its own HWM, which lags: what was committed could go.
+    It becomes leader or remains leader, becomes follower, waits for a leader, or deletes its log.
     """
+    news = news_of(b, broker, latest, restarts)
+    after = forget_proposal(broker, latest, news).replace(view=news.view)
+    if not m.on("divergence_check"):
+        after = truncate_to_hwm(after, news)
+    after = where(deletes_log(m, b, latest, news.view), delete_log(after), after)
+    after = after.replace(flushed=least(after.flushed, after.log.length))
+    # In its epoch a leader remains as it is: it knows where the epoch started.
+    leader = where(news.starts, become_leader(after), after)
+    after = where(news.leads, leader, follow_or_wait(after))
+    return after.replace(followers=known_followers(m, broker, news))
+
+
+def news_of(b: Number, broker: StructValue, latest: StructValue, restarts: bool) -> ReplayedMetadata:
+    """What is new to a broker in the latest metadata; all of it to one that starts again."""
     newer = as_bool(True) if restarts else latest.partition_epoch > broker.view.partition_epoch
     new_epoch = as_bool(True) if restarts else latest.leader_epoch > broker.view.leader_epoch
     view = where(newer, latest, only_brokers_are_news(latest, broker.view))
-    leads, starts = view.leader.is_(b), newer & new_epoch
+    led = as_bool(False) if restarts else broker.view.leader.is_(b)
+    return ReplayedMetadata(view, newer, newer & new_epoch, view.leader.is_(b), led)
+
+
+def become_leader(broker: StructValue) -> StructValue:
+    """B5. A leader notes where its epoch starts: at its LEO (the LESO)."""
+    return broker.replace(leso=broker.log.length)
+
+
+def follow_or_wait(broker: StructValue) -> StructValue:
+    """A broker that does not lead follows the leader, or waits for one.
+
+    It truncates its log when its fetch is answered (B3), not before.
+    """
+    return broker.replace(leso=0)
+
+
+def truncate_to_hwm(broker: StructValue, news: ReplayedMetadata) -> StructValue:
+    """Before KIP-101 a new follower truncated at once, to its own HWM, which lags: what was committed could go."""
+    follows = news.starts & ~news.leads & news.view.leader.is_some
+    return broker.replace(log=where(follows, broker.log.truncate(broker.hwm), broker.log))
+
+
+def delete_log(broker: StructValue) -> StructValue:
+    """966.9. A broker that is no replica any more deletes its log."""
+    return broker.replace(log=broker.log.truncate(0), hwm=0)
+
+
+def forget_proposal(broker: StructValue, latest: StructValue, news: ReplayedMetadata) -> StructValue:
+    """B7. A proposal is for one partition epoch: with a newer one it is decided, or void. A follower has none."""
     repeated = broker.ahead & (latest.partition_epoch == broker.view.partition_epoch)
-    followers = followers_after(m, b, broker, view, starts, restarts)
-    log = broker.log
-    if not m.on("divergence_check"):
-        log = where(starts & ~leads & view.leader.is_some, log.truncate(broker.hwm), log)
-    deleted = deletes_log(m, b, latest, view)
-    log = where(deleted, log.truncate(0), log)
-    # A proposal is for one partition epoch: with a newer one it is decided, or void (B7).
-    kept = where(newer | ~leads | repeated, without_proposal(broker), broker)
-    return kept.replace(
-        view=view,
-        log=log,
-        flushed=least(broker.flushed, log.length),
-        hwm=where(deleted, 0, broker.hwm),
-        leso=where(leads, where(starts, log.length, broker.leso), 0),
-        followers=followers,
-        ahead=broker.ahead & ~newer & ~repeated,
-    )
+    kept = where(news.is_newer | ~news.leads | repeated, without_proposal(broker), broker)
+    return kept.replace(ahead=broker.ahead & ~news.is_newer & ~repeated)
 
 
 def deletes_log(m: Cluster, b: Number, latest: StructValue, view: StructValue) -> Truth:
@@ -137,9 +180,7 @@ def without_proposal(broker: StructValue) -> StructValue:
     return broker.replace(proposed=None, proposed_epochs=broker.proposed_epochs.type.zero())
 
 
-def followers_after(
-    m: Cluster, b: Number, broker: StructValue, view: StructValue, starts: Truth, restarts: bool
-) -> ArrayValue:
+def known_followers(m: Cluster, broker: StructValue, news: ReplayedMetadata) -> ArrayValue:
     """B5. What a broker knows of its followers after it has replayed metadata: nothing, in a new leader epoch.
 
     A fetch of an earlier epoch says where the follower was before it truncated to this leader's log, perhaps with
@@ -149,16 +190,15 @@ def followers_after(
     """
     if not m.on("fetch_state_per_epoch"):
         return broker.followers
-    leads, forgets = view.leader.is_(b), starts
-    if not (m.on("re_election_forgets_fetches") or restarts):
-        forgets = starts & ~broker.view.leader.is_(b)
+    forgets = news.starts if m.on("re_election_forgets_fetches") else news.starts & ~news.led
 
     def known_of(f: Number) -> StructValue:
         known = broker.followers[f]
-        known = known.replace(in_epoch=known.in_epoch & ~starts)
-        known = where(~leads | forgets, m.fetch_state.zero(), known)
+        known = known.replace(in_epoch=known.in_epoch & ~news.starts)
+        known = where(~news.leads | forgets, m.fetch_state.zero(), known)
         if m.on("hwm_waits_for_caught_up"):  # in a new epoch ISR members count as caught up
-            known = known.replace(caught_up=where(starts, view.isr.has(f), known.caught_up) & leads)
+            caught_up = where(news.starts, news.view.isr.has(f), known.caught_up) & news.leads
+            known = known.replace(caught_up=caught_up)
         return known
 
     return m.followers.of(known_of)

@@ -3,8 +3,6 @@
 from highwater.model.replication import (
     clients,
     control,
-    copies,
-    features,
     fetching,
     isr,
     lifecycle,
@@ -18,11 +16,11 @@ from highwater.model.replication.drawing import DRAWING
 class Replication(Cluster):
     """KRaft data replication: controller, brokers, producers, and what goes wrong between them.
 
-    Its steps are in the modules that it names; how far a leader's high watermark goes, in ``leadership``.
+    Its steps are in the modules that it names; how far a leader's high watermark goes, in ``high_watermark``.
     """
 
     name = "replication"
-    modules = (control, features, copies, lifecycle, metadata, fetching, isr, clients, recovery)
+    modules = (control, lifecycle, metadata, fetching, isr, clients, recovery)
     drawing = DRAWING
     symmetric = ("broker",)
 

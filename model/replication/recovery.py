@@ -22,10 +22,10 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
-from highwater.model.replication import levels, logs
+from highwater.model.replication import features, logs
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.control import write_record
-from highwater.model.replication.controller import unclean_recovery
+from highwater.model.replication.controller import elections, handlers
 from highwater.model.replication.controller.types import RecoveryStrategy
 
 
@@ -95,11 +95,11 @@ def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     require_recovery(m)
     spend(s, "elections")
     partition = m.as_read(s)
-    unclean_recovery.request_checks(m.t, partition, balanced).require()
+    elections.request_checks(m.t, partition, balanced).require()
     require("there is unclean recovery", m.has_recovery(s))
     if balanced:
         require_answers(m, s)
-    elect_longest_log(m, s, b, unclean_recovery.compared_logs(partition, unfenced(m, s), balanced))
+    elect_longest_log(m, s, b, elections.compared_logs(partition, unfenced(m, s), balanced))
 
 
 @action("966.14", says="the controller fails over")
@@ -126,17 +126,16 @@ def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> 
     )
     require("no answer is better", ~outdone)
     require("the winner is live", m.t.active(s.registrations).has(b))
-    record = m.decided(s, lambda t: unclean_recovery.recover(t, m.situation(s), b))
-    write_record(m, s, record)
+    write_record(m, s, handlers.recover_uncleanly(m.context(s), b).record)
     forget_answers(m, s)
 
 
 def recovers(m: Cluster, s: State) -> Truth:
     """966.13, 966.16. Whether the partition is in unclean recovery, by the strategy that the scenario has."""
-    mapped = unclean_recovery.mapped_strategy(bool(m.p.unclean_election))
+    mapped = elections.mapped_strategy(bool(m.p.unclean_election))
     strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
-    keeps_last = ~m.has_elr(s) if levels.changes(m) else False
-    may = unclean_recovery.may_recover(m.t, m.as_read(s), s.registrations, strategy, keeps_last)
+    keeps_last = ~m.has_elr(s) if features.changes(m) else False
+    may = elections.may_recover(m.t, m.as_read(s), s.registrations, strategy, keeps_last)
     return may & m.has_recovery(s)
 
 
@@ -180,24 +179,7 @@ def require_answers(m: Cluster, s: State) -> None:
 def is_better(m: Cluster, theirs: StructValue, mine: StructValue) -> Truth:
     """966.14. Whether an answer is better than another, by the rules that are on."""
     by_epoch, by_length = m.on("recovery_by_last_epoch"), m.on("recovery_by_length")
-    return is_better_log(theirs, mine, by_epoch, by_length, m.on("recovery_prefers_longer"))
-
-
-def is_better_log(
-    theirs: StructValue,
-    mine: StructValue,
-    by_epoch: bool = True,
-    by_length: bool = True,
-    prefers_longer: bool = True,
-) -> Truth:
-    """966.14. Whether a log is better than another: by the leader epoch of its last record, then by its length.
-
-    Each log has ``last_epoch`` (none: it is empty) and ``end``, its log end offset.
-    """
-    epoch, own = theirs.last_epoch, mine.last_epoch
-    newer = epoch.is_some & (own.is_none | (epoch.value > own.value)) & by_epoch
-    longer = theirs.end > mine.end if prefers_longer else theirs.end < mine.end
-    return newer | (((epoch == own) | (not by_epoch)) & longer & by_length)
+    return logs.is_better_log(theirs, mine, by_epoch, by_length, m.on("recovery_prefers_longer"))
 
 
 def forget_answers(m: Cluster, s: State) -> None:

@@ -28,7 +28,7 @@ SCENARIOS = (
 TRUNCATION = "model/truncation/protocol.py"
 FETCHING = "model/replication/fetching.py"
 ISR = "model/replication/isr.py"
-LEADERSHIP = "model/replication/leadership.py"
+HIGH_WATERMARK = "model/replication/high_watermark.py"
 CONTROL = "model/replication/control.py"
 PROPERTIES = next(
     path.relative_to(ROOT).as_posix()
@@ -189,7 +189,7 @@ CHANGES = (
         "replication: a leader's HWM is what the followers allow now, also where that is less",
         (
             (
-                LEADERSHIP,
+                HIGH_WATERMARK,
                 "return greatest(leader.hwm, may_reach)",
                 "return may_reach",
             ),

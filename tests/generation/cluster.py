@@ -1,6 +1,6 @@
 """A cluster as its controller has it, and what the controller appends for each of its decisions.
 
-The records of a decision stand in the order of ``model/replication/controller/batches.py``.
+The records of a decision stand in the order of ``model/replication/controller/registrations.py``.
 """
 
 from __future__ import annotations

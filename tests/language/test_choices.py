@@ -10,7 +10,7 @@ from highwater.checker.base.problems import InputError
 from highwater.model import registry
 from highwater.model.language.choices import ChoiceError, parameter_of, profile_of, rule_of, rules_on
 from highwater.model.replication.controller import Controller
-from highwater.traces.rules.rule_sets import rule_set
+from highwater.traces.rules.profiles import rule_set
 
 PROFILE = "kafka_trunk_2024_10"
 

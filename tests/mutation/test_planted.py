@@ -47,14 +47,14 @@ PLANTED = {
         "logs_match_below_hwm",
     ),
     "the winner of a recovery": Planted(
-        "replication/recovery.py",
+        "replication/logs.py",
         "theirs.end > mine.end if",
         "theirs.end < mine.end if",
         "replication/recovery-two-records",
         "leader_completeness",
     ),
     "who is in the ELR": Planted(
-        "replication/controller/eligible_leader_replicas.py",
+        "replication/controller/partition_change.py",
         "((partition.elr | partition.isr) - proposed_isr) - unclean_shutdown",
         "((partition.elr | partition.isr) & proposed_isr) - unclean_shutdown",
         "replication/small-shrink",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from highwater.model.language import LanguageError
-from highwater.model.replication import Replication, levels
+from highwater.model.replication import Replication, features
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.rules import ELR_FEATURE
 
 
-@pytest.mark.parametrize("rule", sorted(levels.RULES))
+@pytest.mark.parametrize("rule", sorted(features.RULES))
 def test_a_cluster_refuses_to_say_whether_such_a_rule_is_on(rule: str) -> None:
     cluster = Replication({}, Replication.profiles["kip_966"].rules)
     for ask in (cluster.on, cluster.t.on):

@@ -12,10 +12,9 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines import native
 from highwater.model.language import Model, Number, StructValue, as_bool
-from highwater.model.replication import Replication, levels
-from highwater.model.replication.controller import brokers
-from highwater.model.replication.controller.situation import Situation
-from highwater.model.replication.controller.types import Terms
+from highwater.model.replication import Replication, features
+from highwater.model.replication.controller import registrations
+from highwater.model.replication.controller.types import ControllerContext
 
 PLACE = "replication/"
 
@@ -61,12 +60,12 @@ def test_a_broker_that_is_not_there_is_older_in_nothing(older: str) -> None:
     ("ended", "off"),
     [
         (set(), frozenset()),
-        ({"elr_flag"}, levels.ELR_RULES),
-        ({"elr_level"}, levels.ELR_RULES | {"clean_registration"}),
+        ({"elr_flag"}, features.ELR_RULES),
+        ({"elr_level"}, features.ELR_RULES | {"clean_registration"}),
         ({"recovery_flag"}, {"unclean_recovery"}),
         (
             {"elr_level", "elr_flag", "recovery_flag"},
-            levels.ELR_RULES | {"clean_registration", "unclean_recovery"},
+            features.ELR_RULES | {"clean_registration", "unclean_recovery"},
         ),
     ],
 )
@@ -77,14 +76,15 @@ def test_each_feature_ends_by_itself(ended: set[str], off: frozenset[str]) -> No
     Model(m, [])
     names = ("elr_level", "elr_flag", "recovery_flag")
     s: Any = SimpleNamespace(**{name: as_bool(name not in ended) for name in names})
-    assert [without for holds, without in levels.combinations(m, s) if holds._plain()][-1] == off
+    on = [types.rules for holds, types in features.by_features(m, s) if holds._plain()][-1]
+    assert m.t.rules - on == off & m.t.rules
 
 
 def test_an_elr_that_is_off_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """966.18. What is left of it lacks records soon, and that is no harm."""
     everything = ("electable_completeness", "elr_only_under_min_isr")
     assert not violated("upgrade-aborted", properties=everything)
-    monkeypatch.setattr(levels, "partition_as_read", lambda m, s: s.partition)
+    monkeypatch.setattr(features, "partition_as_read", lambda m, s: s.partition)
     assert violated("upgrade-aborted", properties=everything) == set(everything)
 
 
@@ -96,13 +96,13 @@ def test_after_a_crash_too_few_electable_members_are_noticed(monkeypatch: pytest
         "upgrades": 0,
     }  # fmt: skip
 
-    def empties_the_elr(t: Terms, now: Situation, broker: Number) -> StructValue:
+    def empties_the_elr(now: ControllerContext, broker: Number) -> StructValue:
         concerned = (now.partition.isr | now.partition.elr).has(broker)
-        return brokers._leaves(t, concerned, now, broker, t.brokers.of(lambda b: True))
+        return registrations._leaves(concerned, now, broker, now.t.brokers.of(lambda b: True))
 
     asked = {"parameters": bounds, "properties": ("enough_are_electable",)}
     assert not violated("recovery-downgrade", **asked)
-    monkeypatch.setattr(brokers, "on_unclean_registration", empties_the_elr)
+    monkeypatch.setattr(registrations, "on_unclean_registration", empties_the_elr)
     assert violated("recovery-downgrade", **asked) == {"enough_are_electable"}
 
 

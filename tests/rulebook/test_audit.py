@@ -107,7 +107,7 @@ section = "Motivation"
 says = "It holds."
 rule = "966.1"
 status = "faithful"
-at = ["leadership.may_advance"]
+at = ["high_watermark.may_advance"]
 switches = ["hwm_needs_min_isr"]
 noticed = ["leader_completeness"]
 """
@@ -139,8 +139,8 @@ def audit(tmp_path: Path) -> Callable[[str], Audit]:
             'status = "left out"\nhow = "So."',
             "is left out, and has a place in the model",
         ),
-        ('at = ["leadership.may_advance"]', "", "sentence 1 (966.1) is faithful, and has no at"),
-        ('at = ["leadership.may_advance"]', 'at = "may_advance"', "at of sentence 1 is a list of texts"),
+        ('at = ["high_watermark.may_advance"]', "", "sentence 1 (966.1) is faithful, and has no at"),
+        ('at = ["high_watermark.may_advance"]', 'at = "may_advance"', "at of sentence 1 is a list of texts"),
         ('says = "It holds."', "says = 1", "says of sentence 1 is a text"),
         ("noticed", "notices", "sentence 1 has 'notices'; it can have at, how, noticed,"),
         ("[[sentences]]", "[[rules]]", "an audit has sentences, not rules"),
@@ -165,8 +165,8 @@ def test_a_sentence_that_is_there_twice(audit: Callable[[str], Audit]) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("leadership.may_advance", "may_not_advance", "which is no function of the model"),
-        ("leadership.may_advance", "send_fetch", "which is 2 functions of the model"),
+        ("high_watermark.may_advance", "may_not_advance", "which is no function of the model"),
+        ("high_watermark.may_advance", "send_fetch", "which is 2 functions of the model"),
         ("hwm_needs_min_isr", "join_at_hwm", "which is no switch of this rule"),
         ("leader_completeness", "completeness", "which is no property and no scenario"),
     ],

@@ -75,7 +75,7 @@ def test_everything_that_goes_with_a_rule(highwater: Command) -> None:
     (entry,) = highwater("show", "966.1", "--json", "-").results
     assert [s["name"] for s in entry["switches"]] == ["hwm_needs_min_isr", "hwm_gate_is_committed_isr"]
     assert [f["name"] for f in entry["functions"] if f["states"]] == [
-        "commits", "gate_is_open", "advanced_hwm", "may_advance",
+        "commits", "advanced_hwm", "may_advance", "gate_is_open",
     ]  # fmt: skip
     assert "replication_quorum_covers_election_quorum" in [i["name"] for i in entry["invariants"]]
     assert "leaders_wait_for_the_electable" in [h["name"] for h in entry["helpers"]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater.traces.operations.decide import NEWER
-from highwater.traces.operations.read_operations import OPERATIONS
+from highwater.traces.operations.read_recording import OPERATIONS
 from highwater.traces.replay import replay
 from tests.traces.recorded import made, write
 

@@ -29,8 +29,7 @@ from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.report import Report
 from highwater.traces.rules.agreement import Agreement
-from highwater.traces.rules.profiles import rule_sets
-from highwater.traces.rules.rule_sets import RuleSet
+from highwater.traces.rules.profiles import RuleSet, rule_sets
 
 BEFORE = "changes of what was there before the log begins"
 """What is not followed where a log lacks its beginning."""

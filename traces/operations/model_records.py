@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from highwater.model.replication.controller import batches
+from highwater.model.replication.controller import registrations
 from highwater.traces.operations.format import RECOVERY_STATES, RESOURCES, Key, Record, RecordingMeta
 from highwater.traces.operations.state import ControllerState
 
@@ -187,9 +187,9 @@ class BrokerDecision:
     def visited(self, part: str) -> list[Key]:
         """The partitions of a part of a batch, once for each record."""
         choose: dict[str, Callable[[Key, dict[str, Any]], int]] = {
-            batches.IN_ISR: lambda key, p: self.broker in p["isr"],
-            batches.IN_ELR: lambda key, p: self._visits[key],
-            batches.LEADERLESS: lambda key, p: p["leader"] is None,
+            registrations.IN_ISR: lambda key, p: self.broker in p["isr"],
+            registrations.IN_ELR: lambda key, p: self._visits[key],
+            registrations.LEADERLESS: lambda key, p: p["leader"] is None,
         }
         return [key for key, p in self.before.items() for _ in range(choose[part](key, p))]
 
@@ -211,5 +211,6 @@ class BrokerDecision:
     def batch(self, order: tuple[str, ...], own: list[Record], rule: Rule, **more: Any) -> list[list[Record]]:
         """The records in the order of a batch; ``own`` are those of the broker. Raises DecisionFails."""
         return [
-            own if part == batches.BROKER else self.change(self.visited(part), rule, **more) for part in order
+            own if part == registrations.BROKER else self.change(self.visited(part), rule, **more)
+            for part in order
         ]

@@ -18,7 +18,7 @@ from highwater.traces.operations.state import ControllerState, suppositions
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Unexplained
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.rule_sets import RuleSet, rule_set
+from highwater.traces.rules.profiles import RuleSet, rule_set
 
 
 class ControllerReplay:

@@ -10,8 +10,15 @@ from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Operation, RecordingMeta
-from highwater.traces.rules.decisions import Decisions, decisions, effective_min_isr, zero
-from highwater.traces.rules.log_directories import UNASSIGNED, default_directory, is_online
+from highwater.traces.rules.decisions import (
+    UNASSIGNED,
+    Decisions,
+    decisions,
+    default_directory,
+    effective_min_isr,
+    is_online,
+    zero,
+)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from highwater.model.language.interpreter import Evaluate, compile_nodes
 from highwater.model.language.model import Instance, Scalars, state_inputs, trace_instance
 from highwater.model.language.protocol import Parameter
 from highwater.model.language.tracing import tracing
-from highwater.model.replication import leadership
+from highwater.model.replication import high_watermark
 from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
 
@@ -128,7 +128,7 @@ class Acting:
         with tracing(protocol.on):
             size = protocol.broker_type.leaf_count
             broker = protocol.broker_type.wrap(self._inputs[start : start + size])
-            hwm = leadership.advanced_hwm(protocol, protocol.t.broker.lift(0), broker)
+            hwm = high_watermark.advanced_hwm(protocol, protocol.t.broker.lift(0), broker)
         node: graph.Node = hwm.node
         return compile_nodes([node])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import NamedTuple
 
-from highwater.traces.rules.rule_sets import RuleSet
+from highwater.traces.rules.profiles import RuleSet
 
 
 class Narrowed(NamedTuple):

@@ -15,7 +15,7 @@ from highwater.model.language import Index, Int, Option, Set, Struct
 from highwater.model.language.function import Function
 from highwater.model.language.types import Type
 from highwater.model.language.values import Number, StructValue, Truth
-from highwater.model.replication import high_watermark, recovery
+from highwater.model.replication import logs
 from highwater.model.replication.controller import elections
 from highwater.model.replication.controller.types import MAX_INT, MAX_LONG
 
@@ -47,8 +47,8 @@ _LOG = Struct("ReplicaLog", last_epoch=Option(Int(0, MAX_INT)), end=_OFFSET)
 _ONE = Index("broker", 1)
 """A cluster that is looked at for one broker's sake has no others."""
 
-is_held = AskedRule(high_watermark.is_held, end=_OFFSET, hwm=_OFFSET)
-end_is_told = AskedRule(high_watermark.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
+is_held = AskedRule(logs.is_held, end=_OFFSET, hwm=_OFFSET)
+end_is_told = AskedRule(logs.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
 hwm_never_moves_back = AskedRule(statements.hwm_never_moves_back.function, before=_OFFSET, after=_OFFSET)
 hwm_stands_under_min_isr = AskedRule(
     statements.hwm_stands_under_min_isr.function, isr_size=_COUNT, min_isr=_COUNT
@@ -70,7 +70,7 @@ one_proposal_is_under_way = AskedRule(statements.one_proposal_is_under_way.funct
 acknowledged_has_copies = AskedRule(
     statements.acknowledged_has_copies.function, hwm=_OFFSET, offset=_OFFSET, copies=_COUNT, min_isr=_COUNT
 )
-is_better_log = AskedRule(recovery.is_better_log, theirs=_LOG, mine=_LOG)
+is_better_log = AskedRule(logs.is_better_log, theirs=_LOG, mine=_LOG)
 _clean = AskedRule(_is_clean, partition=Struct("Partition", isr=Set(_ONE), elr=Set(_ONE)), leader=_ONE)
 
 

@@ -1,11 +1,31 @@
-"""Which rules were in force, as far as a metadata log's feature records say; and where no profile has them."""
+"""The rules to replay with: a profile and switches, or what a metadata log's feature records say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from highwater.traces.rules.rule_sets import RuleSet, rule_set
+from highwater.model.language.choices import rules_on
+from highwater.model.replication.controller import Controller
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """A profile's name, and the rules that are on after all switches."""
+
+    profile: str
+    rules: frozenset[str]
+
+
+def rule_set(
+    profile: str, switched: Mapping[str, bool] | None = None, also_on: Iterable[str] = ()
+) -> RuleSet:
+    """The rules of a profile, those in ``also_on``, and over both what is switched.
+
+    Raises ChoiceError for a profile or a rule that does not exist.
+    """
+    return RuleSet(profile, rules_on(Controller, profile, dict.fromkeys(also_on, True), switched or {}))
+
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"

@@ -1,4 +1,4 @@
-"""Leader elections: who may lead a partition, and who of them does."""
+"""Leader elections: the brokers that may lead a partition, the one that does, and unclean recovery (KIP-966)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from highwater.model.language import (
+    ArrayValue,
     Checks,
     Number,
     Option,
@@ -14,15 +15,39 @@ from highwater.model.language import (
     SetValue,
     StructValue,
     Truth,
+    size,
     where,
 )
-from highwater.model.language.sequences import first_of, first_some
-from highwater.model.replication.controller.types import ElectionType, Error, Terms
+from highwater.model.language.sequences import first_of, first_some, members_of
+from highwater.model.replication.controller.types import (
+    ControllerContext,
+    ControllerTypes,
+    ElectionType,
+    Error,
+    LeaderRecoveryState,
+    RecoveryStrategy,
+    written,
+)
+
+
+@dataclass(frozen=True)
+class Electorate:
+    """What an election chooses from: the replicas in their order, ISR and ELR, and the brokers that may lead."""
+
+    replicas: SeqValue
+    isr: SetValue
+    elr: SetValue
+    acceptable: SetValue
+
+    @property
+    def candidates(self) -> SetValue:
+        """966.13, steps 1 and 2. Candidates for a clean election."""
+        return may_lead(self.isr, self.elr, self.acceptable)
 
 
 @dataclass(frozen=True)
 class Elected:
-    """What an election comes to: the leader, if any, and whether it was elected from outside ISR and ELR."""
+    """The result of an election: the leader, if any, and whether it was elected from outside ISR and ELR."""
 
     leader: OptionValue
     unclean: Truth
@@ -39,20 +64,12 @@ def is_clean(electable: SetValue, leader: Number | OptionValue) -> Truth:
 
 
 def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
-    """966.13, steps 1 and 2. Who can be elected cleanly: the ISR, or the ELR where the ISR is empty; only live ones."""
+    """966.13. Candidates for a clean election: live ISR members, or live ELR members if the ISR is empty."""
     return where(isr.is_empty, elr, isr) & acceptable
 
 
-def elect(
-    t: Terms,
-    election: Number,
-    partition: StructValue,
-    replicas: SeqValue,
-    isr: SetValue,
-    elr: SetValue,
-    acceptable: SetValue,
-) -> Elected:
-    """966.13, 966.15. The leader for these replicas, ISR and ELR.
+def elect(t: ControllerTypes, election: Number, partition: StructValue, among: Electorate) -> Elected:
+    """966.13, 966.15. The leader of a partition, by an election of this kind.
 
     The first of: the preferred replica (PREFERRED only), the leader as it is, the first in replica order,
     each where it may lead; then, uncleanly, the last known leader, and (UNCLEAN only) the first acceptable
@@ -62,7 +79,7 @@ def elect(
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)
-    candidates = may_lead(isr, elr, acceptable)
+    replicas, candidates = among.replicas, among.candidates
     preferred = first_of(replicas, lambda r: (r == replicas.at(0)) & candidates.has(r))
     stays = where(candidates.has(partition.leader), partition.leader, node.none())
     clean = [where(election == ElectionType.PREFERRED, preferred, node.none())]
@@ -72,8 +89,8 @@ def elect(
 
     last = partition.last_known_leader
     last_known = where(last.value >= 0, node.some(last.value), node.none())
-    can_elect_last_known = can_elect_last_known_leader(t, partition, replicas, isr, elr, acceptable)
-    one = _one_of(t, replicas, acceptable, t.on("unclean_election_picks_any"))
+    can_elect_last_known = can_elect_last_known_leader(t, partition, among)
+    one = _one_of(t, replicas, among.acceptable, t.on("unclean_election_picks_any"))
     any_live = where(election == ElectionType.UNCLEAN, one, node.none())
     if t.on("unclean_recovery"):
         unclean = node.none()
@@ -87,7 +104,7 @@ def elect(
     return Elected(first_some(cleanly, unclean), cleanly.is_none & unclean.is_some)
 
 
-def _one_of(t: Terms, replicas: SeqValue, candidates: SetValue, any_of_them: bool) -> OptionValue:
+def _one_of(t: ControllerTypes, replicas: SeqValue, candidates: SetValue, any_of_them: bool) -> OptionValue:
     """966.13, 966.15. A candidate: the one that is picked where any can be, else the first in the replicas' order."""
     first = first_of(_order(t, replicas), candidates.has)
     if not any_of_them or t.picked is None:
@@ -95,7 +112,7 @@ def _one_of(t: Terms, replicas: SeqValue, candidates: SetValue, any_of_them: boo
     return where(candidates.has(t.picked) & replicas.has(t.picked), first.type.some(t.picked), first)
 
 
-def _order(t: Terms, replicas: SeqValue) -> SeqValue:
+def _order(t: ControllerTypes, replicas: SeqValue) -> SeqValue:
     if t.on("replica_order"):
         return replicas
     result: Any = replicas.type.zero()
@@ -104,34 +121,32 @@ def _order(t: Terms, replicas: SeqValue) -> SeqValue:
     return result
 
 
-def can_elect_last_known_leader(
-    t: Terms, partition: StructValue, replicas: SeqValue, isr: SetValue, elr: SetValue, acceptable: SetValue
-) -> Truth:
+def can_elect_last_known_leader(t: ControllerTypes, partition: StructValue, among: Electorate) -> Truth:
     """966.15. Whether the last known leader can lead: nobody is in ISR or ELR, and (KIP-966) it is live.
 
     It was the last to have everything. Whether it has lost the end of its log since, nobody asks.
     """
     last = partition.last_known_leader
-    possible = isr.is_empty & elr.is_empty & last.is_some
+    possible = among.isr.is_empty & among.elr.is_empty & last.is_some
     if not t.on("last_known_leader"):
         return possible & False
     if t.on("last_known_leader_unfenced"):
         # That it is no replica is seen only where its directory is looked for, which fails the election.
-        assigned = t.on("unassigned_candidate_fails") | replicas.has(last.value)
-        return possible & acceptable.has(last.value) & assigned
+        assigned = t.on("unassigned_candidate_fails") | among.replicas.has(last.value)
+        return possible & among.acceptable.has(last.value) & assigned
     return possible
 
 
-def election_checks(partition: StructValue, election: Number, partition_known: Truth | bool = True) -> Checks:
+def election_checks(now: ControllerContext, election: Number) -> Checks:
     """966.17. Whether an election on request (PREFERRED or UNCLEAN) is needed at all, in the order of the checks.
 
     An operator asks. An unclean election under a leader that is there would lose records for nothing.
     """
     checks, needless = Checks(Error.NONE), Error.ELECTION_NOT_NEEDED
-    another_leads = ~preferred_leads(partition)
-    leaderless = partition.leader.is_none
+    another_leads = ~preferred_leads(now.partition)
+    leaderless = now.partition.leader.is_none
     for_preferred, uncleanly = election == ElectionType.PREFERRED, election == ElectionType.UNCLEAN
-    checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
     checks.check("the preferred replica does not lead already", ~for_preferred | another_leads, needless)
     checks.check("there is no leader, or the preferred one is asked for", ~uncleanly | leaderless, needless)
     return checks
@@ -150,3 +165,88 @@ def election_error(election: Number, nothing_changed: Truth) -> Number:
         Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     )
     return where(nothing_changed, failed, Error.NONE)
+
+
+# --- unclean recovery -----------------------------------------------------------------------------------------
+
+
+def mapped_strategy(unclean_election: Truth | bool) -> Number:
+    """966.16. What unclean.leader.election.enable is as a strategy: false is Balanced, true is Aggressive."""
+    return where(unclean_election, RecoveryStrategy.AGGRESSIVE, RecoveryStrategy.BALANCED)
+
+
+def may_recover(
+    t: ControllerTypes,
+    partition: StructValue,
+    registrations: ArrayValue,
+    strategy: Number,
+    keeps_last: Truth | bool = False,
+) -> Truth:
+    """966.13, steps 3 and 4. Whether the controller may elect a leader now by an unclean recovery of its own.
+
+    There is no leader, and no ISR or ELR member that is live. Aggressive does not wait; Balanced waits for
+    the ELR, and without one until every last known ELR member is live: the longest log among those that are asked is
+    the best only if the one that was longest has been asked. None waits for the operator. ``keeps_last``: without the
+    ELR the last member stays in the ISR; Aggressive does not wait for it, Balanced does.
+    """
+    active = t.active(registrations)
+    aggressive = strategy == RecoveryStrategy.AGGRESSIVE
+    complete_and_live = (partition.isr | partition.elr) & active
+    nobody = partition.isr.is_empty | (keeps_last & aggressive)
+    stuck = partition.leader.is_none & complete_and_live.is_empty & nobody
+    all_are_there = partition.elr.is_empty & (partition.last_known_elr <= active)
+    balanced = (strategy == RecoveryStrategy.BALANCED) & all_are_there
+    return stuck & (balanced | aggressive)
+
+
+def request_checks(t: ControllerTypes, partition: StructValue, balanced: bool = False) -> Checks:
+    """966.17. Whether a DESIGNATION or LONGEST_LOG election is possible: only where there is no leader.
+
+    ``balanced``: LONGEST_LOG_BALANCED, which waits for the ELR as the strategy Balanced does.
+    """
+    checks = Checks(Error.NONE, on=t.on)
+    checks.check("there is no leader", partition.leader.is_none, Error.ELECTION_NOT_NEEDED)
+    if balanced:
+        no_elr, waits = partition.elr.is_empty, "balanced_election_waits_for_elr"
+        checks.check("the ELR is empty", no_elr, Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, rule=waits)
+    return checks
+
+
+def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) -> SetValue:
+    """966.17. Whose logs a LONGEST_LOG election compares.
+
+    BALANCED: the last known ELR, fenced or not. If a fenced member has the best log, the partition waits for that
+    member. AGGRESSIVE: the unfenced replicas.
+    """
+    return partition.last_known_elr if balanced else unfenced
+
+
+def recover(now: ControllerContext, winner: Number) -> StructValue:
+    """966.14. The record that makes a live replica leader, by what the replicas said of their logs.
+
+    What they said is in no metadata, so the winner is an argument: any live replica can have it.
+    """
+    t, partition = now.t, now.partition
+    alone, nobody = t.brokers.zero().with_(winner), t.brokers.zero()
+    possible = members_of(partition.replicas, t.brokers) & t.active(now.registrations)
+    leader, known_leader = partition.leader.type.some(winner), partition.last_known_leader
+    forgets = (size(alone) >= now.min_isr) & ~partition.last_known_elr.is_empty
+    if not t.on("last_known_elr") and t.on("elr_off_forgets_last_known"):
+        forgets = ~partition.last_known_elr.is_empty
+    recovering, elr_changes = LeaderRecoveryState.RECOVERING, ~partition.elr.is_empty
+    record = t.record(
+        replicas=None,
+        adding=None,
+        removing=None,
+        isr=alone,
+        elr=written(t, "elr", elr_changes, nobody),
+        last_known_elr=written(t, "last_known_elr", forgets, nobody),
+        last_known_leader=written(t, "last_known_leader", known_leader.is_some, known_leader.type.none()),
+        leader=written(t, "leader", True, leader),
+        leader_recovery_state=written(
+            t, "leader_recovery_state", partition.leader_recovery_state != recovering, recovering
+        ),
+        assigns=False,
+        fails=False,
+    )
+    return where(possible.has(winner), record, t.record.zero())

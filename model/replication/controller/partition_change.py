@@ -1,4 +1,7 @@
-"""One change of a partition: whatever the cause, the controller builds its record in the same way."""
+"""One change of a partition: whatever the cause, the controller builds its record in the same way.
+
+Kafka's PartitionChangeBuilder. Also the eligible leader replicas of KIP-966, which go with every change of the ISR.
+"""
 
 from __future__ import annotations
 
@@ -14,66 +17,67 @@ from highwater.model.language import (
     Truth,
     all_of,
     cases,
+    least,
     size,
     where,
 )
 from highwater.model.language.sequences import members_of
-from highwater.model.replication.controller.elections import Elected, elect
-from highwater.model.replication.controller.eligible_leader_replicas import (
-    effective_min_isr,
-    eligible_leader_replicas,
-    last_known_elr,
-    last_known_leader,
+from highwater.model.replication.controller.elections import Elected, Electorate, elect
+from highwater.model.replication.controller.types import (
+    NO_LEADER,
+    ControllerContext,
+    ControllerTypes,
+    ElectionType,
+    LeaderRecoveryState,
+    written,
 )
-from highwater.model.replication.controller.situation import Situation
-from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms, written
 
 
-def partition_change(
-    t: Terms,
-    now: Situation,
-    election: Number = ElectionType.ONLINE,
-    *,
-    acceptable: SetValue | None = None,
-    isr: SetValue | None = None,
-    replicas: SeqValue | None = None,
-    adding: SetValue | None = None,
-    removing: SetValue | None = None,
-    unclean_shutdown: SetValue | None = None,
-    leader_recovery_state: Number | None = None,
-    assigns: Truth | bool = False,
-    reorders: Truth | bool = False,
-) -> StructValue:
-    """B8, 966.5. The PartitionChangeRecord that takes a partition to a target; empty where nothing changes.
+@dataclass(frozen=True)
+class RequestedChange:
+    """What a request changes of a partition; a field that is None keeps its value.
 
-    The target is the partition as it is, with what the caller gives in its place: ISR, replicas, adding and
-    removing replicas, leader recovery state. ``acceptable`` are the brokers that may lead, where they are others than
-    may now; ``unclean_shutdown`` who lost its log, ``assigns`` whether a replica gets another log directory,
-    ``reorders`` whether the ISR is to have its members in another order, which no rule looks at but which is written.
-    Whether building the record throws is its field ``fails``.
+    ``acceptable`` are the brokers that may lead, if not those that may now; ``unclean_shutdown`` are brokers that lost
+    their log. ``assigns``: a replica gets another log directory. ``reorders``: the ISR gets its members in another
+    order, which no rule looks at but which is written.
+    """
+
+    election: Number = ElectionType.ONLINE
+    isr: SetValue | None = None
+    replicas: SeqValue | None = None
+    adding: SetValue | None = None
+    removing: SetValue | None = None
+    leader_recovery_state: Number | None = None
+    acceptable: SetValue | None = None
+    unclean_shutdown: SetValue | None = None
+    assigns: Truth | bool = False
+    reorders: Truth | bool = False
+
+
+def partition_change(now: ControllerContext, change: RequestedChange) -> StructValue:
+    """B8, 966.5. The PartitionChangeRecord of a change; empty where nothing changes.
+
+    Its field ``fails`` says whether building it throws.
 
     The order matters: 1. a reassignment completes; 2. the ELR that goes with the ISR; 3. the election, and what it
     does to both; 4. whether the ISR is written; 5. whether the leader is, and so the leader epoch ends. If the election
     came before the ELR, a partition that loses its last ISR member would know of nobody who may lead.
     """
-    partition, min_isr = now.partition, now.min_isr
-    acceptable = t.acceptable(partition, now.registrations) if acceptable is None else acceptable
-    target = ChangeTarget(
-        isr=partition.isr if isr is None else isr,
-        replicas=partition.replicas if replicas is None else replicas,
-        adding=partition.adding if adding is None else adding,
-        removing=partition.removing if removing is None else removing,
+    t, partition, min_isr = now.t, now.partition, now.min_isr
+    acceptable = (
+        t.acceptable(partition, now.registrations) if change.acceptable is None else change.acceptable
     )
-    lost_log = t.brokers.zero() if unclean_shutdown is None else unclean_shutdown
+    lost_log = t.brokers.zero() if change.unclean_shutdown is None else change.unclean_shutdown
 
-    target = complete_reassignment(t, target, min_isr)
+    target = complete_reassignment(t, target_of(partition, change), min_isr)
     if t.on("reassignment_needs_min_isr"):
         min_isr = effective_min_isr(min_isr, target.replicas.length)
     assigned = members_of(target.replicas, t.brokers)
     elr = eligible_leader_replicas(t, partition, target.isr, lost_log, min_isr, assigned)
     known_elr = last_known_elr(t, partition, target.isr, lost_log, min_isr)
 
-    elected = elect(t, election, partition, target.replicas, target.isr, elr, acceptable)
+    among = Electorate(target.replicas, target.isr, elr, acceptable)
+    elected = elect(t, change.election, partition, among)
     uncleanly = (elected.leader != partition.leader) & elected.unclean
     isr_after, elr = after_election(t, partition, elected, target.isr, elr)
     if t.on("elr_follows_election"):
@@ -82,10 +86,12 @@ def partition_change(
 
     if not (t.on("eligible_leader_replicas") or t.on("elr_off_empties_elr")):
         elr = partition.elr
-    isr_written = writes_isr(t, partition, isr_after, uncleanly | (isr_after != partition.isr) | reorders)
+    isr_written = writes_isr(
+        t, partition, isr_after, uncleanly | (isr_after != partition.isr) | change.reorders
+    )
     new_isr = where(isr_written, isr_after, partition.isr)
     leader_written = writes_leader(t, partition, elected, assigned, new_isr)
-    state = recovery_state(t, partition, leader_recovery_state, uncleanly)
+    state = recovery_state(t, partition, change.leader_recovery_state, uncleanly)
     loses_last = isr_written & isr_after.is_empty
     known_leader = last_known_leader(t, partition, loses_last, elected.leader, leader_written)
 
@@ -102,7 +108,7 @@ def partition_change(
         last_known_leader=where_other("last_known_leader", known_leader),
         leader=written(t, "leader", leader_written, elected.leader),
         leader_recovery_state=where_other("leader_recovery_state", state),
-        assigns=assigns,
+        assigns=change.assigns,
         fails=elects_no_replica(t, partition, elected) & t.on("unassigned_candidate_fails"),
     )
 
@@ -112,7 +118,7 @@ def partition_change(
 
 @dataclass(frozen=True)
 class ChangeTarget:
-    """What a change takes a partition to, as far as the one who asks for it says so."""
+    """What a change takes a partition to: its ISR and its replicas."""
 
     isr: SetValue
     replicas: SeqValue
@@ -120,7 +126,17 @@ class ChangeTarget:
     removing: SetValue
 
 
-def complete_reassignment(t: Terms, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
+def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
+    """What a change asks for; what it leaves out stays."""
+    return ChangeTarget(
+        isr=partition.isr if change.isr is None else change.isr,
+        replicas=partition.replicas if change.replicas is None else change.replicas,
+        adding=partition.adding if change.adding is None else change.adding,
+        removing=partition.removing if change.removing is None else change.removing,
+    )
+
+
+def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
     """966.9, step 1. A reassignment that can complete does: who is to go leaves replicas and ISR.
 
     It is looked at first, with every change, as the ISR that completes it is the leader's to propose, and who leaves
@@ -128,7 +144,7 @@ def complete_reassignment(t: Terms, target: ChangeTarget, min_isr: Number) -> Ch
     """
     nobody = t.brokers.zero()
     remaining = target.replicas.filter(lambda r: ~target.removing.has(r))
-    completes = reassignment_completes(t, remaining, target.adding, target.removing, target.isr, min_isr)
+    completes = reassignment_completes(t, target, remaining, min_isr)
     return ChangeTarget(
         isr=where(completes, target.isr - target.removing, target.isr),
         replicas=where(completes, remaining, target.replicas),
@@ -138,15 +154,16 @@ def complete_reassignment(t: Terms, target: ChangeTarget, min_isr: Number) -> Ch
 
 
 def reassignment_completes(
-    t: Terms, remaining: SeqValue, adding: SetValue, removing: SetValue, isr: SetValue, min_isr: Number
+    t: ControllerTypes, target: ChangeTarget, remaining: SeqValue, min_isr: Number
 ) -> Truth:
     """966.9. Whether a reassignment can complete: all adding replicas are in the ISR, and min ISR members are left.
 
     With ``reassignment_needs_min_isr`` off: every remaining replica is in the ISR, and there is one. Then a
     reassignment to one replica leaves one copy of records that were acknowledged by more.
     """
+    adding, removing = target.adding, target.removing
     in_progress = ~adding.is_empty | ~removing.is_empty
-    left = isr - removing
+    left = target.isr - removing
     if t.on("reassignment_needs_min_isr"):
         enough = size(left) >= effective_min_isr(min_isr, remaining.length)
         return in_progress & ~left.is_empty & ((adding - removing) <= left) & enough
@@ -155,7 +172,7 @@ def reassignment_completes(
 
 
 def after_election(
-    t: Terms, partition: StructValue, elected: Elected, isr: SetValue, elr: SetValue
+    t: ControllerTypes, partition: StructValue, elected: Elected, isr: SetValue, elr: SetValue
 ) -> tuple[SetValue, SetValue]:
     """966.5, 966.13, step 3. ISR and ELR after an election. A new leader from outside the ISR is an ISR of its own.
 
@@ -170,12 +187,12 @@ def after_election(
     return isr, elr if t.on("eligible_leader_replicas") else nobody
 
 
-def elects_no_replica(t: Terms, partition: StructValue, elected: Elected) -> Truth:
+def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elected) -> Truth:
     """Whether the leader that was elected is no replica: Kafka looks for its log directory, and throws."""
     return elected.leader.is_some & ~members_of(partition.replicas, t.brokers).has(elected.leader)
 
 
-def writes_isr(t: Terms, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
+def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
     """966.3, step 4. Whether the ISR is written: where it changes, and an empty one only where it may become empty.
 
     Where it may not, the last member stays in it while it is down, and leads when it is back, be its log whole or not.
@@ -184,7 +201,7 @@ def writes_isr(t: Terms, partition: StructValue, isr: SetValue, changes: Truth) 
 
 
 def writes_leader(
-    t: Terms, partition: StructValue, elected: Elected, assigned: SetValue, isr: SetValue
+    t: ControllerTypes, partition: StructValue, elected: Elected, assigned: SetValue, isr: SetValue
 ) -> Truth:
     """B8, step 5. Whether the leader field is written: also without a new leader, to end the leader epoch.
 
@@ -198,7 +215,9 @@ def writes_leader(
     return writes
 
 
-def recovery_state(t: Terms, partition: StructValue, requested: Number | None, uncleanly: Truth) -> Number:
+def recovery_state(
+    t: ControllerTypes, partition: StructValue, requested: Number | None, uncleanly: Truth
+) -> Number:
     """704.1. The leader recovery state: as it was asked for, else RECOVERING after an unclean election."""
     before = partition.leader_recovery_state
     requested = before if requested is None else requested
@@ -211,12 +230,12 @@ def recovery_state(t: Terms, partition: StructValue, requested: Number | None, u
 # --- what a record does -------------------------------------------------------------------------------------
 
 
-def is_empty_record(t: Terms, record: StructValue) -> Truth:
+def is_empty_record(t: ControllerTypes, record: StructValue) -> Truth:
     """Whether a record changes nothing, so that it is not appended."""
     return all_of(getattr(record, name).is_none for name in t.written_fields) & ~record.assigns
 
 
-def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
+def merge(t: ControllerTypes, partition: StructValue, record: StructValue) -> StructValue:
     """B8, 966.7. The partition after a record: partitionEpoch +1; leaderEpoch +1 exactly where the leader field is.
 
     An empty record leaves the partition as it is. A replica that leaves is in no directory any more.
@@ -234,4 +253,109 @@ def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
         **fields,
         leader_epoch=where(ended, partition.leader_epoch + 1, partition.leader_epoch),
         partition_epoch=where(counted, partition.partition_epoch + 1, partition.partition_epoch),
+    )
+
+
+# --- the eligible leader replicas, and min.insync.replicas -----------------------------------------------------
+
+
+def effective_min_isr(min_insync_replicas: Number, replication_factor: Number) -> Number:
+    """966.2. The lesser of min.insync.replicas and the replication factor."""
+    return least(min_insync_replicas, replication_factor)
+
+
+def eligible_leader_replicas(
+    t: ControllerTypes,
+    partition: StructValue,
+    proposed_isr: SetValue,
+    unclean_shutdown: SetValue,
+    min_isr: Number,
+    replicas: SetValue,
+) -> SetValue:
+    """966.4. The ELR that goes with a proposed ISR.
+
+    Empty where the proposed ISR has min ISR members. Else the ELR keeps its members and gains those that
+    leave the ISR: nothing was committed without them, so they hold everything below the HWM. What had an
+    unclean shutdown is in neither (966.5). After a reassignment only replicas are left in it (966.9). While ELR is off
+    it is empty (966.18), but for the election of the change that empties it, with ``leftover_elr_elects``.
+    """
+    if not t.on("eligible_leader_replicas"):
+        return partition.elr if t.on("leftover_elr_elects") else t.brokers.zero()
+    under_min_isr = ((partition.elr | partition.isr) - proposed_isr) - unclean_shutdown
+    if t.on("elr_within_replicas"):
+        under_min_isr = under_min_isr & replicas
+    return where(size(proposed_isr) >= min_isr, t.brokers.zero(), under_min_isr)
+
+
+def last_known_elr(
+    t: ControllerTypes,
+    partition: StructValue,
+    proposed_isr: SetValue,
+    unclean_shutdown: SetValue,
+    min_isr: Number,
+) -> SetValue:
+    """966.10. ELR members that left through an unclean shutdown, since the ISR last had min ISR members.
+
+    While ELR is off nobody is remembered (966.18); Kafka leaves what was.
+    """
+    if not t.on("last_known_elr"):
+        return t.brokers.zero() if t.on("elr_off_forgets_last_known") else partition.last_known_elr
+    remembered = partition.last_known_elr | (partition.elr & unclean_shutdown)
+    return where(size(proposed_isr) >= min_isr, t.brokers.zero(), remembered)
+
+
+def last_known_leader(
+    t: ControllerTypes,
+    partition: StructValue,
+    isr_becomes_empty: Truth,
+    leader: OptionValue,
+    writes_leader: Truth,
+) -> OptionValue:
+    """966.11. The leader that was the last ISR member is remembered when it leaves, until one is elected.
+
+    With ``last_known_leader_kept`` off, a partition that had lost its leader before the last ISR member
+    leaves remembers that there was none, and forgets the leader that it remembered. With
+    ``last_known_leader_by_leader`` it goes by the leader field that is written, whatever the ISR is. While ELR is off
+    nobody is remembered (966.18).
+    """
+    before = partition.last_known_leader
+    if not t.on("last_known_leader"):
+        return before.type.none() if t.on("elr_off_forgets_last_known") else before
+    if t.on("last_known_leader_by_leader"):
+        old_leader = before.type.some(where(partition.leader.is_some, partition.leader.value, NO_LEADER))
+        remembered = where(before.is_none, old_leader, before)
+        return where(writes_leader, where(leader.is_some, before.type.none(), remembered), before)
+    if t.on("last_known_leader_kept"):
+        old_leader = where(partition.leader.is_some, before.type.some(partition.leader.value), before)
+    else:
+        old_leader = before.type.some(where(partition.leader.is_some, partition.leader.value, NO_LEADER))
+    return where(isr_becomes_empty, old_leader, where(leader.is_some, before.type.none(), before))
+
+
+def after_min_isr_change(t: ControllerTypes, partition: StructValue, min_isr: Number) -> StructValue:
+    """966.8. The record for a new effective min ISR: the ELR is emptied where the ISR has that many members.
+
+    From then on the HWM may advance without the ELR members, so they are eligible no more. With
+    ``min_isr_change_clears_elr`` it is emptied whatever the value is, and what was known of a last leader too.
+    """
+    record = t.record.zero()
+    if t.on("min_isr_change_clears_elr"):
+        return cleared(t, partition)
+    if not t.on("min_isr_change_empties_elr"):
+        return record
+    reached, nobody = size(partition.isr) >= min_isr, t.brokers.zero()
+    return record.replace(
+        elr=written(t, "elr", reached & ~partition.elr.is_empty, nobody),
+        last_known_elr=written(t, "last_known_elr", reached & ~partition.last_known_elr.is_empty, nobody),
+    )
+
+
+def cleared(t: ControllerTypes, partition: StructValue) -> StructValue:
+    """The record that empties ELR, last known ELR and last known leader, where any of them is there."""
+    known, elr, nobody = partition.last_known_leader, partition.last_known_elr, t.brokers.zero()
+    concerned = ~partition.elr.is_empty | ~elr.is_empty | known.is_some
+    return t.record.zero().replace(
+        elr=written(t, "elr", concerned, nobody),
+        last_known_elr=written(t, "last_known_elr", concerned, nobody),
+        last_known_leader=written(t, "last_known_leader", concerned, known.type.none()),
     )

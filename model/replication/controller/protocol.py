@@ -1,17 +1,16 @@
 """The controller and one partition, with brokers that may do anything: every decision that it can come to.
 
-The rules are the functions of this package; here they are put behind actions. Brokers come and go, the
+The decisions are the handlers of this package; here they are put behind actions. Brokers come and go, the
 leader asks for any ISR that the rules let it ask for, an operator elects, reassigns, and changes
-min.insync.replicas. Logs are not modelled. What is known of them without looking at a log is: ``complete`` is
-the set of replicas that hold every record that can have been committed.
+min.insync.replicas. Logs are not modelled (``outlook``).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from highwater.model.language import (
     Array,
@@ -34,35 +33,33 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.sequences import ascending
-from highwater.model.language.values import Value
-from highwater.model.replication.controller import (
-    alter_partition,
-    brokers,
-    completeness,
-    directories,
-    election_need,
-    election_tasks,
-    elections,
-    eligible_leader_replicas,
-    elr_index,
-    partition_change,
-    reassignment,
-    recovery_steps,
-    sessions,
-    unclean_recovery,
-)
-from highwater.model.replication.controller.drawing import DRAWING
+from highwater.model.replication.controller import elections, handlers, outlook, recovery_steps, registrations
+from highwater.model.replication.controller.outlook import AbstractLogs, Decision
+from highwater.model.replication.controller.partition_change import effective_min_isr, is_empty_record, merge
 from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES, RULES
-from highwater.model.replication.controller.situation import Situation
 from highwater.model.replication.controller.types import (
+    ControllerContext,
+    ControllerTypes,
     ElectionType,
+    EpochBounds,
+    Handled,
     LeaderRecoveryState,
     RecoveryStrategy,
-    Terms,
 )
+from highwater.model.replication.drawing import CONTROLLER_DRAWING
 from highwater.model.rulebook import RULEBOOK
 
-V = TypeVar("V", bound=Value)
+
+@dataclass(frozen=True)
+class RegistrationEffect:
+    """What a registration does to the partition: its record, how often that is written again, and whether it is clean.
+
+    ``again`` is None if the controller's index cannot differ from the ELR.
+    """
+
+    record: StructValue
+    again: Number | None
+    counts_as_clean: Truth
 
 
 class Controller(Protocol):
@@ -71,7 +68,7 @@ class Controller(Protocol):
     name = "replication.controller"
     modules = (recovery_steps,)
     rulebook = RULEBOOK
-    drawing = DRAWING
+    drawing = CONTROLLER_DRAWING
     parameters = {
         "brokers": Parameter(3, 1, 12, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 5, "replicas of the partition, at most as many as brokers"),
@@ -144,8 +141,9 @@ class Controller(Protocol):
     def define(self) -> Struct:
         """Size the types, and enumerate what actions choose from."""
         p = self.p
-        epochs = (p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
-        self.t = t = Terms(p.brokers, self.rules_on, *epochs, bounded=True).at_any_level(ELR_FEATURE)
+        bounds = EpochBounds(p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
+        t = ControllerTypes(p.brokers, self.rules_on, bounds)
+        self.t = t = t.under_any_features(ELR_FEATURE)
         self.broker, self.isr_choice = t.broker, t.brokers
         self.stale_choice = Option(t.broker)
         self.clean_choice = Bool
@@ -228,109 +226,117 @@ class Controller(Protocol):
             }
         ]
 
-    # --- what the rules are asked with --------------------------------------------------------------
+    # --- what the controller decides with -----------------------------------------------------------
 
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR."""
-        return eligible_leader_replicas.effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
+        return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
     def controllers_min_isr(self, s: State) -> Number:
         """The effective min ISR that the controller reckons with.
 
         Kafka's goes by the replicas of the topic's first partition, which a reassignment can make differ.
         """
-        of_first = eligible_leader_replicas.effective_min_isr(
-            s.min_insync_replicas, s.first_partition_replicas
-        )
+        of_first = effective_min_isr(s.min_insync_replicas, s.first_partition_replicas)
         return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
 
     def unclean_election(self, s: State) -> Truth:
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
 
-    def situation(self, s: State) -> Situation:
-        """What the controller decides by in a state."""
-        return Situation(s.partition, s.registrations, self.controllers_min_isr(s), self.unclean_election(s))
+    def context(self, s: State) -> ControllerContext:
+        """What the controller decides by in a state, under the level that eligible.leader.replicas.version has."""
+        on = self.t.under(self.t.rules)
+        by_level = ((Bool.lift(True), self.t.without_elr()), (s.elr_on, on)) if self.p.elr_changes else ()
+        return ControllerContext(
+            self.t if by_level else on,
+            s.partition,
+            s.registrations,
+            self.controllers_min_isr(s),
+            self.unclean_election(s),
+            by_level,
+        )
 
     def leads(self, s: State, broker: Number) -> Truth:
         """Whether a broker leads some partition, as far as that is known here."""
         return s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere)
 
-    def by_level(self, s: State, rule: Callable[[Terms], V]) -> V:
-        """What a rule says under the level that eligible.leader.replicas.version has now."""
-        on = rule(self.t.under(self.t.rules))
-        return where(s.elr_on, on, rule(self.t.without_elr())) if self.p.elr_changes else on
+    # --- what a decision comes to -------------------------------------------------------------------
 
-    def decide(
-        self,
-        s: State,
-        record: StructValue,
-        joining: SetValue | None = None,
-        lost: SetValue | None = None,
-        min_insync_replicas: Number | None = None,
-        chosen: Truth | bool = False,
-        again: Number | None = None,
-        indexed: bool = True,
-        offline: SetValue | None = None,
-        online: SetValue | None = None,
-        leaving: SetValue | None = None,
-        coming: Number | None = None,
-        election: Number | None = None,
-        requested: StructValue | None = None,
-    ) -> None:
-        """Append a record, and see what becomes of the logs (``completeness``).
-
-        The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
-        members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on; ``leaving`` can
-        lead no more, ``coming`` can from now on; ``election`` is the one that was asked for, ``requested`` too.
-        """
+    def decision(self, s: State, record: StructValue, again: Number | None = None) -> Decision:
+        """The partition after a record, which is written ``again`` so many times more; nothing else happens."""
         if self.on("unassigned_candidate_fails"):
             require("no candidate for leader is a broker that is no replica", ~record.fails)
-        old, nobody = s.partition, self.t.brokers.zero()
-        new = partition_change.merge(self.t, old, record)
+        new = merge(self.t, s.partition, record)
         for repetition in range(self.p.max_elr_entries if again is not None else 0):
             assert again is not None
-            new = where(again > repetition, partition_change.merge(self.t, new, record), new)
-        if self.has_index and indexed:
-            self.index(s, new)
-        if self.on("offline_directory_check"):
-            lost_directory = nobody if offline is None else offline
-            found_directory = nobody if online is None else online
-            # The change itself can have taken the replica out: then it is in no directory.
-            offline_now = (new.offline | lost_directory) - found_directory
-            new = new.replace(offline=offline_now & self.assigned(new))
-        if self.p.elr_changes:  # who turned ELR off has chosen to have nobody in it
-            chosen = chosen | ~self.elr_is_on(s)
-        joining = nobody if joining is None else joining
-        lost = nobody if lost is None else lost
-        setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
-
-        if self.p.judged_elections:
-            live = self.t.acceptable(s.partition.replace(**self._offline(new)), s.registrations, coming)
-            live = live - (nobody if leaving is None else leaving)
-            by_elr = where(self.elr_is_on(s), old.elr, nobody)
-            able = ((old.isr | by_elr) - lost) | (joining & new.isr)
-            s.next.needless = s.needless | election_need.is_needless(self.t, old, new, live, able, election)
-        s.next.partition = new
-        holding, s.next.diminished = completeness.after_decision(
-            self.t, old, new, s.complete, s.diminished, setting, joining, lost, chosen
+            new = where(again > repetition, merge(self.t, new, record), new)
+        nobody = self.t.brokers.zero()
+        live = self.t.active(s.registrations)
+        return Decision(
+            old=s.partition,
+            new=new,
+            min_insync_replicas=s.min_insync_replicas,
+            live=live,
+            joining=nobody,
+            lost=nobody,
+            chosen=Bool.lift(False),
+            offline=nobody,
+            online=nobody,
         )
-        if self.p.elr_changes:
-            holding = where(self.elr_is_on(s), holding, completeness.without_promise(new, holding))
-        s.next.complete = holding
-        if self.p.recovery_requests:
-            s.next.requested = requested
 
-    def _offline(self, partition: StructValue) -> dict[str, SetValue]:
-        return {"offline": partition.offline} if self.on("offline_directory_check") else {}
+    def carry_out(self, s: State, decision: Decision) -> None:
+        """Write the partition after a decision, with the index of ELR members, and carry the logs along."""
+        if self.has_index:
+            self.index(s, decision.new)
+        self.store(s, decision)
+
+    def store(self, s: State, decision: Decision) -> None:
+        """Write the partition after a decision, and carry along what the controller does not know."""
+        if self.on("offline_directory_check"):
+            decision = self._with_directories(decision)
+        if self.p.judged_elections:
+            self._judge(s, decision)
+        s.next.partition = decision.new
+        self._carry_logs(s, decision)
+        if self.p.recovery_requests:
+            s.next.requested = decision.requested
+
+    def _with_directories(self, decision: Decision) -> Decision:
+        """The replicas in offline directories; one that the change has taken out is in no directory."""
+        offline = (decision.new.offline | decision.offline) - decision.online
+        return replace(decision, new=decision.new.replace(offline=offline & self.assigned(decision.new)))
+
+    def _judge(self, s: State, decision: Decision) -> None:
+        """Note whether the decision changes leaders without need."""
+        if self.on("offline_directory_check"):
+            decision = replace(decision, live=decision.live - decision.new.offline)
+        elr = where(self.elr_is_on(s), decision.old.elr, self.t.brokers.zero())
+        s.next.needless = s.needless | outlook.is_needless(self.t, decision, elr)
+
+    def _carry_logs(self, s: State, decision: Decision) -> None:
+        """Write the brokers that hold every record after the decision (966.6)."""
+        before = AbstractLogs(s.complete, s.diminished)
+        if self.p.elr_changes:  # the operator that turned ELR off has chosen to have nobody in it
+            decision = replace(decision, chosen=decision.chosen | ~self.elr_is_on(s))
+        after = outlook.after_decision(self.t, before, decision)
+        holding = after.complete
+        if self.p.elr_changes:
+            holding = where(self.elr_is_on(s), holding, outlook.without_promise(decision.new, holding))
+        s.next.complete = holding
+        s.next.diminished = after.diminished
 
     def index(self, s: State, new: StructValue) -> None:
         """The index of ELR members after a change of the partition; what goes astray is the topic's first one's."""
         for b in self.t.broker:
-            own, astray = elr_index.entries_after(s.elr_entries[b], s.partition.elr.has(b), new.elr.has(b))
+            was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
+            own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)
             if self.p.first_partition_replicas:
                 astray = where(s.first_partition_replicas > 0, 0, astray)
             s.next.elr_entries[b] = own + astray
+
+    def _only(self, broker: Number) -> SetValue:
+        return self.t.brokers.zero().with_(broker)
 
     # --- the leader -----------------------------------------------------------------------------------
 
@@ -342,12 +348,24 @@ class Controller(Protocol):
     )
     def alter_partition(self, s: State, isr: SetValue, stale: OptionValue) -> None:
         """The leader proposes an ISR. It may know a member by the broker epoch that it had before it restarted."""
-        t, partition = self.t, s.partition
-        joins_stale = stale.is_some & isr.has(stale) & ~partition.isr.has(stale)
+        joins_stale = stale.is_some & isr.has(stale) & ~s.partition.isr.has(stale)
         fits = stale.is_none | (joins_stale & (s.registrations[stale.value].epoch >= 1))
         require("a stale broker epoch is that of a follower that joins and has restarted", fits)
-        members = ascending(isr, t.replicas)
-        proposed = t.proposed_isr.zero()
+        require("there is a leader", s.partition.leader.is_some)
+        if self.p.failovers > 1:
+            require("the broker does not try to register", ~s.restarting.has(s.partition.leader.value))
+        if self.on("offline_directory_check") and self.p.directories < 2:
+            require("nobody joins from an offline directory", (isr & s.partition.offline) <= s.partition.isr)
+        handled = handlers.alter_partition(self.context(s), self._proposal(s, isr, stale))
+        handled.checks.require()
+        require("something changes", ~is_empty_record(self.t, handled.record))
+        joining = where(stale.is_some, isr.without(stale.value), isr)
+        self.carry_out(s, replace(self.decision(s, handled.record), joining=joining))
+
+    def _proposal(self, s: State, isr: SetValue, stale: OptionValue) -> StructValue:
+        """The leader's AlterPartition; it names a former broker epoch of ``stale``."""
+        t, partition, leader = self.t, s.partition, s.partition.leader.value
+        members, proposed = ascending(isr, t.replicas), t.proposed_isr.zero()
         for position in range(t.replicas.maximum):
             member = members.at(position)
             epoch = s.registrations[member].epoch
@@ -355,8 +373,7 @@ class Controller(Protocol):
             proposed = where(
                 members.length > position, proposed.append(t.isr_member(broker=member, epoch=sent)), proposed
             )
-        leader = partition.leader.value
-        request = t.alter_partition(
+        return t.alter_partition(
             version=3,
             broker=leader,
             broker_epoch=s.registrations[leader].epoch,
@@ -365,32 +382,21 @@ class Controller(Protocol):
             new_isr=proposed,
             leader_recovery_state=LeaderRecoveryState.RECOVERED,
         )
-        require("there is a leader", partition.leader.is_some)
-        if self.p.failovers > 1:
-            require("the broker does not try to register", ~s.restarting.has(leader))
-        if self.on("offline_directory_check") and self.p.directories < 2:
-            require("nobody joins from an offline directory", (isr & partition.offline) <= partition.isr)
-        now = self.situation(s)
-        alter_partition.alter_partition_checks(t, request, now).require()
-        record = self.by_level(s, lambda terms: alter_partition.alter_partition(terms, request, now))
-        require("something changes", ~partition_change.is_empty_record(t, record))
-        self.decide(s, record, joining=where(stale.is_some, isr.without(stale.value), isr))
 
     # --- brokers --------------------------------------------------------------------------------------
-
-    def about(self, s: State, broker: Number, rule: Callable[..., StructValue]) -> StructValue:
-        """The record of a rule about a broker."""
-        now = self.situation(s)
-        return self.by_level(s, lambda t: rule(t, now, broker))
 
     @action("966.5", says="broker {broker} is fenced", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
         """A session ends, or a broker that leads nothing shuts down."""
-        registration = s.registrations[broker]
-        require("the broker is not fenced", ~registration.fenced)
+        require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_registered(s, broker)
-        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
+        self._fence(s, broker)
         s.next.registrations[broker].fenced = True
+
+    def _fence(self, s: State, broker: Number) -> None:
+        """The partition when a broker is fenced, or starts a controlled shutdown: it can lead no more."""
+        decision = self.decision(s, registrations.fence(self.context(s), broker).record)
+        self.carry_out(s, replace(decision, live=decision.live - self._only(broker)))
 
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
     def unfence(self, s: State, broker: Number) -> None:
@@ -399,17 +405,17 @@ class Controller(Protocol):
         self._require_up(s, broker)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        self.decide(s, self.about(s, broker, brokers.on_unfencing), coming=broker)
+        decision = self.decision(s, registrations.unfence(self.context(s), broker).record)
+        self.carry_out(s, replace(decision, live=decision.live.with_(broker)))
         s.next.registrations[broker].fenced = False
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
     def start_controlled_shutdown(self, s: State, broker: Number) -> None:
         """A broker that leads asks to shut down; one that leads nothing is fenced at once."""
-        registration = s.registrations[broker]
-        require("the broker is not fenced", ~registration.fenced)
+        require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_up(s, broker)
         require("the broker leads", self.leads(s, broker))
-        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
+        self._fence(s, broker)
         s.next.registrations[broker].in_controlled_shutdown = True
 
     @action(
@@ -424,51 +430,43 @@ class Controller(Protocol):
 
     def restart(self, s: State, broker: Number, clean: Truth, whole: Truth) -> None:
         """A broker registers after a shutdown that was clean, or not; ``whole``: its log lost nothing."""
-        record, again, seen_clean = self.registration(s, broker, clean)
-        self._restart(s, broker, whole, seen_clean, record, again)
-        s.next.registrations[broker] = sessions.register(
+        self._changes_of_registration(s, broker, whole, self.registration(s, broker, clean))
+        s.next.registrations[broker] = registrations.registration_after(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
         if self.p.failovers > 1:
             s.next.restarting = s.restarting.without(broker)
 
-    def registration(
-        self, s: State, broker: Number, clean: Truth
-    ) -> tuple[StructValue, Number | None, Truth]:
-        """The record of a registration, how often it is written again, and whether the restart counts as clean."""
-        t, registration = self.t, s.registrations[broker]
+    def registration(self, s: State, broker: Number, clean: Truth) -> RegistrationEffect:
+        """What a registration after a clean shutdown, or another one, does to the partition."""
+        t, registration, now = self.t, s.registrations[broker], self.context(s)
         previous = where(clean, registration.epoch, -1)
-        never = Bool.lift(False)
-        seen_clean = brokers.is_clean_registration(t, registration, previous, never)
-        now = self.situation(s)
-        record = self.by_level(s, lambda t: brokers.on_registration(t, now, broker, seen_clean, never))
+        counts_as_clean = registrations.is_clean_registration(t, registration, previous, Bool.lift(False))
+        record = registrations.register(now, broker, previous).record
         if not self.has_index:
-            return record, None, seen_clean
-        as_fenced = seen_clean | self.by_level(s, lambda terms: Bool.lift(brokers.treats_as_fenced(terms)))
-        by_index = elr_index.visits(t, s.elr_entries[broker], s.partition.elr.has(broker))
+            return RegistrationEffect(record, None, counts_as_clean)
+        as_fenced = counts_as_clean | now.decided(lambda by: Bool.lift(registrations.treats_as_fenced(by.t)))
+        by_index = registrations.elr_index_visits(t, s.elr_entries[broker], s.partition.elr.has(broker))
         visits = where(s.partition.isr.has(broker), 1, 0) + where(as_fenced, 0, by_index)
-        return where(visits > 0, record, t.record.zero()), where(visits > 0, visits - 1, 0), seen_clean
-
-    def _restart(
-        self,
-        s: State,
-        broker: Number,
-        clean: Truth,
-        seen_clean: Truth,
-        record: StructValue,
-        again: Number | None,
-    ) -> None:
-        lost = leaving = self._only(broker)
-        # A clean restart that counts as unclean takes a member out of ISR and ELR all the same.
-        taken_out = ~seen_clean & (s.partition.isr | s.partition.elr).has(broker)
-        lost = where(clean, self.t.brokers.zero(), lost)
-        # A registration lists the directories that are there again.
-        self.decide(
-            s, record, lost=lost, chosen=taken_out, again=again, online=self._only(broker), leaving=leaving
+        return RegistrationEffect(
+            where(visits > 0, record, t.record.zero()), where(visits > 0, visits - 1, 0), counts_as_clean
         )
 
-    def _only(self, broker: Number) -> SetValue:
-        return self.t.brokers.zero().with_(broker)
+    def _changes_of_registration(
+        self, s: State, broker: Number, whole: Truth, registration: RegistrationEffect
+    ) -> None:
+        """The partition when a broker registers, before the registration is stored (966.5)."""
+        decision = self.decision(s, registration.record, registration.again)
+        # A clean restart that counts as unclean takes a member out of ISR and ELR all the same.
+        taken_out = ~registration.counts_as_clean & (s.partition.isr | s.partition.elr).has(broker)
+        decision = replace(  # a registration lists the directories that are there again
+            decision,
+            live=decision.live - self._only(broker),
+            lost=where(whole, self.t.brokers.zero(), self._only(broker)),
+            online=self._only(broker),
+            chosen=taken_out,
+        )
+        self.carry_out(s, decision)
 
     @action(
         "K14",
@@ -480,9 +478,9 @@ class Controller(Protocol):
     def register_in_part(self, s: State, broker: Number, clean: Truth) -> None:
         """What belongs to a registration is written, and the registration is not: the broker will try again."""
         require("the controller fails", bool(self.p.failovers))
-        record, again, seen_clean = self.registration(s, broker, clean)
-        require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self._restart(s, broker, clean, seen_clean, record, again)
+        registration = self.registration(s, broker, clean)
+        require("something changes", ~is_empty_record(self.t, registration.record))
+        self._changes_of_registration(s, broker, clean, registration)
         if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
 
@@ -496,7 +494,7 @@ class Controller(Protocol):
         """A fenced broker that had sent heartbeats is fenced once more, as any other whose session ends."""
         self._require_registered(s, broker)
         require("the broker is fenced", s.registrations[broker].fenced)
-        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
+        self._fence(s, broker)
 
     def _require_up(self, s: State, broker: Number) -> None:
         """A broker that speaks for itself is registered, and is no process that only tries to."""
@@ -518,12 +516,13 @@ class Controller(Protocol):
         """An operator removes a broker. It leaves the ISR; in the ELR it stays until it registers again."""
         require("brokers are removed", bool(self.p.removals))
         self._require_registered(s, broker)
-        record = self.about(s, broker, brokers.without_broker)
-        by_index = elr_index.visits(self.t, s.elr_entries[broker], s.partition.elr.has(broker))
+        record = registrations.remove(self.context(s), broker).record
+        by_index = registrations.elr_index_visits(self.t, s.elr_entries[broker], s.partition.elr.has(broker))
         visits = where(s.partition.isr.has(broker), 1, 0) + by_index
         record = where(visits > 0, record, self.t.record.zero())
-        again, leaving = where(visits > 0, visits - 1, 0), self._only(broker)
-        self.decide(s, record, chosen=True, again=again, leaving=leaving)
+        decision = self.decision(s, record, again=where(visits > 0, visits - 1, 0))
+        live = decision.live - self._only(broker)
+        self.carry_out(s, replace(decision, live=live, chosen=Bool.lift(True)))
         s.next.registrations[broker].registered = False
         s.next.registrations[broker].fenced = True
         s.next.registrations[broker].in_controlled_shutdown = False
@@ -547,7 +546,8 @@ class Controller(Protocol):
         self._require_up(s, broker)
         has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
         require("the broker has a replica in a directory that is online", has_replica)
-        self.decide(s, self.about(s, broker, brokers.without_broker), offline=self._only(broker))
+        decision = self.decision(s, registrations.remove(self.context(s), broker).record)
+        self.carry_out(s, replace(decision, offline=self._only(broker)))
 
     @action(
         "858.1",
@@ -560,41 +560,36 @@ class Controller(Protocol):
         require("replicas are assigned to directories", bool(self.p.directories))
         self._require_up(s, broker)
         require("the broker has a replica", self.assigned(s.partition).has(broker))
-        online = None
-        if self.p.directories > 1:
-            online = self.t.brokers.zero().with_(broker)
-        else:
+        if self.p.directories < 2:
             require("its directory is online", ~s.partition.offline.has(broker))
-        now, assigned = self.situation(s), Bool.lift(True)
-        record = self.by_level(s, lambda t: directories.assign_directory(t, now, assigned))
-        self.decide(s, record, online=online)
+        epoch = s.registrations[broker].epoch
+        handled = handlers.assign_directory(self.context(s), broker, epoch, changes=Bool.lift(True))
+        decision = self.decision(s, handled.record)
+        if self.p.directories > 1:
+            decision = replace(decision, online=self._only(broker))
+        self.carry_out(s, decision)
 
     # --- elections ------------------------------------------------------------------------------------
 
     @action("966.17", says="a {election} election is asked for", election="election_choice")
     def elect_leader(self, s: State, election: Number) -> None:
         """An operator asks for an election."""
-        elections.election_checks(s.partition, election).require()
-        now = self.situation(s)
-        record = self.by_level(s, lambda t: election_tasks.elect_leader(t, now, election))
-        require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record, election=election)
+        self._elect(s, handlers.elect_leader(self.context(s), election), election)
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
         """The periodic task, where the topic allows unclean election."""
-        now = self.situation(s)
-        record = self.by_level(s, lambda t: election_tasks.maybe_elect_unclean_leader(t, now))
-        require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record)
+        self._elect(s, handlers.maybe_elect_unclean_leader(self.context(s)))
 
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
         """The periodic task that makes preferred replicas leaders."""
-        now = self.situation(s)
-        record = self.by_level(s, lambda t: election_tasks.maybe_balance_leader(t, now))
-        require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record, election=ElectionType.PREFERRED)
+        self._elect(s, handlers.maybe_balance_leader(self.context(s)), ElectionType.PREFERRED)
+
+    def _elect(self, s: State, handled: Handled, election: Number | None = None) -> None:
+        handled.checks.require()
+        require("something changes", ~is_empty_record(self.t, handled.record))
+        self.carry_out(s, replace(self.decision(s, handled.record), election=election))
 
     @action(
         "966.13, 966.14",
@@ -605,12 +600,12 @@ class Controller(Protocol):
     def recover_uncleanly(self, s: State, winner: Number) -> None:
         """The replicas have said how long their logs are. Unclean election enabled means Aggressive (966.16)."""
         strategy = recovery_steps.strategy(self, s)
-        may = unclean_recovery.may_recover(self.t, s.partition, s.registrations, strategy)
+        may = elections.may_recover(self.t, s.partition, s.registrations, strategy)
         require("unclean recovery may elect", may)
-        best = completeness.may_have_best_log(s.complete, winner, s.partition.last_known_elr)
+        best = outlook.may_have_best_log(s.complete, winner, s.partition.last_known_elr)
         alone = strategy == RecoveryStrategy.AGGRESSIVE  # the winner can be the only one that has answered
         require("nobody who has answered has a better log", best | alone)
-        recovery_steps.elect_from_outside(self, s, winner)
+        recovery_steps.elect_from_outside(self, s, handlers.recover_uncleanly(self.context(s), winner))
 
     # --- the operator ---------------------------------------------------------------------------------
 
@@ -618,20 +613,19 @@ class Controller(Protocol):
     def reassign(self, s: State, target: SeqValue) -> None:
         """An operator asks for other replicas."""
         require("replicas are reassigned", bool(self.p.reassignments))
-        reassignment.reassignment_checks(self.t, target, s.registrations).require()
-        now = self.situation(s)
-        record = self.by_level(s, lambda t: reassignment.reassign(t, now, target))
-        require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record, chosen=True)
+        handled = handlers.reassign(self.context(s), target)
+        handled.checks.require()
+        require("something changes", ~is_empty_record(self.t, handled.record))
+        self.carry_out(s, replace(self.decision(s, handled.record), chosen=Bool.lift(True)))
 
     @action("966.9", says="the reassignment is cancelled")
     def cancel_reassignment(self, s: State) -> None:
         """An operator cancels a reassignment that has not completed."""
         require("replicas are reassigned", bool(self.p.reassignments))
-        now = self.situation(s)
-        reassignment.cancellation_checks(self.t, now).require()
-        record = self.by_level(s, lambda t: reassignment.cancel_reassignment(t, now))
-        self.decide(s, record, chosen=not self.on("reassignment_needs_min_isr"))
+        handled = handlers.cancel_reassignment(self.context(s))
+        handled.checks.require()
+        chosen = Bool.lift(not self.on("reassignment_needs_min_isr"))
+        self.carry_out(s, replace(self.decision(s, handled.record), chosen=chosen))
 
     @action(
         "966.8",
@@ -642,17 +636,16 @@ class Controller(Protocol):
         """An operator changes min.insync.replicas.
 
         With K7 the value in force can stay. Then it is the cluster's that changes beside the topic's own, or that is
-        set again as it was. Kafka writes nothing if a topic's own is set to the value that it has.
+        set again as it was. Kafka writes nothing if a topic's own is set to the value that it has. What is written
+        does not pass through the index of ELR members.
         """
         if not self.on("min_isr_change_clears_elr"):
             require("the value is another one", s.min_insync_replicas != value)
         setting = s.min_insync_replicas.type.lift(value)
-        needed = eligible_leader_replicas.effective_min_isr(setting, s.partition.replicas.length)
-        record = self.by_level(
-            s, lambda t: eligible_leader_replicas.after_min_isr_change(t, s.partition, needed)
-        )
-        indexed = not self.has_index
-        self.decide(s, record, min_insync_replicas=setting, chosen=True, indexed=indexed)
+        needed = effective_min_isr(setting, s.partition.replicas.length)
+        handled = handlers.change_min_isr(replace(self.context(s), min_isr=needed))
+        decision = self.decision(s, handled.record)
+        self.store(s, replace(decision, min_insync_replicas=setting, chosen=Bool.lift(True)))
         s.next.min_insync_replicas = value
 
     @action("966.16", says="unclean.leader.election.enable becomes true")
@@ -670,7 +663,8 @@ class Controller(Protocol):
             led = s.partition.leader.is_some
             require("every partition has a leader", led, rule="level_changes_with_leader")
             if self.on("level_change_empties_elr"):
-                self.decide(s, eligible_leader_replicas.cleared(self.t, s.partition), chosen=True)
+                handled = handlers.change_elr_level(self.context(s))
+                self.carry_out(s, replace(self.decision(s, handled.record), chosen=Bool.lift(True)))
             s.next.elr_on = ~s.elr_on
 
     @action(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from highwater.model.language import Bool, Number, Parameter, State, StructValue, action, require
-from highwater.model.replication.controller import completeness, partition_change, unclean_recovery
-from highwater.model.replication.controller.types import RecoveryRequest
+from highwater.model.replication.controller import elections, handlers, outlook
+from highwater.model.replication.controller.partition_change import is_empty_record
+from highwater.model.replication.controller.types import Handled, RecoveryRequest
 
 if TYPE_CHECKING:
     from highwater.model.replication.controller.protocol import Controller
@@ -65,8 +67,8 @@ def change_recovery_strategy(m: Controller, s: State, strategy: Number) -> None:
 def designate_leader(m: Controller, s: State, broker: Number) -> None:
     """DESIGNATION: the replica that the operator names, if it is live; only where there is no leader."""
     require("an operator asks for it", bool(m.p.recovery_requests))
-    unclean_recovery.request_checks(m.t, s.partition).require()
-    elect_from_outside(m, s, broker, _request(m, RecoveryRequest.DESIGNATION, broker))
+    handled = handlers.designate_leader(m.context(s), broker)
+    elect_from_outside(m, s, handled, _request(m, RecoveryRequest.DESIGNATION, broker))
 
 
 @action(
@@ -82,14 +84,15 @@ def elect_by_log(m: Controller, s: State, winner: Number, balanced: bool) -> Non
     Answers take no time here. Which log is the best is only known as far as ``complete`` says.
     """
     require("an operator asks for it", bool(m.p.recovery_requests))
-    unclean_recovery.request_checks(m.t, s.partition, balanced).require()
+    elections.request_checks(m.t, s.partition, balanced).require()
     unfenced = m.assigned(s.partition) & m.active(s)
-    compared = unclean_recovery.compared_logs(s.partition, unfenced, balanced)
+    compared = elections.compared_logs(s.partition, unfenced, balanced)
     require("the winner's log is compared", compared.has(winner))
-    best = completeness.may_have_best_log(s.complete, winner, compared)
+    best = outlook.may_have_best_log(s.complete, winner, compared)
     require("no log that is compared is better", best)
     kind = RecoveryRequest.LONGEST_LOG_BALANCED if balanced else RecoveryRequest.LONGEST_LOG_AGGRESSIVE
-    elect_from_outside(m, s, winner, _request(m, kind, winner))
+    handled = handlers.recover_uncleanly(m.context(s), winner)
+    elect_from_outside(m, s, handled, _request(m, kind, winner))
 
 
 def strategy(m: Controller, s: State) -> Number:
@@ -97,16 +100,17 @@ def strategy(m: Controller, s: State) -> Number:
     if m.has_strategy:
         own: Number = s.recovery_strategy
         return own
-    return unclean_recovery.mapped_strategy(s.unclean_election)
+    return elections.mapped_strategy(s.unclean_election)
 
 
 def _request(m: Controller, kind: Number, leader: Number) -> StructValue | None:
     return m.t.requested(kind=kind, leader=leader) if m.p.recovery_requests else None
 
 
-def elect_from_outside(m: Controller, s: State, winner: Number, requested: StructValue | None = None) -> None:
+def elect_from_outside(
+    m: Controller, s: State, handled: Handled, requested: StructValue | None = None
+) -> None:
     """966.14. A live replica leads, whatever ISR and ELR are; ``requested``: what an operator asked for, if any."""
-    now = m.situation(s)
-    record = m.by_level(s, lambda t: unclean_recovery.recover(t, now, winner))
-    require("the winner is a live replica", ~partition_change.is_empty_record(m.t, record))
-    m.decide(s, record, requested=requested)
+    handled.checks.require()
+    require("the winner is a live replica", ~is_empty_record(m.t, handled.record))
+    m.carry_out(s, replace(m.decision(s, handled.record), requested=requested))

@@ -1,15 +1,18 @@
-"""What the controller knows, as types: brokers' registrations, the partition, and the record that changes it."""
+"""What the controller knows: types, the rules in force, and the context in which it decides about a partition."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from highwater.model.language import (
     Array,
     ArrayValue,
     Bool,
+    Checks,
     Enum,
     Index,
     Int,
@@ -28,6 +31,9 @@ from highwater.model.language import (
 )
 from highwater.model.language.values import Value
 from highwater.model.replication.controller.rules import ELR_FEATURE, RULES
+
+P = ParamSpec("P")
+V = TypeVar("V", bound=Value)
 
 NO_LEADER = -1
 """The node id that stands for "no leader" where a node id is written."""
@@ -57,33 +63,41 @@ Error = Enum(
 """Kafka's error codes, by their names."""
 
 
-class Terms:
-    """The types for a number of brokers, and the rules that are on: what every rule is stated with.
+@dataclass(frozen=True)
+class EpochBounds:
+    """The greatest epochs of an exploration, which is pruned there."""
 
-    Epochs and offsets go from 0 to the given maxima. A maximum that is a name's bound cuts an exploration
-    there (``bounded``); without it leaving the range is an error. ``in_any_order``: nothing is decided by the order of
-    the replicas, so that they are held in that of the brokers.
+    broker: int
+    leader: int
+    partition: int
+
+
+class ControllerTypes:
+    """The controller's types for a number of brokers, and the rules that are on.
+
+    Epochs and offsets go from 0 to the bounds of an exploration, which is pruned there; without bounds, to the greatest
+    number that Kafka can write. ``in_any_order``: nothing is decided by the order of the replicas, so that they are
+    held in that of the brokers.
     """
 
     picked: Number | None = None
-    """Whom an election takes among several that may lead, where any of them can be elected."""
+    """The broker that an election takes among several candidates, where any of them can be elected."""
 
-    of_levels: frozenset[str] = frozenset()
-    """966.18. Rules that feature levels decide about in each state: here nobody can ask whether one is on."""
+    of_features: frozenset[str] = frozenset()
+    """966.18. Rules that features turn on and off by the state: ``on`` refuses to answer for them."""
 
     def __init__(
         self,
         brokers: int,
         rules: AbstractSet[str],
-        max_broker_epoch: int = MAX_LONG,
-        max_leader_epoch: int = MAX_INT,
-        max_partition_epoch: int = MAX_INT,
-        bounded: bool = False,
+        bounds: EpochBounds | None = None,
         in_any_order: bool = False,
     ) -> None:
         for rule in set(rules) - set(RULES):
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
         self.rules = frozenset(rules)
+        bounded = bounds is not None
+        most = bounds or EpochBounds(MAX_LONG, MAX_INT, MAX_INT)
 
         def epoch(name: str, maximum: int) -> Int:
             return Int(0, maximum, bound=f"max_{name}" if bounded else None)
@@ -91,8 +105,8 @@ class Terms:
         self.broker = Index("broker", brokers)
         self.brokers = Set(self.broker)
         self.replicas = Seq(self.broker, brokers, ascends=in_any_order)
-        self.broker_epoch = epoch("broker_epoch", max_broker_epoch)
-        self.offset = Int(0, max_broker_epoch if bounded else MAX_LONG)
+        self.broker_epoch = epoch("broker_epoch", most.broker)
+        self.offset = Int(0, most.broker)
         # The last known leader as it is written: a broker, or NO_LEADER where there was none to remember.
         self.node = Int(NO_LEADER, brokers - 1, names=self.broker)
 
@@ -119,8 +133,8 @@ class Terms:
             last_known_elr=self.brokers,
             last_known_leader=Option(self.node),
             leader=Option(self.broker),
-            leader_epoch=epoch("leader_epoch", max_leader_epoch),
-            partition_epoch=epoch("partition_epoch", max_partition_epoch),
+            leader_epoch=epoch("leader_epoch", most.leader),
+            partition_epoch=epoch("partition_epoch", most.partition),
             leader_recovery_state=LeaderRecoveryState,
             offline=Only(self.brokers, self.on("offline_directory_check")),
         ).about(
@@ -150,8 +164,8 @@ class Terms:
             version=Int(0, 3),
             broker=self.broker,
             broker_epoch=said_epoch,
-            leader_epoch=Int(least, max_leader_epoch),
-            partition_epoch=Int(least, max_partition_epoch),
+            leader_epoch=Int(least, most.leader),
+            partition_epoch=Int(least, most.partition),
             new_isr=self.proposed_isr,
             leader_recovery_state=LeaderRecoveryState,
         )
@@ -200,30 +214,30 @@ class Terms:
         """Whether a rule is on; known while tracing, so that a plain ``if`` can ask."""
         if rule not in RULES:
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
-        if rule in self.of_levels:
-            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through the levels")
+        if rule in self.of_features:
+            raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
         return rule in self.rules
 
-    def under(self, rules: AbstractSet[str]) -> Terms:
+    def under(self, rules: AbstractSet[str]) -> ControllerTypes:
         """The same types under other rules; the two sets agree about what a partition consists of."""
         other = copy.copy(self)
         other.rules = frozenset(rules)
-        other.of_levels = frozenset()
+        other.of_features = frozenset()
         return other
 
-    def at_any_level(self, rules: AbstractSet[str]) -> Terms:
-        """The same types and rules, but for these: levels decide about them, so that asking for one is an error."""
+    def under_any_features(self, rules: AbstractSet[str]) -> ControllerTypes:
+        """The same types and rules. Features decide about these rules, so ``on`` raises LanguageError for them."""
         other = copy.copy(self)
-        other.of_levels = frozenset(rules)
+        other.of_features = frozenset(rules)
         return other
 
-    def picking(self, broker: Number) -> Terms:
-        """The same types and rules, and whom an election takes."""
+    def picking(self, broker: Number) -> ControllerTypes:
+        """The same types and rules, and the broker that an election takes."""
         other = copy.copy(self)
         other.picked = broker
         return other
 
-    def without_elr(self) -> Terms:
+    def without_elr(self) -> ControllerTypes:
         """The same types under the rules that hold while eligible.leader.replicas.version is 0."""
         return self.under(self.rules - ELR_FEATURE)
 
@@ -265,8 +279,81 @@ class Terms:
         return self.brokers.of(is_active)
 
 
-def written(t: Terms, field: str, condition: Truth | bool, value: Value) -> OptionValue:
+@dataclass(frozen=True)
+class ControllerContext:
+    """What the controller decides by: the rules in force, one partition, the brokers, and its topic's settings.
+
+    All is as it is before the decision.
+    """
+
+    t: ControllerTypes
+    partition: StructValue
+    registrations: ArrayValue
+    min_isr: Number
+    """The effective min ISR (966.2)."""
+    unclean_election: Truth
+    """unclean.leader.election.enable of the topic."""
+    by_features: tuple[tuple[Truth, ControllerTypes], ...] = ()
+    """966.18. Conditions, and the types under the rules that are on then; a later condition outweighs earlier ones."""
+    topic_known: Truth | bool = True
+    partition_known: Truth | bool = True
+
+    @property
+    def election(self) -> Number:
+        """966.15. The kind of election that the controller runs by itself: UNCLEAN where the topic allows it."""
+        return where(self.unclean_election, ElectionType.UNCLEAN, ElectionType.ONLINE)
+
+    def under(self, t: ControllerTypes) -> ControllerContext:
+        """The same context under other rules."""
+        return replace(self, t=t, by_features=())
+
+    def each(self, change: Callable[[ControllerTypes], ControllerTypes]) -> ControllerContext:
+        """The same context with other types, whichever features are on."""
+        if not self.by_features:
+            return replace(self, t=change(self.t))
+        return replace(self, by_features=tuple((condition, change(t)) for condition, t in self.by_features))
+
+    def decided(
+        self, rule: Callable[Concatenate[ControllerContext, P], V], *args: P.args, **kwargs: P.kwargs
+    ) -> V:
+        """966.18. The result of a rule, under the features that are on in this state."""
+        result: V | None = None
+        for condition, t in self.by_features or ((Bool.lift(True), self.t),):
+            found = rule(self.under(t), *args, **kwargs)
+            result = found if result is None else where(condition, found, result)
+        assert result is not None
+        return result
+
+
+def written(t: ControllerTypes, field: str, condition: Truth | bool, value: Value) -> OptionValue:
     """A field of a PartitionChangeRecord: the value where the condition holds, else not written."""
     type_ = t.record.fields[field]
     assert isinstance(type_, Option)
     return where(condition, type_.some(value), type_.none())
+
+
+@dataclass(frozen=True)
+class Handled:
+    """What a handler makes of a request.
+
+    ``record`` is the PartitionChangeRecord and ``error`` the answer if all checks pass.
+    """
+
+    checks: Checks
+    record: StructValue
+    error: Number = Error.NONE
+
+    @property
+    def answer(self) -> Number:
+        """The error that the sender gets: that of the first check that fails, else that of the change."""
+        answer: Number = where(self.checks.passed, self.error, self.checks.answer)
+        return answer
+
+    def appended(self, t: ControllerTypes) -> StructValue:
+        """The record if all checks pass; else an empty one."""
+        return where(self.checks.passed, self.record, t.record.zero())
+
+
+def unchecked(record: StructValue) -> Handled:
+    """A decision that the controller takes by itself: nothing is checked."""
+    return Handled(Checks(Error.NONE), record)

@@ -25,9 +25,16 @@ from highwater.model.language import (
     any_of,
     require,
 )
-from highwater.model.replication.controller import Controller, elr_index, partition_change
-from highwater.model.replication.controller.drawing import TOPIC_DRAWING
-from highwater.model.replication.topic.views import FIRST, OWN, SECOND, Views
+from highwater.model.language.state import Next, Nowhere
+from highwater.model.replication.controller import Controller, registrations
+from highwater.model.replication.controller.partition_change import is_empty_record
+from highwater.model.replication.drawing import TOPIC_DRAWING
+
+FIRST, SECOND = 0, 1
+"""The partitions of the topic."""
+
+OWN = ("partition", "complete", "diminished", "needless", "elr_entries", "requested")
+"""What each partition has of its own: of the first in the state itself, of the second below ``second``."""
 
 _OF_ONE = frozenset({
     "alter_partition", "lose_directory", "assign_directory", "elect_leader", "maybe_elect_unclean_leader",
@@ -75,6 +82,84 @@ def _for_both(step: Callable[..., None]) -> Callable[..., None]:
         views.write_entries()
 
     return taken
+
+
+class Views:
+    """The states that the controller's steps are taken in: one for each partition that a step concerns.
+
+    The controller's protocol states its steps for a state with one partition. A view looks like such a state: what
+    belongs to a partition is this partition's, all else is the whole state's. In a step that concerns ``both``
+    partitions, what they share is written by the first one's view; what the second one's would write is the same.
+    ``astray`` collects index entries that go from the second partition to the first one.
+    """
+
+    def __init__(self, state: State, both: bool = False) -> None:
+        self.state, self.both = state, both
+        self.entries: dict[tuple[int, int], Number] = {}
+        self.astray: dict[int, list[Number]] = {}
+
+    def of(self, place: int) -> Any:
+        """The view of a partition, to be used as a state."""
+        return View(self, place)
+
+    def entries_before(self, place: int, broker: int) -> Number:
+        """The entries of a broker for a partition in the controller's index, before the step."""
+        owner = self.state if place == FIRST else self.state.second
+        entries: Number = owner.elr_entries[broker]
+        return entries
+
+    def write_entries(self) -> None:
+        """Write what became of the index of ELR members, once all partitions concerned have told."""
+        state = self.state
+        brokers = sorted({broker for _, broker in self.entries} | set(self.astray))
+        for broker in brokers:
+            first = self.entries.get((FIRST, broker), self.entries_before(FIRST, broker))
+            for more in self.astray.get(broker, []):
+                first = first + more
+            state.next.elr_entries[broker] = first
+            if (SECOND, broker) in self.entries:
+                state.next.second.elr_entries[broker] = self.entries[SECOND, broker]
+
+
+class View:
+    """A state with one partition: this one."""
+
+    def __init__(self, views: Views, place: int) -> None:
+        self.views, self.place = views, place
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the state before the step."""
+        state, second = self.views.state, self.place == SECOND
+        if name == "first_partition_replicas":
+            return state.partition.replicas.length if second else state.first_partition_replicas
+        return getattr(state.second if second and name in OWN else state, name)
+
+    @property
+    def next(self) -> Any:
+        """Where the fields after the step are written."""
+        return NextOfView(self)
+
+
+class NextOfView:
+    """The state after the step, in the eyes of one partition."""
+
+    def __init__(self, view: View) -> None:
+        self.__dict__["_view"] = view
+
+    def __getattr__(self, name: str) -> Next:
+        """A field of the state after the step; nowhere where another view writes it."""
+        view: View = self.__dict__["_view"]
+        views, place = view.views, view.place
+        after = views.state.next
+        if name in OWN:
+            return getattr(after.second if place == SECOND else after, name)
+        if place == SECOND and views.both:
+            return Nowhere(getattr(after, name)._type)
+        return getattr(after, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Write a field."""
+        self.__getattr__(name)._write(value)
 
 
 class Topic(Controller):
@@ -129,7 +214,7 @@ class Topic(Controller):
         for b in self.t.broker:
             number = int(b)
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
-            own, astray = elr_index.entries_after(s.elr_entries[b], was_member, is_member)
+            own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)
             views.entries[place, number] = own
             views.astray.setdefault(number, []).append(astray)
 
@@ -146,21 +231,18 @@ class Topic(Controller):
         """Some of what belongs to a registration is written, in its order, and the registration is not."""
         require("the controller fails", bool(self.p.failovers))
         views = Views(s, both=True)
-        records = {place: self.registration(views.of(place), broker, clean) for place in (FIRST, SECOND)}
+        found = {place: self.registration(views.of(place), broker, clean) for place in (FIRST, SECOND)}
+        changes = {place: ~is_empty_record(self.t, found[place].record) for place in (FIRST, SECOND)}
         for place in written:
-            empty = partition_change.is_empty_record(self.t, records[place][0])
-            require("something changes in each that is written", ~empty)
+            require("something changes in each that is written", changes[place])
+        first_in_isr, second_in_isr = (v.partition.isr.has(broker) for v in self.views(s))
+        comes_first = "the partition that has the broker in the ISR comes first"
         if written == (SECOND,):
-            changes = ~partition_change.is_empty_record(self.t, records[FIRST][0])
-            in_isr = [v.partition.isr.has(broker) for v in self.views(s)]
-            require("who has the broker in the ISR comes first", ~changes | (in_isr[SECOND] & ~in_isr[FIRST]))
+            require(comes_first, ~changes[FIRST] | (second_in_isr & ~first_in_isr))
         if written == (FIRST,):
-            changes = ~partition_change.is_empty_record(self.t, records[SECOND][0])
-            in_isr = [v.partition.isr.has(broker) for v in self.views(s)]
-            require("who has the broker in the ISR comes first", ~changes | in_isr[FIRST] | ~in_isr[SECOND])
+            require(comes_first, ~changes[SECOND] | first_in_isr | ~second_in_isr)
         for place in written:
-            record, again, seen_clean = records[place]
-            self._restart(views.of(place), broker, clean, seen_clean, record, again)
+            self._changes_of_registration(views.of(place), broker, clean, found[place])
         if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
         views.write_entries()

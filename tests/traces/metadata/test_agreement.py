@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.traces.rules.agreement import Agreement
-from highwater.traces.rules.rule_sets import RuleSet
+from highwater.traces.rules.profiles import RuleSet
 
 SETS = tuple(RuleSet(name, frozenset({name})) for name in "abc")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater.model.language import where
-from highwater.model.replication.controller import sessions
+from highwater.model.replication.controller import registrations
 from highwater.traces.kafka.values import encode
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
@@ -103,7 +103,7 @@ def other_rule(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         new = t.registration(registered=True, epoch=new_epoch, fenced=True, in_controlled_shutdown=False)
         return where(same_incarnation, new, registration)
 
-    monkeypatch.setattr(sessions, "register", register)
+    monkeypatch.setattr(registrations, "registration_after", register)
     decisions.cache_clear()
     yield
     decisions.cache_clear()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from highwater.model.replication.controller import batches
+from highwater.model.replication.controller import registrations
 
 Brokers = tuple[int, ...]
 """Numbers of brokers."""
@@ -92,15 +92,15 @@ Observation = Change | BrokerChange | TopicSettings
 
 
 _ORDER = {
-    "fence": batches.FENCING,
-    "fence_again": batches.FENCING,
-    "unfence": batches.UNFENCING,
-    "start_controlled_shutdown": batches.CONTROLLED_SHUTDOWN,
-    "register": batches.REGISTRATION,
-    "unregister": batches.REMOVAL,
-    "lose_directory": batches.DIRECTORY_LOSS,
+    "fence": registrations.FENCING_BATCH,
+    "fence_again": registrations.FENCING_BATCH,
+    "unfence": registrations.UNFENCING_BATCH,
+    "start_controlled_shutdown": registrations.CONTROLLED_SHUTDOWN_BATCH,
+    "register": registrations.REGISTRATION_BATCH,
+    "unregister": registrations.REMOVAL_BATCH,
+    "lose_directory": registrations.DIRECTORY_LOSS_BATCH,
 }
-LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == batches.BROKER)
+LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == registrations.BROKER)
 """The decisions whose changes of partitions stand before the record of the broker."""
 TRAILING = frozenset(_ORDER) - LEADING
 """Those whose changes stand behind it."""

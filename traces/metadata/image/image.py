@@ -10,8 +10,7 @@ from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
 from highwater.traces.metadata.beliefs.observations import BrokerChange, Brokers, Flags, TopicSettings
 from highwater.traces.metadata.image.partitions import Broker, Partition, TopicImage
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, SettingChange
-from highwater.traces.rules.decisions import effective_min_isr
-from highwater.traces.rules.log_directories import is_online
+from highwater.traces.rules.decisions import effective_min_isr, is_online
 
 TOPIC, BROKER = 2, 4
 """Kinds of resources in a ConfigRecord."""

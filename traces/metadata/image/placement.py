@@ -14,7 +14,7 @@ from highwater.traces.metadata.beliefs.observations import Brokers, Change, Obse
 from highwater.traces.metadata.beliefs.slots import CannotFollow
 from highwater.traces.metadata.image.image import Image
 from highwater.traces.metadata.image.partitions import Partition
-from highwater.traces.rules.log_directories import MIGRATING, default_directory, is_online
+from highwater.traces.rules.decisions import MIGRATING, default_directory, is_online
 
 RULE = "offline_directory_check"
 """The rule that asks for directories."""

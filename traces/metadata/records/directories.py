@@ -9,7 +9,7 @@ from highwater.traces.metadata.beliefs.observations import BrokerChange
 from highwater.traces.metadata.image.partitions import Broker, Partition
 from highwater.traces.metadata.pending import Variant
 from highwater.traces.metadata.tracker import Tracker
-from highwater.traces.rules.log_directories import default_directory, is_online
+from highwater.traces.rules.decisions import default_directory, is_online
 
 
 def at_creation(tracker: Tracker, data: Mapping[str, Any]) -> tuple[str, ...]:

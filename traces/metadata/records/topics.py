@@ -16,7 +16,7 @@ from highwater.traces.metadata.records import accepted, directories, settings
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reports.observed import PartitionState
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN
-from highwater.traces.rules.log_directories import is_online
+from highwater.traces.rules.decisions import is_online
 from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
 
 

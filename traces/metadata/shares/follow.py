@@ -19,7 +19,7 @@ from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
 from highwater.traces.rules.agreement import Narrowed
-from highwater.traces.rules.rule_sets import RuleSet
+from highwater.traces.rules.profiles import RuleSet
 
 Place = tuple[int, int, str, bool]
 """The order of lines: the group, the offset in it, the partition, and whether it is no disagreement."""

@@ -1,0 +1,485 @@
+"""What the controller does with a request: its checks in order, the record that it appends, and its answer.
+
+One handler for each request about a partition. A handler is a pure function of the context and the request:
+explorations take it as a step, recorded operations call it on plain values. Requests about brokers are in
+``registrations``.
+"""
+
+from __future__ import annotations
+
+from highwater.model.language import (
+    ArrayValue,
+    Checks,
+    Enum,
+    Number,
+    SeqValue,
+    SetValue,
+    StructValue,
+    Truth,
+    any_of,
+    size,
+    where,
+)
+from highwater.model.language.sequences import (
+    any_element,
+    ascending,
+    every_element,
+    first_of,
+    is_distinct,
+    members_of,
+)
+from highwater.model.replication.controller import elections
+from highwater.model.replication.controller.partition_change import (
+    RequestedChange,
+    after_min_isr_change,
+    cleared,
+    effective_min_isr,
+    is_empty_record,
+    partition_change,
+)
+from highwater.model.replication.controller.types import (
+    ControllerContext,
+    ControllerTypes,
+    ElectionType,
+    Error,
+    Handled,
+    LeaderRecoveryState,
+    unchecked,
+)
+
+# --- AlterPartition -----------------------------------------------------------------------------------------
+
+
+def alter_partition(now: ControllerContext, request: StructValue, reorders: Truth | bool = False) -> Handled:
+    """B8. A leader asks for another ISR.
+
+    The leader decides who is in its ISR, as it alone sees the fetches; the controller decides what follows from it:
+    a member that leaves may enter the ELR (966.4), a reassignment may complete (966.9). ``reorders``: the request has
+    the members of the ISR in another order.
+    """
+    checks, record = alter_partition_checks(now, request), now.decided(altered, request, reorders)
+    carried_out = Handled(checks, record).appended(now.t)
+    return Handled(checks, record, alter_partition_error(request, carried_out))
+
+
+def altered(now: ControllerContext, request: StructValue, reorders: Truth | bool = False) -> StructValue:
+    """B8. The record of an AlterPartition that passed the checks: the ISR and recovery state that it proposes."""
+    ends_recovery = now.t.on("proposals_end_recovery")
+    change = RequestedChange(
+        now.election,
+        isr=proposed_isr(now.t, request),
+        leader_recovery_state=request.leader_recovery_state if ends_recovery else None,
+        reorders=reorders,
+    )
+    return partition_change(now, change)
+
+
+def proposed_isr(t: ControllerTypes, request: StructValue) -> SetValue:
+    """The brokers of the ISR that a request proposes."""
+    members = request.new_isr
+    return t.brokers.of(lambda b: any_element(members, lambda m: m.broker == b))
+
+
+def alter_partition_checks(now: ControllerContext, request: StructValue) -> Checks:
+    """B8, 841.2, 903.4. What the controller looks at before it changes a partition, in this order.
+
+    Older request versions know fewer errors, and none below version 3 carries the members' epochs.
+    """
+    t, checks = now.t, Checks(Error.NONE, on=now.t.on)
+    check, isr = checks.check, proposed_isr(t, request)
+    partition, registrations = now.partition, now.registrations
+
+    # Is the sender who it says it is? A request of a broker's former life was made from a log that may be gone.
+    sender = registrations[request.broker]
+    is_current = sender.registered & (sender.epoch == request.broker_epoch)
+    check(
+        "the sender's broker epoch is the registered one",
+        is_current,
+        Error.STALE_BROKER_EPOCH,
+        rule="sender_epoch_check",
+    )
+    unknown_topic = where(request.version >= 2, Error.UNKNOWN_TOPIC_ID, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    check("the topic exists", now.topic_known, unknown_topic)
+    check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+
+    # Does it speak of the partition as it is? One who does not lead any more would put a replica into the ISR that
+    # the leader does not wait for. An epoch from the future: the sender has heard of a newer controller.
+    leader_epoch, partition_epoch = partition.leader_epoch, partition.partition_epoch
+    check(
+        "the leader epoch is not from the future",
+        request.leader_epoch <= leader_epoch,
+        Error.NOT_CONTROLLER,
+        rule="leader_epoch_check",
+    )
+    check(
+        "the partition epoch is not from the future",
+        request.partition_epoch <= partition_epoch,
+        Error.NOT_CONTROLLER,
+        rule="partition_epoch_check",
+    )
+    check(
+        "the leader epoch is current",
+        request.leader_epoch >= leader_epoch,
+        Error.FENCED_LEADER_EPOCH,
+        rule="leader_epoch_check",
+    )
+    check(
+        "the sender is the leader",
+        partition.leader.is_(request.broker),
+        Error.INVALID_REQUEST,
+        rule="sender_is_leader_check",
+    )
+    check(
+        "the partition epoch is current",
+        request.partition_epoch >= partition_epoch,
+        Error.INVALID_UPDATE_VERSION,
+        rule="partition_epoch_check",
+    )
+
+    # Is it an ISR at all?
+    wrong, valid = Error.INVALID_REQUEST, "valid_isr_check"
+    of_replicas = every_element(request.new_isr, lambda m: partition.replicas.has(m.broker))
+    check("the ISR is not empty", ~request.new_isr.is_empty, wrong, rule=valid)
+    check("the ISR has every member once", _distinct(request), wrong, rule=valid)
+    check("the ISR is made of replicas", of_replicas, wrong, rule=valid)
+    check("the leader is in the ISR", isr.has(partition.leader), wrong, rule=valid)
+
+    # A leader that was elected uncleanly is alone until it has recovered, and does not go back to it by itself.
+    state = "recovery_state_check"
+    recovered = ~(request.leader_recovery_state == LeaderRecoveryState.RECOVERING)
+    was_recovering = partition.leader_recovery_state == LeaderRecoveryState.RECOVERING
+    check("a recovering leader is alone", recovered | (request.new_isr.length <= 1), wrong, rule=state)
+    check("a recovered leader stays recovered", recovered | was_recovering, wrong, rule=state)
+
+    # May its members be in an ISR? The leader's view lags: a member may have been fenced since (841.2), or have come
+    # back without the end of its log, under a broker epoch that the leader has not heard of (903.4).
+    ineligible = where(request.version >= 2, Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED)
+    check(
+        "no member is fenced or shutting down",
+        isr <= t.active(registrations),
+        ineligible,
+        rule="ineligible_replica_check",
+    )
+    check(
+        "every member's broker epoch is the registered one",
+        every_element(
+            request.new_isr, lambda m: m.epoch.is_none | (m.epoch.value == registrations[m.broker].epoch)
+        ),
+        ineligible,
+        rule="member_epoch_check",
+    )
+    return checks
+
+
+def _distinct(request: StructValue) -> Truth:
+    members = request.new_isr
+    twice = any_of(
+        (members.length > later) & (members.at(earlier).broker == members.at(later).broker)
+        for later in range(members.type.maximum)
+        for earlier in range(later)
+    )
+    return ~twice
+
+
+def alter_partition_error(request: StructValue, record: StructValue) -> Number:
+    """What a sender is told whose request was carried out: an error where it does not lead any more.
+
+    That happens when its ISR change completes a reassignment that takes the leader out of the replicas.
+    """
+    moved = record.leader.is_some & ~record.leader.value.is_(request.broker)
+    error = where(request.version >= 2, Error.NEW_LEADER_ELECTED, Error.FENCED_LEADER_EPOCH)
+    return where(moved, error, Error.NONE)
+
+
+# --- elections ----------------------------------------------------------------------------------------------
+
+
+def elect_leader(now: ControllerContext, election: Number) -> Handled:
+    """966.17. An operator asks for a PREFERRED or UNCLEAN election."""
+    record = now.decided(elected, election)
+    nothing = is_empty_record(now.t, record)
+    return Handled(
+        elections.election_checks(now, election), record, elections.election_error(election, nothing)
+    )
+
+
+def elected(now: ControllerContext, election: Number) -> StructValue:
+    """The record of an election of this kind."""
+    return partition_change(now, RequestedChange(election))
+
+
+def maybe_elect_unclean_leader(now: ControllerContext) -> Handled:
+    """966.15, 966.16. The periodic task: a partition without a leader, whose topic allows it, elects uncleanly.
+
+    An operator may have allowed it when the partition was leaderless already, and no broker comes or goes after that.
+    """
+    due = now.partition.leader.is_none & now.unclean_election
+    return unchecked(now.decided(_elected_if, ElectionType.UNCLEAN, due))
+
+
+def maybe_balance_leader(now: ControllerContext) -> Handled:
+    """966.17. The periodic task: a partition that another than its preferred replica leads tries to elect that one."""
+    due = ~elections.preferred_leads(now.partition)
+    return unchecked(now.decided(_elected_if, ElectionType.PREFERRED, due))
+
+
+def _elected_if(now: ControllerContext, election: Number, due: Truth) -> StructValue:
+    return where(due, elected(now, election), now.t.record.zero())
+
+
+def designate_leader(now: ControllerContext, winner: Number) -> Handled:
+    """966.17. DESIGNATION: an operator names the replica that leads, where there is no leader."""
+    return Handled(elections.request_checks(now.t, now.partition), now.decided(elections.recover, winner))
+
+
+def recover_uncleanly(now: ControllerContext, winner: Number) -> Handled:
+    """966.14. The replica with the best log leads; the caller has compared the logs."""
+    return unchecked(now.decided(elections.recover, winner))
+
+
+# --- creation and reassignment ------------------------------------------------------------------------------
+
+
+def new_partition(t: ControllerTypes, replicas: SeqValue, registrations: ArrayValue) -> StructValue:
+    """B8. A partition as it is created: its active replicas are the ISR, and the first of them leads."""
+    isr = members_of(replicas, t.brokers) & t.active(registrations)
+    return t.partition.zero().replace(replicas=replicas, isr=isr, leader=first_of(replicas, isr.has))
+
+
+def new_partition_checks(
+    t: ControllerTypes, replicas: SeqValue, registrations: ArrayValue, factor: Number
+) -> Checks:
+    """B8. Whether a partition can be created with these replicas; ``factor``: as many as the topic's first has."""
+    checks, wrong = Checks(Error.NONE), Error.INVALID_REPLICA_ASSIGNMENT
+    checks.check("there is a replica", ~replicas.is_empty, wrong)
+    checks.check(
+        "every replica is registered", every_element(replicas, lambda r: registrations[r].registered), wrong
+    )
+    checks.check("every replica is there once", is_distinct(replicas), wrong)
+    checks.check("all partitions have as many replicas", replicas.length == factor, wrong)
+    alive = members_of(replicas, t.brokers) & t.active(registrations)
+    checks.check("a replica is neither fenced nor shutting down", ~alive.is_empty, wrong)
+    return checks
+
+
+def reassign(now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True) -> Handled:
+    """966.9, 860.1. An operator asks for other replicas."""
+    return Handled(reassignment_checks(now, target, factor_may_change), now.decided(reassigned, target))
+
+
+def reassignment_checks(
+    now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True
+) -> Checks:
+    """B8, 860.1. Whether a list of replicas can be asked for."""
+    t, registrations = now.t, now.registrations
+    checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
+    checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    checks.check("the target has a replica", ~target.is_empty, wrong)
+    checks.check(
+        "every replica of the target is registered",
+        every_element(target, lambda r: registrations[r].registered),
+        wrong,
+    )
+    checks.check("the target has every replica once", is_distinct(target), wrong)
+    factor_stays = size(_replicas_in_the_end(t, now.partition)) == target.length
+    checks.check(
+        "the replication factor stays, or may change",
+        factor_may_change | factor_stays,
+        Error.INVALID_REPLICATION_FACTOR,
+        rule="replication_factor_check",
+    )
+    return checks
+
+
+def _in_progress(partition: StructValue) -> Truth:
+    return ~partition.adding.is_empty | ~partition.removing.is_empty
+
+
+def _replicas_in_the_end(t: ControllerTypes, partition: StructValue) -> SetValue:
+    """The replicas that a partition has when the reassignment that is in progress, if any, is complete."""
+    replicas = members_of(partition.replicas, t.brokers)
+    in_the_end = (replicas | partition.adding) - partition.removing
+    return where(_in_progress(partition), in_the_end, replicas)
+
+
+def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
+    """966.9. The record that starts a reassignment, or completes it at once.
+
+    An operator asks. Who is to go stays a replica until the new ones are in the ISR, or its copies would be gone first.
+    The replicas are the target and then those that are to go. What was being added or removed already stays
+    so where the new target neither adds nor removes anything.
+    """
+    t, partition = now.t, now.partition
+    current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
+    removing, adding = current - wanted, wanted - current
+    change = RequestedChange(
+        replicas=target + ascending(removing, t.replicas),
+        removing=where(removing.is_empty, partition.removing, removing),
+        adding=where(adding.is_empty, partition.adding, adding),
+    )
+    return partition_change(now, change)
+
+
+def cancel_reassignment(now: ControllerContext) -> Handled:
+    """966.9. An operator cancels a reassignment that has not completed."""
+    return Handled(cancellation_checks(now), now.decided(cancelled))
+
+
+def _isr_without_adding(t: ControllerTypes, partition: StructValue) -> tuple[SeqValue, SetValue]:
+    """The replicas before a reassignment, and those of the ISR that are among them."""
+    original = partition.replicas.filter(lambda r: ~partition.adding.has(r))
+    return original, partition.isr - partition.adding
+
+
+def cancellation_checks(now: ControllerContext) -> Checks:
+    """966.9. Whether a reassignment can be cancelled: one is in progress, and enough of the ISR is left.
+
+    Enough are min ISR members, as the adding replicas take their copies with them; with
+    ``reassignment_needs_min_isr`` off one, and none where unclean election is enabled.
+    """
+    t, partition = now.t, now.partition
+    checks, too_few = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
+    checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    checks.check("a reassignment is in progress", _in_progress(partition), Error.NO_REASSIGNMENT_IN_PROGRESS)
+    original, left = _isr_without_adding(t, partition)
+    enough = size(left) >= effective_min_isr(now.min_isr, original.length)
+    checks.check("min ISR members are left in the ISR", enough, too_few, rule="reassignment_needs_min_isr")
+    somebody = ~left.is_empty | now.unclean_election
+    checks.check("a member is left in the ISR, or unclean election is enabled", somebody, too_few)
+    return checks
+
+
+def cancelled(now: ControllerContext) -> StructValue:
+    """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR, and nobody is to go.
+
+    Where that empties the ISR, the first replica is put into it, whatever its log holds: that is how records are lost
+    where ``reassignment_needs_min_isr`` is off.
+    """
+    t, partition = now.t, now.partition
+    original, left = _isr_without_adding(t, partition)
+    nobody, first = t.brokers.zero(), t.brokers.zero().with_(original.at(0))
+    is_whole = t.on("cancellation_is_whole")
+    change = RequestedChange(
+        now.election,
+        isr=where(left.is_empty, first, left),
+        replicas=original,
+        adding=nobody if is_whole else partition.adding,
+        removing=nobody if is_whole else partition.removing,
+    )
+    return partition_change(now, change)
+
+
+# --- log directories (KIP-858) ------------------------------------------------------------------------------
+
+
+Directory = Enum("Directory", "NAMED UNASSIGNED LOST MIGRATING")
+"""The directory of a replica in metadata: a named one, or one of the names that stand for none."""
+
+
+def is_online(directory: Number, listed: Truth, lists_any: Truth) -> Truth:
+    """858.1. Whether a replica's directory is online, as far as its broker's registration says.
+
+    ``listed``: the registration lists it; ``lists_any``: it lists one at all, which old ones do not.
+    """
+    unknown = (directory == Directory.UNASSIGNED) | (directory == Directory.MIGRATING)
+    return unknown | ((directory == Directory.NAMED) & (listed | ~lists_any))
+
+
+def names_default(listed: Number) -> Truth:
+    """858.1. Whether a new replica's directory is known from the start: where its broker has just one."""
+    return listed == 1
+
+
+def assign_directory(
+    now: ControllerContext, broker: Number, broker_epoch: Number, changes: Truth | bool
+) -> Handled:
+    """858.1. A broker says in which directory its replica is; ``changes``: the replica was not in it before."""
+    return Handled(assignment_checks(now, broker, broker_epoch), now.decided(_assigned, changes))
+
+
+def assignment_checks(now: ControllerContext, broker: Number, broker_epoch: Number) -> Checks:
+    """858.1. Whether a broker can say in which directory its replica is."""
+    checks, registration = Checks(Error.NONE), now.registrations[broker]
+    checks.check(
+        "the broker epoch is the registered one",
+        registration.registered & (registration.epoch == broker_epoch),
+        Error.STALE_BROKER_EPOCH,
+    )
+    checks.check("the topic exists", now.topic_known, Error.UNKNOWN_TOPIC_ID)
+    checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    checks.check("the broker has a replica", now.partition.replicas.has(broker), Error.NOT_LEADER_OR_FOLLOWER)
+    return checks
+
+
+def _assigned(now: ControllerContext, changes: Truth | bool) -> StructValue:
+    if now.t.on("assignment_empties_elr"):  # the record is built as if ELR were off
+        now = now.under(now.t.without_elr())
+    return partition_change(now, RequestedChange(assigns=changes))
+
+
+# --- features and configuration -----------------------------------------------------------------------------
+
+
+UpgradeType = Enum("UpgradeType", "UPGRADE SAFE_DOWNGRADE UNSAFE_DOWNGRADE")
+Resource = Enum("Resource", "TOPIC CLUSTER BROKER")
+"""What has a configuration: a topic, all brokers, or one broker."""
+
+
+def feature_checks(
+    t: ControllerTypes, current: Number, level: Number, upgrade: Number, supported: Truth | bool
+) -> Checks:
+    """584.1. Whether a feature can get another level; ``supported``: the controllers and every broker know it."""
+    checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
+    checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
+    checks.check(
+        "a lower level is asked for as one", (level >= current) | (upgrade != UpgradeType.UPGRADE), wrong
+    )
+    checks.check(
+        "a higher level is asked for as one", (level <= current) | (upgrade == UpgradeType.UPGRADE), wrong
+    )
+    return checks
+
+
+def min_isr_checks(
+    t: ControllerTypes, resource: Number, removes: Truth, valid: Truth | bool = True
+) -> Checks:
+    """KIP-966 in Kafka 4.2. Whether min.insync.replicas can be set or removed; ``valid``: to a number above 0.
+
+    The controller computes the ELR by it and the leader moves the HWM by it. Were it a broker's own, the two would
+    go by different values, and the ELR would have members that lack committed records.
+    """
+    checks, wrong, one_for_all = Checks(Error.NONE, on=t.on), Error.INVALID_CONFIG, "min_isr_is_the_clusters"
+    removes_the_clusters = removes & (resource == Resource.CLUSTER)
+    checks.check("no broker has a min ISR of its own", resource != Resource.BROKER, wrong, rule=one_for_all)
+    checks.check("the cluster's min ISR is not removed", ~removes_the_clusters, wrong, rule=one_for_all)
+    checks.check("the value is a number above 0", valid, wrong)
+    return checks
+
+
+def writes_cluster_min_isr(t: ControllerTypes, level: Number, cluster_has_one: Truth) -> Truth:
+    """KIP-966 in Kafka 4.2. Whether a change of eligible.leader.replicas.version writes the cluster's min ISR too."""
+    return _makes_safe(t, level) & ~cluster_has_one
+
+
+def removes_broker_min_isr(t: ControllerTypes, level: Number, broker_has_one: Truth) -> Truth:
+    """KIP-966 in Kafka 4.2. Whether a change of eligible.leader.replicas.version removes a broker's min ISR."""
+    return _makes_safe(t, level) & broker_has_one
+
+
+def _makes_safe(t: ControllerTypes, level: Number) -> Truth:
+    return (level > 0) & t.on("min_isr_is_the_clusters")
+
+
+def change_min_isr(now: ControllerContext) -> Handled:
+    """966.8. An operator changes min.insync.replicas; ``now`` has the new effective min ISR."""
+    return unchecked(now.decided(_after_min_isr_change))
+
+
+def _after_min_isr_change(now: ControllerContext) -> StructValue:
+    return after_min_isr_change(now.t, now.partition, now.min_isr)
+
+
+def change_elr_level(now: ControllerContext) -> Handled:
+    """584.1. An operator turns ELR on or off by eligible.leader.replicas.version."""
+    empties = now.t.on("level_change_empties_elr")
+    return unchecked(cleared(now.t, now.partition) if empties else now.t.record.zero())
