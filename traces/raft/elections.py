@@ -41,10 +41,10 @@ class Elections(Leaders):
         else:
             sent = outcome.after["vote_requests"][window.slots[c]][window.slots[v]]
             self.explain("ask", says, {
-                "epoch": (window.real_epoch(sent["epoch"]), vote.epoch),
+                "epoch": (window.epochs.value(sent["epoch"]), vote.epoch),
                 "pre": (sent["pre"], vote.pre),
-                "last_epoch": (window.real_epoch(sent["last_epoch"] or 0), vote.last_epoch),
-                "offset": (window.offset(sent["offset"]), vote.offset),
+                "last_epoch": (window.epochs.value(sent["last_epoch"] or 0), vote.last_epoch),
+                "offset": (window.offsets.value(sent["offset"]), vote.offset),
                 "voter": (v, vote.voter), "sender": (c, vote.sender),
             })  # fmt: skip
         b.vote_requests[c, v] = vote
@@ -73,7 +73,7 @@ class Elections(Leaders):
         if not node.leads:
             b.drop_parked(v)
         turn.answers[c] = {
-            "granted": given["granted"], "epoch": window.real_epoch(given["epoch"]), "stale": vote.epoch < epoch
+            "granted": given["granted"], "epoch": window.epochs.value(given["epoch"]), "stale": vote.epoch < epoch
         }  # fmt: skip
         # It tells that it is in the epoch, and then whom it votes for.
         is_later = node.epoch != epoch
@@ -229,7 +229,7 @@ class Elections(Leaders):
                 b.node(absent).epoch = what.epoch
                 others = [absent]
             window = Window(b, [n, *others[:1]], (), [what.epoch], fetches=False)
-            place = window.epoch(what.epoch)
+            place = window.epochs.rank(what.epoch)
             return "hear", window, self.take(window, "hear", m=window.slots[n], epoch=place)
         return f"become {what.name}", None, Outcome(None, ("it is one of the roles that are known",))
 
@@ -242,7 +242,9 @@ class Elections(Leaders):
         window = Window(
             b, [node.id, *([leader] if leader in b.voters else [])], (), [what.epoch], fetches=False
         )
-        return window, self.take(window, "learn", m=window.slots[node.id], epoch=window.epoch(what.epoch))
+        return window, self.take(
+            window, "learn", m=window.slots[node.id], epoch=window.epochs.rank(what.epoch)
+        )
 
     def _take_over(self, node: Node, what: e.Role, window: Window, outcome: Outcome, action: str) -> None:
         self.adopt(window, outcome, node.id)

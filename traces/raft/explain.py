@@ -120,14 +120,14 @@ class Explainer:
         """Take over what a step made of a member, its log apart."""
         assert outcome.after is not None
         node, after = self.belief.node(number), outcome.after["members"][window.slots[number]]
-        node.epoch = window.real_epoch(after["epoch"])
+        node.epoch = window.epochs.value(after["epoch"])
         node.leader = window.id(after["leader"])
-        node.hwm, node.peak = window.offset(after["hwm"]), window.offset(after["peak"])
+        node.hwm, node.peak = window.offsets.value(after["hwm"]), window.offsets.value(after["peak"])
         node.ballot = after["ballot"]
         node.granted = frozenset(window.ids[slot] for slot in after["granted"])
         node.voted = window.id(after["voted"])
         node.heard = bool(after["heard"])
-        ends = (window.offset(rank) for rank in after["fetched"])
+        ends = (window.offsets.value(rank) for rank in after["fetched"])
         node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
 
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:

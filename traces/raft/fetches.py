@@ -45,10 +45,10 @@ class Fetches(Explainer):
             sent = outcome.after["requests"][window.slots[f]]
             self.explain("send_fetch", says, {
                 "sender": (f, fetch.sender),
-                "epoch": (window.real_epoch(sent["epoch"]), fetch.epoch),
-                "offset": (window.offset(sent["offset"]), fetch.offset),
-                "last_epoch": (window.real_epoch(sent["last_epoch"] or 0), fetch.last_epoch),
-                "hwm": (None if sent["hwm"] is None else window.offset(sent["hwm"]), fetch.hwm),
+                "epoch": (window.epochs.value(sent["epoch"]), fetch.epoch),
+                "offset": (window.offsets.value(sent["offset"]), fetch.offset),
+                "last_epoch": (window.epochs.value(sent["last_epoch"] or 0), fetch.last_epoch),
+                "hwm": (None if sent["hwm"] is None else window.offsets.value(sent["hwm"]), fetch.hwm),
             })  # fmt: skip
         b.requests[f] = what.to, fetch
 
@@ -120,11 +120,11 @@ class Fetches(Explainer):
                 break
             after = outcome.after["members"][window.slots[f]]
             self.adopt(window, outcome, f)
-            length = window.offset(len(after["log"]))
+            length = window.offsets.value(len(after["log"]))
             if length < log.end:
                 log.truncate(length)
             elif after["log"]:
-                log.append(length, window.real_epoch(after["log"][-1]["epoch"]))
+                log.append(length, window.epochs.value(after["log"][-1]["epoch"]))
         b.responses.pop(f, None)
         if outcome is None or outcome.after is None:
             self.fail("take_answer", {"member": f}, outcome.refused if outcome else (), event=turn.event)

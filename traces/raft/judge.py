@@ -1,18 +1,14 @@
-"""The protocol `quorum` on windows of a belief: one step of one action, and its properties, by the interpreter."""
+"""The protocol `quorum` on windows of a belief: single steps, and properties, in states of ranks."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from msgspec.msgpack import encode
-
 from highwater.invariants.quorum import INVARIANTS
-from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model
-from highwater.model.language.protocol import Parameter
+from highwater.model.language.model import Scalars
+from highwater.model.language.step import Memo, Stepper, with_room
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import BUDGETS
 from highwater.traces.raft.belief import Belief
@@ -21,129 +17,80 @@ from highwater.traces.raft.window import OBSERVERS, TooLarge, Window
 PROFILE = "kafka_4_2"
 EPOCHS, OFFSETS = 6, 16
 WIDE = 40
-"""Offsets that a step, and the properties of a whole belief, can be about."""
-KEPT = 100_000
-"""Steps whose outcome is remembered, at most."""
-
-
-class _Recorded(Quorum):
-    """The quorum with room for what a window holds: sizes, and no other rule."""
-
-    parameters = {
-        **Quorum.parameters,
-        **{name: Parameter(1, 0, WIDE, "room for what was recorded") for name in BUDGETS},
-    }
-
-
-class _Properties(_Recorded):
-    """The same without its steps: of it properties are asked only."""
-
-    modules = ()  # type: ignore[assignment]
+"""The most offsets that the properties of a whole belief can be about."""
+REMEMBERED = 100_000
 
 
 class Outcome(NamedTuple):
-    """What an action comes to: the state after it by the model's numbers, or the guards that refuse it."""
+    """The result of a step: the state after it by the model's numbers, or the guards that refuse it."""
 
     after: Mapping[str, Any] | None
     refused: tuple[str, ...] = ()
 
 
 class Judge:
-    """A model of a quorum of so many voters, with these rules, and what it said before."""
+    """A quorum of so many voters, with these rules. Every answer is remembered, up to a limit."""
 
     def __init__(self, voters: int, rules: frozenset[str]) -> None:
         self.voters, self.members, self.rules = voters, voters + OBSERVERS, rules
-        self._said: dict[tuple[str, str, bytes], Outcome] = {}
-        self._asked: dict[bytes, tuple[str, ...]] = {}
-        self.evaluated = 0
+        self.steps, self.states = Memo(REMEMBERED), Memo(REMEMBERED)
 
-    def _protocol(self, kind: type[Quorum], offsets: int) -> Quorum:
+    def _stepper(self, offsets: int) -> Stepper:
         sizes = {
             "voters": self.voters,
             "observers": OBSERVERS,
             "elections": EPOCHS - 1,
             "appends": offsets - EPOCHS,
         }
-        return kind({**sizes, "restarts": 1, "losses": 1}, self.rules)
+        return Stepper(with_room(Quorum, {**sizes, "restarts": 1, "losses": 1}, self.rules))
 
     @cached_property
-    def model(self) -> Model:
-        """The model of steps."""
-        return Model(self._protocol(_Recorded, OFFSETS))
+    def _narrow(self) -> Stepper:
+        return self._stepper(OFFSETS)
 
     @cached_property
-    def _wide(self) -> Model:
-        return Model(self._protocol(_Properties, WIDE), INVARIANTS)
+    def _wide(self) -> Stepper:
+        return self._stepper(WIDE)
 
     @cached_property
-    def _interpreter(self) -> Interpreter:
-        return Interpreter(self.model)
+    def _properties(self) -> list[Any]:
+        return [p for p in INVARIANTS if self._wide.protocol.has(p)]
 
     @cached_property
-    def _instances(self) -> dict[tuple[str, str], int]:
-        return {
-            (instance.action.name, json.dumps(dict(instance.parameters), sort_keys=True)): number
-            for number, instance in enumerate(self.model.instances)
-        }
+    def _holds(self) -> Any:
+        return self._wide.functions([p.function for p in self._properties])
 
     def take(self, window: Window, action: str, **parameters: int) -> Outcome:
-        """One step of an action in a window. Raises TooLarge where the window does not fit."""
-        if len(window.offsets) > OFFSETS:
-            raise TooLarge(f"a step is about {len(window.offsets)} offsets")
-        chosen = json.dumps(parameters, sort_keys=True)
-        state = window.state(self.voters, self.members, EPOCHS, self._budgets)
-        key = action, chosen, encode(state)
-        found = self._said.get(key)
-        if found is None:
-            if len(self._said) >= KEPT:
-                self._said.clear()
-            found = self._said[key] = self._step(state, action, chosen)
-        return found
+        """One step of an action in a window. Raises TooLarge if the window does not fit."""
+        if len(window.offsets.values) > OFFSETS:
+            raise TooLarge(f"a step is about {len(window.offsets.values)} offsets")
+        state = self._state(self._narrow, window)
+        key = action, tuple(sorted(parameters.items())), state
+        return self.steps.of(key, self._take, state, action, parameters)
 
-    def _step(self, state: dict[str, Any], action: str, chosen: str) -> Outcome:
-        self.evaluated += 1
-        number = self._instances.get((action, chosen))
-        if number is None:
+    def _take(self, state: Scalars, action: str, parameters: Mapping[str, int]) -> Outcome:
+        step = self._narrow.named(action, parameters)
+        if step is None:
             return Outcome(None, (f"there is no {action} with these rules and members",))
-        instance = self.model.instances[number]
-        scalars = _scalars(self.model, state)
-        refused = self._interpreter.refusals(scalars, instance)
+        refused = step.refusals(state)
         if refused:
-            return Outcome(None, tuple(refused))
-        step = self._interpreter.step(scalars, number)
-        assert step.state is not None
-        return Outcome(self.model.decode(step.state))
+            return Outcome(None, refused)
+        left, after = step.result(state)
+        assert not left, left[0].message
+        return Outcome(self._narrow.decode(after))
 
     def violated(self, belief: Belief, nodes: list[int]) -> tuple[str, ...]:
-        """The properties that these members' states violate, by name. Raises TooLarge where they do not fit."""
+        """The properties that these members' states violate, by name. Raises TooLarge if they do not fit."""
         window = Window(belief, nodes, commits=True)
-        if len(window.offsets) > WIDE:
-            raise TooLarge(f"a state has {len(window.offsets)} offsets")
-        state = window.state(self.voters, self.members, EPOCHS, self._wide_budgets)
-        key = encode(state)
-        if key not in self._asked:
-            if len(self._asked) >= KEPT:
-                self._asked.clear()
-            self._asked[key] = tuple(Interpreter.violated(self._asker, _scalars(self._wide, state)))
-        return self._asked[key]
+        if len(window.offsets.values) > WIDE:
+            raise TooLarge(f"a state has {len(window.offsets.values)} offsets")
+        state = self._state(self._wide, window)
+        return self.states.of(state, self._violated, state)
 
-    @cached_property
-    def _asker(self) -> Interpreter:
-        return Interpreter(self._wide)
+    def _violated(self, state: Scalars) -> tuple[str, ...]:
+        results = self._holds(state)
+        return tuple(p.name for p, holds in zip(self._properties, results, strict=True) if not holds)
 
-    @cached_property
-    def _budgets(self) -> dict[str, int]:
-        return _granted(self.model)
-
-    @cached_property
-    def _wide_budgets(self) -> dict[str, int]:
-        return _granted(self._wide)
-
-
-def _granted(model: Model) -> dict[str, int]:
-    granted: dict[str, int] = BUDGETS.granted(model.protocol.p)
-    return granted
-
-
-def _scalars(model: Model, state: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(node.value for node in model.protocol.state.lift(state).nodes)
+    def _state(self, stepper: Stepper, window: Window) -> Scalars:
+        budgets = BUDGETS.granted(stepper.protocol.p)
+        return stepper.encode(window.state(self.voters, self.members, EPOCHS, budgets))

@@ -102,11 +102,11 @@ class Leaders(Fetches):
         sent = outcome.after["responses"][slot]
         diverging = None
         if sent["diverging"]:
-            epoch = 0 if sent["end_epoch"] is None else window.real_epoch(sent["end_epoch"])
-            diverging = epoch, window.offset(sent["end"])
+            epoch = 0 if sent["end_epoch"] is None else window.epochs.value(sent["end_epoch"])
+            diverging = epoch, window.offsets.value(sent["end"])
         return {
-            "epoch": window.real_epoch(sent["epoch"]),
-            "hwm": window.offset(sent["hwm"]),
+            "epoch": window.epochs.value(sent["epoch"]),
+            "hwm": window.offsets.value(sent["hwm"]),
             "records": sent["record"] is not None,
             "diverging": diverging,
             "offset": offset,
@@ -121,7 +121,7 @@ class Leaders(Fetches):
 
     def _commit(self, window: Window, outcome: Outcome, log: Log) -> None:
         assert outcome.after is not None
-        end = window.offset(len(outcome.after["committed"]))
+        end = window.offsets.value(len(outcome.after["committed"]))
         if end > self.belief.committed.end:
             committed = log.copy()
             committed.truncate(end)

@@ -83,7 +83,7 @@ def replay_raft(
         raise TraceError(files[0], None, "voters", f"more than {MAX_MEMBERS}")
     order = Order((node.node, node) for node in nodes)
     follower, delays = Follower(_judge(len(voters), in_force), order, voters), Delays()
-    asked, evaluated = _Asked(follower, report), follower.judge.evaluated
+    asked, evaluated = _Asked(follower, report), follower.judge.steps.missed
     try:
         for count, (event, exchange) in enumerate(order, start=1):
             timers = follower.explained["park_timer"]
@@ -98,7 +98,7 @@ def replay_raft(
     follower.finish()
     asked.ask(None)
     _tell(report, nodes, follower, delays)
-    report.figures["steps evaluated"] = follower.judge.evaluated - evaluated
+    report.figures["steps evaluated"] = follower.judge.steps.missed - evaluated
     report.seconds = time.monotonic() - begun
     return report
 

@@ -1,18 +1,16 @@
 """The part of a belief that a step is about, as a small state of the model: offsets and epochs are replaced by ranks.
 
-The rules compare offsets, take the lesser or greater of them, and count records up to one of them; none adds a number
-to an offset but by appending. So a step commutes with any map that keeps the order of the offsets and epochs that it
-reads, and a log of any length is as good as one with a record for each stretch between two of these offsets. All
-records of a stretch have one epoch, as the starts of epochs are among the offsets.
+A log of any length is as good as one with a record for each stretch between two of the offsets. All records of a
+stretch have one epoch, as the starts of epochs are among the offsets.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from highwater.model.language.step import Ranks
 from highwater.traces.raft.belief import UNKNOWN, Belief, Log, Node, Response
 
 OBSERVERS = 2
@@ -50,10 +48,10 @@ class Window:
         self.ids = {slot: node for node, slot in self.slots.items()}
         if len(self.slots) > len(belief.voters) + OBSERVERS:
             raise TooLarge("more observers than fit into a step")
-        self.epochs = sorted({0, *epochs, *self._epochs()})
+        self.epochs = Ranks.of({0, *epochs, *self._epochs()})
         self.logs = {n: self._log(belief.node(n).log or Log()) for n in self.nodes}
         self.committed = self._log(belief.committed) if commits else Log()
-        self.offsets = sorted({0, *(o for o in (*offsets, *self._offsets()) if o > 0)})
+        self.offsets = Ranks.of({0, *(o for o in (*offsets, *self._offsets()) if o > 0)})
 
     # --- what is in it ------------------------------------------------------------------------------------------
 
@@ -90,15 +88,15 @@ class Window:
         ranks: list[int] = []
         for start, epoch in log.cuts:
             # Epochs between two that are compared are one to every comparison; the last of them stands for all.
-            rank = bisect_left(self.epochs, epoch) * 2 + (epoch in self.epochs)
+            rank = self.epochs.rank(epoch) * 2 + (epoch in self.epochs.values)
             if ranks and ranks[-1] == rank:
                 kept[-1] = (kept[-1][0], epoch)
             else:
                 kept.append((start, epoch))
                 ranks.append(rank)
         for _, epoch in kept:
-            if epoch not in self.epochs:
-                self.epochs = sorted({*self.epochs, epoch})
+            if epoch not in self.epochs.values:
+                self.epochs = Ranks.of({*self.epochs.values, epoch})
         return Log(kept, log.end)
 
     def _offsets(self) -> Iterable[int]:
@@ -125,14 +123,6 @@ class Window:
 
     # --- into the model -----------------------------------------------------------------------------------------
 
-    def rank(self, offset: int) -> int:
-        """An offset as the model has it here."""
-        return UNKNOWN if offset < 0 else bisect_left(self.offsets, offset)
-
-    def epoch(self, epoch: int) -> int:
-        """An epoch as the model has it here."""
-        return bisect_left(self.epochs, epoch)
-
     def slot(self, node: int | None) -> int | None:
         """A member's number in the model."""
         return None if node is None else self.slots.get(node)
@@ -141,8 +131,8 @@ class Window:
         self, model_voters: int, members: int, epochs: int, budgets: Mapping[str, int]
     ) -> dict[str, Any]:
         """The state, as the model's plain values."""
-        if len(self.epochs) > epochs:
-            raise TooLarge(f"a step is about {len(self.epochs)} epochs")
+        if len(self.epochs.values) > epochs:
+            raise TooLarge(f"a step is about {len(self.epochs.values)} epochs")
         b = self.belief
         requests, parked, responses = _nothing(members), _nothing(members), _nothing(members)
         if self.fetches:
@@ -156,7 +146,7 @@ class Window:
         if self.votes:
             self._fill_votes(asked, given)
         elected: list[int | None] = [None] * epochs
-        for place, epoch in enumerate(self.epochs):
+        for place, epoch in enumerate(self.epochs.values):
             elected[place] = self.slot(b.elected.get(epoch))
         return {
             "members": [self._member(self.ids.get(slot), model_voters) for slot in range(members)],
@@ -175,13 +165,13 @@ class Window:
             return _at_the_beginning(voters)
         node, fetched = self.belief.node(number), [UNKNOWN] * voters
         if node.leads:
-            fetched = [self.rank(node.fetched.get(self.ids[v], UNKNOWN)) for v in range(voters)]
+            fetched = [self.offsets.rank(node.fetched.get(self.ids[v], UNKNOWN)) for v in range(voters)]
         return {
-            "epoch": self.epoch(node.epoch),
+            "epoch": self.epochs.rank(node.epoch),
             "leader": self.slot(node.leader),
             "log": self._records(self.logs[number]),
-            "hwm": self.rank(node.hwm),
-            "peak": self.rank(node.peak),
+            "hwm": self.offsets.rank(node.hwm),
+            "peak": self.offsets.rank(node.peak),
             "fetched": fetched,
             "ballot": node.ballot,
             "granted": sorted(self.slots[v] for v in node.granted if v in self.belief.voters),
@@ -191,7 +181,11 @@ class Window:
 
     def _records(self, log: Log) -> list[dict[str, int]]:
         """A record for each stretch."""
-        return [{"epoch": self.epoch(log.epoch_at(offset))} for offset in self.offsets if offset < log.end]
+        return [
+            {"epoch": self.epochs.rank(log.epoch_at(offset))}
+            for offset in self.offsets.values
+            if offset < log.end
+        ]
 
     def _request(self, n: int) -> dict[str, Any] | None:
         if n not in self.belief.requests:
@@ -199,10 +193,10 @@ class Window:
         to, fetch = self.belief.requests[n]
         return {
             "leader": self.slots.get(to, 0),
-            "epoch": self.epoch(fetch.epoch),
-            "offset": self.rank(fetch.offset),
-            "last_epoch": None if fetch.offset == 0 else self.epoch(fetch.last_epoch),
-            "hwm": None if fetch.hwm is None else self.rank(fetch.hwm),
+            "epoch": self.epochs.rank(fetch.epoch),
+            "offset": self.offsets.rank(fetch.offset),
+            "last_epoch": None if fetch.offset == 0 else self.epochs.rank(fetch.last_epoch),
+            "hwm": None if fetch.hwm is None else self.offsets.rank(fetch.hwm),
         }
 
     def _parked(self, n: int) -> dict[str, Any] | None:
@@ -211,9 +205,9 @@ class Window:
             return None
         return {
             "leader": self.slots.get(parked.leader, 0),
-            "epoch": self.epoch(parked.epoch),
-            "offset": self.rank(parked.offset),
-            "answer": self.rank(parked.answer),
+            "epoch": self.epochs.rank(parked.epoch),
+            "offset": self.offsets.rank(parked.offset),
+            "answer": self.offsets.rank(parked.answer),
         }
 
     def _response(self, response: Response | None) -> dict[str, Any] | None:
@@ -222,12 +216,14 @@ class Window:
         end_epoch, end = response.diverging or (None, 0)
         epoch = response.source.epoch_at(response.offset) if response.source is not None else response.epoch
         return {
-            "epoch": self.epoch(response.epoch),
-            "record": {"epoch": min(self.epoch(epoch), len(self.epochs) - 1)} if response.records else None,
-            "hwm": self.rank(response.hwm),
+            "epoch": self.epochs.rank(response.epoch),
+            "record": {"epoch": min(self.epochs.rank(epoch), len(self.epochs.values) - 1)}
+            if response.records
+            else None,
+            "hwm": self.offsets.rank(response.hwm),
             "diverging": response.diverging is not None,
-            "end_epoch": None if end_epoch is None or end == 0 else self.epoch(end_epoch),
-            "end": self.rank(end),
+            "end_epoch": None if end_epoch is None or end == 0 else self.epochs.rank(end_epoch),
+            "end": self.offsets.rank(end),
             "timed_out": response.timed_out,
         }
 
@@ -236,31 +232,21 @@ class Window:
         for pair in self._pairs(b.vote_requests):
             vote = b.vote_requests[pair]
             asked[self.slots[pair[0]]][self.slots[pair[1]]] = {
-                "epoch": self.epoch(vote.epoch),
+                "epoch": self.epochs.rank(vote.epoch),
                 "pre": vote.pre,
-                "last_epoch": None if vote.offset == 0 else self.epoch(vote.last_epoch),
-                "offset": self.rank(vote.offset),
+                "last_epoch": None if vote.offset == 0 else self.epochs.rank(vote.last_epoch),
+                "offset": self.offsets.rank(vote.offset),
             }
         for pair in self._pairs(b.vote_responses):
             in_epoch, pre, epoch, granted = b.vote_responses[pair]
             given[self.slots[pair[0]]][self.slots[pair[1]]] = {
-                "asked": self.epoch(in_epoch),
+                "asked": self.epochs.rank(in_epoch),
                 "pre": pre,
-                "epoch": self.epoch(epoch),
+                "epoch": self.epochs.rank(epoch),
                 "granted": granted,
             }
 
     # --- out of the model ---------------------------------------------------------------------------------------
-
-    def offset(self, rank: int) -> int:
-        """An offset of the model's as it is."""
-        return (
-            UNKNOWN if rank < 0 else self.offsets[rank] if rank < len(self.offsets) else self.offsets[-1] + 1
-        )
-
-    def real_epoch(self, rank: int) -> int:
-        """An epoch of the model's as it is."""
-        return self.epochs[rank] if rank < len(self.epochs) else self.epochs[-1] + 1
 
     def id(self, slot: int | None) -> int | None:
         """A member of the model's by its number."""

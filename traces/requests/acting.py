@@ -1,49 +1,28 @@
-"""The model's own actions, asked in states in which offsets are ranks.
+"""The model's own actions in states in which offsets are ranks: a leader, its followers and what they fetch.
 
-A message is about few offsets: where each follower is, the HWM, the end of the log. What the model's actions do depends
-on their order alone, as they only compare offsets and take the least or the greatest of them. So the offsets of
-one step become their ranks, a record of the model stands for all records between two of them, and epochs become ranks
-in the same way. A state in the model's own types is made of these, and the action is taken in it. What it says is
-kept, as the same order of offsets comes again and again.
-
-The leader is slot 0; the others have slots in an order that their caller knows.
+A message is about few offsets: where each follower is, the HWM, the end of the log. The leader is slot 0; the others
+have slots in an order that their caller knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from highwater.model.language import graph
-from highwater.model.language.function import encoder
-from highwater.model.language.interpreter import Evaluate, compile_nodes
-from highwater.model.language.model import Instance, Scalars, state_inputs, trace_instance
-from highwater.model.language.protocol import Parameter
-from highwater.model.language.tracing import tracing
+from highwater.model.language.state import State
+from highwater.model.language.step import Memo, Stepper, with_room
+from highwater.model.language.values import Number
 from highwater.model.replication import leadership
 from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
 
 MAX_SLOTS = 8
-"""So many brokers can have to do with a partition at a time: its leader, replicas, and who is in its ISR."""
+"""The most brokers that a partition can concern at a time: its leader, its replicas, and its ISR."""
 RANKS = 12
-"""More different offsets than this are in no step."""
+"""The most different offsets in one step."""
 UNHEARD = -1
 """In the place of the rank of an offset: the leader has heard no fetch."""
-_KEPT = 200_000
-
-
-class _Large(Replication):
-    """The protocol with room for as many brokers and ranks as a real partition needs. It has no rule of its own."""
-
-    parameters = {
-        **Replication.parameters,
-        "brokers": Parameter(3, 2, MAX_SLOTS, "brokers that have to do with the partition"),
-        "replication_factor": Parameter(3, 1, MAX_SLOTS, "replicas of the partition"),
-        "records": Parameter(1, 1, RANKS, "ranks of offsets"),
-    }
-
 
 Bits = tuple[int, int, int, int]
 """The first four fields of Leading."""
@@ -77,80 +56,25 @@ class Answered(NamedTuple):
     end: int
 
 
-class _Compiled:
-    """An action with its parameters fixed: the guards one by one, and what it writes."""
-
-    def __init__(self, instance: Instance) -> None:
-        self.instance = instance
-        self.names = tuple(g.name for g in instance.guards)
-        self.leaves = tuple(instance.writes)
-        self.guards: Evaluate = compile_nodes([g.node for g in instance.guards])
-        self.writes: Evaluate = compile_nodes([w.node for w in instance.writes.values()])
-
-
 class Acting:
-    """The protocol for so many slots and these rules. Every answer is kept, up to a limit."""
+    """The protocol for so many slots and these rules. Every answer is remembered, up to a limit."""
 
     def __init__(self, slots: int, rules: frozenset[str]) -> None:
         self.slots = slots
-        self.protocol = _Large(
-            {
-                "brokers": slots,
-                "replication_factor": slots,
-                "records": RANKS,
-                "min_isr": 1,
-                "min_isr_changes": 1,
-                "losses": 1,
-                "shrinks": 1,
-            },
-            rules,
-        )
-        protocol = self.protocol
-        self._leaves = protocol.state.leaves("")
-        self._inputs = state_inputs(self._leaves)
-        self._at = {leaf.path: i for i, leaf in enumerate(self._leaves)}
-        self._actions = {a.name: a for a in protocol.actions()}
-        self._compiled: dict[tuple[str, tuple[int, ...]], _Compiled | None] = {}
-        scalars: list[int] = []
-        encoder(protocol.state)(self._known(protocol.initial()[0], protocol.state), scalars)
-        self._template = scalars
-        self._settle = self._traced_settle()
-        self._kept: dict[Any, Any] = {}
-        self._settled: dict[tuple[Bits, Ranks], int] = {}
-
-    def _known(self, plain: Mapping[str, Any], type: Any) -> dict[str, Any]:
-        return {name: plain[name] for name in type.fields}
-
-    def _traced_settle(self) -> Evaluate:
-        """How far the HWM of slot 0 goes: the model's function, over a state."""
-        protocol = self.protocol
-        start = next(i for i, leaf in enumerate(self._leaves) if leaf.path.startswith("brokers[0]."))
-        with tracing(protocol.on):
-            size = protocol.broker_type.leaf_count
-            broker = protocol.broker_type.wrap(self._inputs[start : start + size])
-            hwm = leadership.advanced_hwm(protocol, protocol.t.broker.lift(0), broker)
-        node: graph.Node = hwm.node
-        return compile_nodes([node])
-
-    def _action(self, name: str, *slots: int) -> _Compiled | None:
-        key = (name, slots)
-        if key not in self._compiled:
-            action = self._actions[name]
-            chosen: dict[str, tuple[Any, Any]] = {}
-            given = iter(slots)
-            for parameter, domain in action.domains.items():
-                value = next(given, 0)
-                index = {"broker": self.protocol.t.broker, "value": self.protocol.value}.get(domain)
-                chosen[parameter] = (False, False) if index is None else (index.lift(value), value)
-            instance = trace_instance(self.protocol, self._leaves, self._inputs, action, chosen)
-            self._compiled[key] = None if instance is None else _Compiled(instance)
-        return self._compiled[key]
-
-    def _keep(self, key: Any, make: Callable[[], Any]) -> Any:
-        if len(self._kept) >= _KEPT:
-            self._kept.clear()
-        found = self._kept[key] = make()
-        return found
+        sizes = {
+            "brokers": slots,
+            "replication_factor": slots,
+            "records": RANKS,
+            "min_isr": 1,
+            "min_isr_changes": 1,
+            "losses": 1,
+            "shrinks": 1,
+        }
+        self._stepper = Stepper(with_room(Replication, sizes, rules))
+        self._at = self._stepper.at
+        self._template = list(self._stepper.encode(next(iter(self._stepper.protocol.initial()))))
+        self._advance = self._stepper.function(_advanced_hwm)
+        self.memo, self.settled_memo = Memo(), Memo()
 
     # --- a leader's state -----------------------------------------------------------------------------
 
@@ -184,13 +108,11 @@ class Acting:
 
     def settles(self, bits: Bits, ranks: Ranks) -> int:
         """The same, of a leader in two parts."""
-        found: int | None = self._settled.get((bits, ranks))
-        if found is None:
-            if len(self._settled) >= _KEPT:
-                self._settled.clear()
-            found = int(self._settle(self._state(Leading(*bits, *ranks)))[0])
-            self._settled[(bits, ranks)] = found
-        return found
+        found: int | None = self.settled_memo.get((bits, ranks))
+        return self.settled_memo.of((bits, ranks), self._settles, bits, ranks) if found is None else found
+
+    def _settles(self, bits: Bits, ranks: Ranks) -> int:
+        return int(self._advance(self._state(Leading(*bits, *ranks)))[0])
 
     # --- fetches ----------------------------------------------------------------------------------------
 
@@ -213,125 +135,96 @@ class Acting:
         ``fetch_epoch`` is that of the fetch, where the leader's is 1. ``stale``: the leader's metadata has a later
         broker epoch of the sender.
         """
-        key = ("answer", leading, f, offset, has_last, fetch_epoch, stale)
-        found: Answered | None = self._kept.get(key)
-        if found is None:
+        asked = leading, f, offset, has_last, fetch_epoch, stale
+        return self.memo.of(("answer", asked), self._answered, *asked)
 
-            def ask() -> Answered:
-                state = self._state(leading)
-                self._with_fetch(state, f, offset, 1 if has_last else -1, fetch_epoch, 0)
-                state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(stale)
-                return self._answer(state, f)
-
-            found = self._keep(key, ask)
-        return found
+    def _answered(
+        self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int, stale: bool
+    ) -> Answered:
+        state = self._state(leading)
+        self._with_fetch(state, f, offset, 1 if has_last else -1, fetch_epoch, 0)
+        state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(stale)
+        return self._answer(state, f)
 
     def diverges(self, offset: int, last_epoch: int, epochs: Sequence[int]) -> Answered:
         """The answer (B3) to a fetch from this rank and this last epoch; of the log's records these are the epochs.
 
         The leader's epoch is 3, and the epochs are 0 to 3.
         """
-        key = ("diverges", offset, last_epoch, tuple(epochs))
-        found: Answered | None = self._kept.get(key)
-        if found is None:
+        asked = offset, last_epoch, tuple(epochs)
+        return self.memo.of(("diverges", asked), self._diverges, *asked)
 
-            def ask() -> Answered:
-                leos = (UNHEARD,) * self.slots
-                state = self._state(Leading(1, -1, 3, 1, leos, 0, len(epochs)), epoch=3)
-                for i, epoch in enumerate(epochs):
-                    state[self._at[f"brokers[0].log[{i}].epoch"]] = epoch
-                self._with_fetch(state, 1, offset, last_epoch, 3, 0)
-                return self._answer(state, 1)
+    def _diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
+        state = self._state(self._silent(1, 3, len(epochs)), epoch=3)
+        for i, epoch in enumerate(epochs):
+            state[self._at[f"brokers[0].log[{i}].epoch"]] = epoch
+        self._with_fetch(state, 1, offset, last_epoch, 3, 0)
+        return self._answer(state, 1)
 
-            found = self._keep(key, ask)
-        return found
+    def _silent(self, isr: int, replicas: int, end: int = 0) -> Leading:
+        """A leader that has heard no fetch."""
+        return Leading(isr, -1, replicas, 1, (UNHEARD,) * self.slots, 0, end)
 
     def _answer(self, state: list[int], f: int) -> Answered:
-        action = self._action("answer_fetch", 0, f)
-        assert action is not None
-        holds = action.guards(state)
-        refused = tuple(n for n, h in zip(action.names, holds, strict=True) if not h)
-        after = state.copy()
-        for leaf, value in zip(action.leaves, action.writes(state), strict=True):
-            after[leaf] = int(value)
-        at, answer = self._at, f"fetch_responses[{f}]"
+        step = self._stepper.step("answer_fetch", (0, f, False))
+        assert step is not None
+        after, at, answer = step.after(state), self._at, f"fetch_responses[{f}]"
         return Answered(
-            refused, after[at["brokers[0].hwm"]], bool(after[at[f"{answer}.diverging"]]),
+            step.refusals(state), after[at["brokers[0].hwm"]], bool(after[at[f"{answer}.diverging"]]),
             after[at[f"{answer}.epoch"]], after[at[f"{answer}.end"]],
         )  # fmt: skip
 
+    def _refusals(self, action: str, state: list[int], *values: int) -> tuple[str, ...]:
+        step = self._stepper.step(action, values)
+        assert step is not None, action
+        return step.refusals(state)
+
     def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
         """Whether a broker may refuse a fetch of epoch 1 (B2): by whether it leads, and the epoch that it knows."""
-        key = ("refuse", leads, epoch, stale)
-        found = self._kept.get(key)
-        if found is None:
+        return self.memo.of(("refuse", leads, epoch, stale), self._refuses, leads, epoch, stale)
 
-            def ask() -> bool:
-                leos = (UNHEARD,) * self.slots
-                state = self._state(Leading(3, -1, 3, 1, leos, 0, 0), epoch=epoch)
-                state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
-                state[self._at["brokers[0].view.epochs[1]"]] = int(stale)
-                self._with_fetch(state, 1, 0, -1, 1, 0)
-                return not self._refusals("refuse_fetch", state, 1)
-
-            found = self._keep(key, ask)
-        return bool(found)
-
-    def _refusals(self, name: str, state: Scalars | list[int], *slots: int) -> tuple[str, ...]:
-        action = self._action(name, *slots)
-        assert action is not None, name
-        return tuple(n for n, h in zip(action.names, action.guards(state), strict=True) if not h)
+    def _refuses(self, leads: bool, epoch: int, stale: bool) -> bool:
+        state = self._state(self._silent(3, 3), epoch=epoch)
+        state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
+        state[self._at["brokers[0].view.epochs[1]"]] = int(stale)
+        self._with_fetch(state, 1, 0, -1, 1, 0)
+        return not self._refusals("refuse_fetch", state, 1)
 
     def goes_on_from(self, offset: int, brings: bool) -> int:
         """Where a follower whose log ends at this rank asks next (B3), by whether the answer brought a record."""
-        key = ("taken", offset, brings)
-        found = self._kept.get(key)
-        if found is None:
+        return self.memo.of(("taken", offset, brings), self._goes_on_from, offset, brings)
 
-            def ask() -> int:
-                state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
-                state[at["brokers[1].view.leader_epoch"]] = 1
-                state[at["brokers[1].view.leader"]] = 0
-                state[at["brokers[1].log.length"]] = offset
-                state[at[f"{answer}?"]] = 1
-                state[at[f"{answer}.leader_epoch"]] = 1
-                state[at[f"{answer}.offset"]] = offset
-                state[at[f"{answer}.record?"]] = int(brings)
-                action = self._action("take_fetch_answer", 1)
-                assert action is not None
-                for leaf, value in zip(action.leaves, action.writes(state), strict=True):
-                    state[leaf] = int(value)
-                return state[at["brokers[1].log.length"]]
-
-            found = self._keep(key, ask)
-        return int(found)
+    def _goes_on_from(self, offset: int, brings: bool) -> int:
+        state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
+        state[at["brokers[1].view.leader_epoch"]] = 1
+        state[at["brokers[1].view.leader"]] = 0
+        state[at["brokers[1].log.length"]] = offset
+        state[at[f"{answer}?"]] = 1
+        state[at[f"{answer}.leader_epoch"]] = 1
+        state[at[f"{answer}.offset"]] = offset
+        state[at[f"{answer}.record?"]] = int(brings)
+        step = self._stepper.step("take_fetch_answer", (1,))
+        assert step is not None
+        return step.after(state)[at["brokers[1].log.length"]]
 
     # --- clients ----------------------------------------------------------------------------------------
 
     def write_refused(self, leading: Leading) -> tuple[str, ...]:
         """The guards that refuse a write with acks=all (B6)."""
+        silent = leading._replace(leos=(UNHEARD,) * self.slots, hwm=0, end=0)
         key = ("write", leading.isr, leading.min_isr, leading.replicas)
-        found: tuple[str, ...] | None = self._kept.get(key)
-        if found is None:
-            state = self._state(leading._replace(leos=(UNHEARD,) * self.slots, hwm=0, end=0))
-            found = self._keep(key, lambda: self._refusals("write_acks_all", state, 0, 0))
-        return found
+        return self.memo.of(key, lambda: self._refusals("write_acks_all", self._state(silent), 0, 0))
 
     def acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
         """Whether the record at this rank may not be acknowledged as things are (B6)."""
-        key = ("acknowledge", leading, offset)
-        found = self._kept.get(key)
-        if found is None:
+        return self.memo.of(("acknowledge", leading, offset), self._acknowledgement_refused, leading, offset)
 
-            def ask() -> bool:
-                state = self._state(leading)
-                for i in range(leading.end):
-                    state[self._at[f"brokers[0].log[{i}].value"]] = i
-                state[self._at[f"writes[{offset}]"]] = 2
-                return bool(self._refusals("acknowledge", state, 0, offset))
-
-            found = self._keep(key, ask)
-        return bool(found)
+    def _acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
+        state = self._state(leading)
+        for i in range(leading.end):
+            state[self._at[f"brokers[0].log[{i}].value"]] = i
+        state[self._at[f"writes[{offset}]"]] = 2
+        return bool(self._refusals("acknowledge", state, 0, offset))
 
     # --- proposals ----------------------------------------------------------------------------------------
 
@@ -339,28 +232,29 @@ class Acting:
         self, leading: Leading, f: int, leso: int, epoch_fits: bool = True
     ) -> tuple[str, ...]:
         """The guards that refuse to propose a slot for the ISR (B5, 841.1, 903.2)."""
-        key = ("expand", leading, f, leso, epoch_fits)
-        found: tuple[str, ...] | None = self._kept.get(key)
-        if found is None:
+        asked = leading, f, leso, epoch_fits
+        return self.memo.of(("expand", asked), self._expansion_refused, *asked)
 
-            def ask() -> tuple[str, ...]:
-                state = self._state(leading)
-                state[self._at["brokers[0].leso"]] = leso
-                state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(not epoch_fits)
-                in_epoch = self._at.get(f"brokers[0].followers[{f}].in_epoch")
-                if in_epoch is not None:
-                    state[in_epoch] = 1
-                return self._refusals("propose_expand", state, 0, f)
-
-            found = self._keep(key, ask)
-        return found
+    def _expansion_refused(self, leading: Leading, f: int, leso: int, epoch_fits: bool) -> tuple[str, ...]:
+        state = self._state(leading)
+        state[self._at["brokers[0].leso"]] = leso
+        state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(not epoch_fits)
+        in_epoch = self._at.get(f"brokers[0].followers[{f}].in_epoch")
+        if in_epoch is not None:
+            state[in_epoch] = 1
+        return self._refusals("propose_expand", state, 0, f)
 
     def may_send_another(self, one_is_under_way: bool) -> bool:
         """Whether a leader whose proposal stands may send it again, with one under way or not (B7, B8)."""
-        leos = (0,) * self.slots
-        state = self._state(Leading(1, 3, 3, 1, leos, 0, 0))
+        state = self._state(Leading(1, 3, 3, 1, (0,) * self.slots, 0, 0))
         state[self._at["alter_requests[0]?"]] = int(one_is_under_way)
         return not self._refusals("retry_alter_partition", state, 0)
+
+
+def _advanced_hwm(protocol: Replication, s: State) -> Number:
+    """How far the HWM of slot 0 goes: the model's function, over a state."""
+    hwm: Number = leadership.advanced_hwm(protocol, protocol.t.broker.lift(0), s.brokers[0])
+    return hwm
 
 
 @lru_cache(maxsize=32)

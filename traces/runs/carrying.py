@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from highwater.model.language.interpreter import BoundError
+from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Scalars
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.fields import Place
-from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.steps import Expected
 
 OF_THE_TYPES = "of the state's types"
@@ -37,11 +36,10 @@ class Advance:
 class Carrier:
     """Takes sets of states through lines; never more than ``limit`` states at a time."""
 
-    def __init__(self, compiled: Compiled, hidden_steps: int, limit: int) -> None:
-        self.compiled, self.hidden_steps, self.limit = compiled, hidden_steps, limit
-        self.interpreter = compiled.interpreter
-        self.pairs = bool(compiled.model.step_properties)
-        self.all_numbers = tuple(range(len(compiled.model.instances)))
+    def __init__(self, interpreter: Interpreter, hidden_steps: int, limit: int) -> None:
+        self.interpreter, self.hidden_steps, self.limit = interpreter, hidden_steps, limit
+        self.pairs = bool(interpreter.model.step_properties)
+        self.all_numbers = tuple(range(len(interpreter.model.instances)))
 
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
         """All states after a line, from all states before it.
@@ -109,7 +107,7 @@ class Carrier:
         A step that leaves the types of the state at no bound is cut, too: it comes from a state that no run
         reaches and that a line made known.
         """
-        enabled = self.compiled.enabled(numbers)(state)
+        enabled = self.interpreter.enabled_of(numbers)(state)
         for number, is_enabled in zip(numbers, enabled, strict=True):
             if is_enabled:
                 try:

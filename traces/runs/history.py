@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from highwater.model.language.interpreter import BoundError
+from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Instance, Model, Scalars
 from highwater.traces.runs.carrying import Reached
-from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.steps import Expected
 
 KEPT_STATES = 100_000
@@ -41,7 +40,7 @@ class RunHistory:
     """What a replay goes through, line by line; ``told`` makes one run of it once it has ended."""
 
     def __init__(self) -> None:
-        self.compiled: Compiled | None = None
+        self.interpreter: Interpreter | None = None
         self.hidden_steps = 0
         self.lines: deque[Taken] = deque()
         self.left_out = 0
@@ -50,8 +49,8 @@ class RunHistory:
     @property
     def model(self) -> Model:
         """The model that the trace was held against."""
-        assert self.compiled is not None
-        return self.compiled.model
+        assert self.interpreter is not None
+        return self.interpreter.model
 
     def add(self, taken: Taken) -> None:
         """Keep a line; the first ones go where there are too many states."""
@@ -83,9 +82,9 @@ class RunHistory:
         return found[::-1]
 
     def _forward(self, line: int, state: Scalars, numbers: Sequence[int]) -> Iterator[Told]:
-        assert self.compiled is not None
+        assert self.interpreter is not None
         for i, number in enumerate(numbers, 1):
-            after = self.compiled.interpreter.step(state, number).state
+            after = self.interpreter.step(state, number).state
             assert after is not None
             state = after
             yield Told(line, self.model.instances[number], state, observed=i == len(numbers))
@@ -116,11 +115,11 @@ class RunHistory:
 
     def _steps(self, state: Scalars, numbers: tuple[int, ...]) -> Iterator[tuple[int, Scalars]]:
         """The states that these instances lead to, cut ones left out."""
-        assert self.compiled is not None
-        for number, enabled in zip(numbers, self.compiled.enabled(numbers)(state), strict=True):
+        assert self.interpreter is not None
+        for number, enabled in zip(numbers, self.interpreter.enabled_of(numbers)(state), strict=True):
             if enabled:
                 try:
-                    after = self.compiled.interpreter.step(state, number).state
+                    after = self.interpreter.step(state, number).state
                 except BoundError:
                     continue
                 if after is not None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from highwater.model.language.interpreter import BoundError, differences
+from highwater.model.language.interpreter import BoundError, Interpreter, differences
 from highwater.model.language.model import Scalars
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.runs.carrying import Reached
-from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.steps import Expected
 
 KEPT = 5
@@ -19,8 +18,8 @@ KEPT = 5
 class Nearest:
     """Ranks steps by how many guards refuse them and how many fields they would leave otherwise."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self.compiled, self.interpreter, self.model = compiled, compiled.interpreter, compiled.model
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter, self.model = interpreter, interpreter.model
 
     def candidates(self, before: Iterable[Reached], expected: Expected) -> tuple[Candidate, ...]:
         """The best candidates from these states, nearest first; each action with its parameters once."""
@@ -29,7 +28,7 @@ class Nearest:
             return (Candidate(action, parameters, refused_by=(expected.absent,)),)
         best: dict[int, tuple[int, int, Candidate]] = {}
         for basis, state in before:
-            refused = self._refused(state, expected.numbers)
+            refused = self.interpreter.refusals_of(state, expected.numbers)
             for number in sorted(expected.numbers, key=lambda n: len(refused[n])):
                 worst = sorted(score for score, _, _ in best.values())[KEPT - 1 : KEPT]
                 if worst and len(refused[number]) > worst[0]:
@@ -73,11 +72,3 @@ class Nearest:
     def _differences(self, basis: Scalars, state: Scalars, expected: Expected) -> dict[str, tuple[Any, Any]]:
         """Path to (the model's value, the recorded one)."""
         return differences(self.model.decode(state), self.model.decode(expected.recorded(basis, state)))
-
-    def _refused(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
-        """For each instance the guards that refuse it."""
-        results = iter(self.compiled.guards(numbers)(state))
-        return {
-            number: [g.name for g in self.model.instances[number].guards if not next(results)]
-            for number in numbers
-        }

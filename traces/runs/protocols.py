@@ -11,11 +11,11 @@ from highwater.model import registry
 from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError
+from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 from highwater.model.language.types import Type
 from highwater.traces.reading.errors import printable
 from highwater.traces.reading.fields import Place
-from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import TraceMeta
 
 MAX_CHOICES = 4000
@@ -24,7 +24,7 @@ MAX_CHOICES = 4000
 
 def model_for(
     meta: TraceMeta, rules: Mapping[str, bool] | None = None, profile: str | None = None
-) -> tuple[str | None, Compiled]:
+) -> tuple[str | None, Interpreter]:
     """The profile and the model that a trace asks for, with other rules or another profile where they are given.
 
     The trace's own rules stay over another profile, and ``rules`` go over both. Raises TraceError for what the
@@ -58,7 +58,7 @@ def _blaming(place: Place) -> Iterator[None]:
 
 
 @lru_cache(maxsize=8)
-def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Compiled:
+def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Interpreter:
     """A protocol traced with its invariants. Raises LanguageError where it is too large or cannot be."""
     protocol = registry.protocol_of(name)(dict(parameters), rules)
     choices = 0
@@ -73,4 +73,4 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
     known = stated(name)
     traced = Model(protocol, known.invariants, step_properties=known.step_properties)
     _ = traced.start  # so that what is wrong with the initial states is said now
-    return Compiled(traced)
+    return Interpreter(traced)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
+from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
-from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import RunTrace, StepLine, read_run
 from highwater.traces.runs.history import RunHistory, Taken
 from highwater.traces.runs.nearest import Nearest
@@ -55,15 +55,15 @@ def replay_run(
     if file.exists() and not file.is_file():
         raise TraceError(file, None, None, "not a file")
     trace = read_run(file)
-    name, compiled = model_for(trace.meta, rules, profile)
-    report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(compiled.model.protocol.rules_on)))
-    hold(trace, compiled, report, progress, limit=limit, history=history)
+    name, interpreter = model_for(trace.meta, rules, profile)
+    report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(interpreter.model.protocol.rules_on)))
+    hold(trace, interpreter, report, progress, limit=limit, history=history)
     return report
 
 
 def hold(
     trace: RunTrace,
-    compiled: Compiled,
+    interpreter: Interpreter,
     report: Report,
     progress: ProgressCallback | None = None,
     *,
@@ -72,10 +72,10 @@ def hold(
 ) -> None:
     """Hold an open trace against any model, and add to a report what is found. Raises TraceError as above.
 
-    This is for a protocol of one's own: ``hold(read_run(path), Compiled(model), report)``.
+    This is for a protocol of one's own: ``hold(read_run(path), Interpreter(model), report)``.
     """
     started = time.perf_counter()
-    run = _Run(trace, compiled, report, limit, history)
+    run = _Run(trace, interpreter, report, limit, history)
     try:
         for line in trace.lines:
             run.take(line)
@@ -92,17 +92,22 @@ class _Run:
     """The states that fit so far, and what was found about them. None are carried once the replay has ended."""
 
     def __init__(
-        self, trace: RunTrace, compiled: Compiled, report: Report, limit: int, history: RunHistory | None
+        self,
+        trace: RunTrace,
+        interpreter: Interpreter,
+        report: Report,
+        limit: int,
+        history: RunHistory | None,
     ) -> None:
         self.history = history or RunHistory()
-        self.history.compiled, self.history.hidden_steps = compiled, trace.meta.hidden_steps
+        self.history.interpreter, self.history.hidden_steps = interpreter, trace.meta.hidden_steps
         self.keeps = history is not None
-        self.meta, self.model, self.report = trace.meta, compiled.model, report
-        self.reader = Reader(compiled.model, trace.meta)
-        self.carrier = Carrier(compiled, trace.meta.hidden_steps, limit)
-        self.interpreter = compiled.interpreter
-        self.nearest = Nearest(compiled)
-        self.states: list[Scalars] = list(compiled.model.initial)
+        self.meta, self.model, self.report = trace.meta, interpreter.model, report
+        self.reader = Reader(interpreter.model, trace.meta)
+        self.carrier = Carrier(interpreter, trace.meta.hidden_steps, limit)
+        self.interpreter = interpreter
+        self.nearest = Nearest(interpreter)
+        self.states: list[Scalars] = list(interpreter.model.initial)
         self.begun = self.ended = False
         self.violated: dict[str, bool] = {}
         """The properties violated at the line before, and whether in all states that fit."""

@@ -123,9 +123,9 @@ def add_trace(
 ) -> None:
     """Replay a trace, and ask everything in the states that fit it. Raises TraceError where it is none."""
     trace = read_run(path)
-    _, compiled = model_for(trace.meta, switches, profile)
-    model = compiled.model
-    reader, carrier = Reader(model, trace.meta), Carrier(compiled, trace.meta.hidden_steps, LIMIT_STATES)
+    _, interpreter = model_for(trace.meta, switches, profile)
+    model = interpreter.model
+    reader, carrier = Reader(model, trace.meta), Carrier(interpreter, trace.meta.hidden_steps, LIMIT_STATES)
     states: list[Scalars] = list(model.initial)
     seen = dict.fromkeys(states)
     for line in trace.lines:

@@ -153,7 +153,7 @@ def test_what_is_committed_stays_where_a_leader_commits_no_more(
     """A leader without the committed records says what an HWM is that is no higher: they are committed still."""
     found = follower(1, 2, 3)
     found.belief.committed = Log([(0, 1)], 2)
-    window: Any = SimpleNamespace(offset=lambda rank: end if rank == 1 else UNKNOWN)
+    window: Any = SimpleNamespace(offsets=SimpleNamespace(value=lambda rank: end if rank == 1 else UNKNOWN))
     outcome: Any = SimpleNamespace(after={"committed": [None]})
     leaders = Log([(0, 2)], 4)
     found._commit(window, outcome, leaders)

@@ -129,6 +129,6 @@ def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:
     window = Window(belief, [1], (), [4], fetches=False)
     assert window.logs[1].cuts == [(0, 2), (5, 4)]
     # And it is an epoch of the window: a record of it is of no later one.
-    assert window.epochs == [0, 2, 4]
-    assert [window.epoch(window.logs[1].epoch_at(offset)) for offset in (0, 4, 5)] == [1, 1, 2]
+    assert window.epochs.values == [0, 2, 4]
+    assert [window.epochs.rank(window.logs[1].epoch_at(offset)) for offset in (0, 4, 5)] == [1, 1, 2]
     assert Window(belief, [1], (), [1, 4], fetches=False).logs[1].cuts == [(0, 1), (3, 2), (5, 4)]

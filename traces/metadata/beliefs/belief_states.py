@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from highwater.model.language.model import Scalars
-from highwater.traces.metadata.beliefs.actions import ControllerActions, controller_actions
+from highwater.traces.metadata.beliefs.actions import ControllerStepper, controller_stepper
 from highwater.traces.metadata.beliefs.evidence import Observed, Slots
 from highwater.traces.metadata.beliefs.hypotheses import held
 from highwater.traces.metadata.beliefs.observations import Flags
@@ -33,9 +33,9 @@ class BeliefStates:
         self._derived: dict[tuple[BeliefState, Any], BeliefState] = {}
         self._created: dict[tuple[Slots, tuple[Flags, ...]], Observed] = {}
 
-    def actions(self, tag: int, slots: int) -> ControllerActions:
+    def actions(self, tag: int, slots: int) -> ControllerStepper:
         """The actions for one set of rules."""
-        return controller_actions(slots, self.rules[tag])
+        return controller_stepper(slots, self.rules[tag])
 
     def has_rule(self, name: str) -> bool:
         """Whether every set of rules has a rule."""
@@ -43,7 +43,7 @@ class BeliefStates:
 
     def has_action(self, name: str) -> bool:
         """Whether every set of rules has an action."""
-        return all(name in self.actions(tag, 1).names() for tag in range(len(self.rules)))
+        return all(self.actions(tag, 1).has(name) for tag in range(len(self.rules)))
 
     # --- making beliefs -----------------------------------------------------------------------------
 

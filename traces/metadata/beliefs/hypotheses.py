@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, ControllerActions, Hypothesis
+from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, ControllerStepper, Hypothesis
 from highwater.traces.metadata.beliefs.evidence import Evidence, Observed, Slots
 
 BROKER_ACTIONS = frozenset({"fence", "fence_again", "unfence", "start_controlled_shutdown", "register"})
@@ -15,7 +15,7 @@ ENVIRONMENT = frozenset({"unregister", "set", "list_directories"})
 that is registered lists other log directories."""
 
 
-def may_cause(actions: ControllerActions, hypothesis: Hypothesis, evidence: Evidence) -> bool:
+def may_cause(actions: ControllerStepper, hypothesis: Hypothesis, evidence: Evidence) -> bool:
     """Whether an action can be behind evidence: some go with a record of their own, which the partition's is not."""
     if hypothesis.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
         return evidence.of_min_isr

@@ -7,7 +7,7 @@ from typing import Any
 from highwater.model.language.interpreter import differences
 from highwater.model.language.model import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.actions import ControllerActions, Hypothesis
+from highwater.traces.metadata.beliefs.actions import ControllerStepper, Hypothesis
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.beliefs.evidence import (
     Evidence,
@@ -56,7 +56,7 @@ def _updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> 
     return frozenset(found), frozenset(names)
 
 
-def _expected(actions: ControllerActions, belief: BeliefState, evidence: Evidence) -> frozenset[Scalars]:
+def _expected(actions: ControllerStepper, belief: BeliefState, evidence: Evidence) -> frozenset[Scalars]:
     """The partition after evidence, as the scalars that it can be: LastKnownElr can hold one of two things."""
     after = after_evidence(belief.observed, evidence)
     if after.repeated or after.misplaced:
@@ -72,7 +72,7 @@ def _expected(actions: ControllerActions, belief: BeliefState, evidence: Evidenc
 
 
 def _take(
-    actions: ControllerActions,
+    actions: ControllerStepper,
     state: Scalars,
     belief: BeliefState,
     hypothesis: Hypothesis,
@@ -80,14 +80,14 @@ def _take(
     expected: frozenset[Scalars],
 ) -> Scalars | None:
     """The state after an action that agrees with the evidence; None where the action does not."""
-    if hypothesis.action in ENVIRONMENT and hypothesis.action not in actions.names():
+    if hypothesis.action in ENVIRONMENT and not actions.has(hypothesis.action):
         return _without_rule(actions, state, belief, hypothesis, evidence)
-    if hypothesis.action not in actions.names() or not may_cause(actions, hypothesis, evidence):
+    if not actions.has(hypothesis.action) or not may_cause(actions, hypothesis, evidence):
         return None
-    compiled = actions.compiled(hypothesis)
-    if compiled is None or not compiled.enabled(state):
+    step = actions.taken(hypothesis)
+    if step is None or not step.enabled(state):
         return None
-    scalars = compiled.after(state)
+    scalars = step.after(state)
     if evidence.kind in _LISTING and not (evidence.kind == "lose_directory" and evidence.offline):
         # Which directories a broker lists is its own affair.
         scalars = actions.with_offline(scalars, after_evidence(belief.observed, evidence).offline)
@@ -103,7 +103,7 @@ def _take(
 
 
 def _without_rule(
-    actions: ControllerActions,
+    actions: ControllerStepper,
     state: Scalars,
     belief: BeliefState,
     hypothesis: Hypothesis,
@@ -130,11 +130,11 @@ def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> l
     for tag, state in sorted(belief.states):
         actions = beliefs.actions(tag, belief.slots)
         for hypothesis in likely(belief.observed, evidence):
-            compiled = actions.compiled(hypothesis) if hypothesis.action in actions.names() else None
-            if compiled is None:
+            step = actions.taken(hypothesis)
+            if step is None:
                 continue
-            refused = compiled.refusals(state)
-            after = actions.decode(compiled.after(state))
+            refused = step.refusals(state)
+            after = actions.decode(step.after(state))
             wrong = differences(vars(Observed.of(after["partition"])), vars(expected))
             if evidence.kind in BROKER_ACTIONS:
                 flags = Flags.of(after["registrations"][evidence.slot])
@@ -143,8 +143,8 @@ def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> l
                 wrong["record"] = ("none", "written")
             if evidence.after is None and after["partition"]["partition_epoch"]:
                 wrong["record"] = ("written", "none")
-            passed = tuple(g for g in compiled.guards() if g not in refused)
-            found = NearMiss(hypothesis, tuple(compiled.instance.parameters), refused, passed, wrong)
+            passed = tuple(g for g in step.guards if g not in refused)
+            found = NearMiss(hypothesis, tuple(step.instance.parameters), refused, passed, wrong)
             if hypothesis not in near or _distance(found) < _distance(near[hypothesis]):
                 near[hypothesis] = found
     return sorted(near.values(), key=_distance)[:NEAREST]
