@@ -17,7 +17,7 @@ from typing import Any
 
 from docs.bench.figures import afresh, spread
 from highwater.checker.base.memory import peak_memory
-from highwater.traces.raft.replay import replay_raft
+from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.replay import replay
 
 HEADING = "## Replay of request logs and raft logs"

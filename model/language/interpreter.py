@@ -10,7 +10,7 @@ from typing import Any
 from highwater.model.language.errors import BoundError
 from highwater.model.language.evaluation import Evaluate, compile_nodes, values_of
 from highwater.model.language.model import Instance, Model, Scalars
-from highwater.model.language.step import Step
+from highwater.model.language.step import TracedStep
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Interpreter:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._steps: dict[int, Step] = {}
+        self._steps: dict[int, TracedStep] = {}
         self._enabled_of = lru_cache(maxsize=512)(self._compile_enabled)
         self._guards_of = lru_cache(maxsize=64)(self._compile_guards)
 
@@ -82,10 +82,10 @@ class Interpreter:
             raise BoundError(f"{instance}: {left[0].message}", left[0].place)
         return PossibleStep(instance, after)
 
-    def _step_of(self, instance: Instance) -> Step:
+    def _step_of(self, instance: Instance) -> TracedStep:
         found = self._steps.get(id(instance))
         if found is None:
-            found = self._steps[id(instance)] = Step(instance)
+            found = self._steps[id(instance)] = TracedStep(instance)
         return found
 
     def successors(self, state: Scalars) -> list[Scalars]:

@@ -30,7 +30,7 @@ _P = TypeVar("_P", bound=Protocol)
 _T = TypeVar("_T")
 
 
-class Step:
+class TracedStep:
     """An action instance as functions of a state's scalars, each compiled the second time it is used.
 
     ``arguments`` are the scalars of a parameter that is an input of the functions, besides the state.
@@ -106,7 +106,7 @@ class Stepper:
         self._nodes = state_inputs(self.leaves)
         self._types, self._lifted = types or {}, inputs or {}
         self._actions: dict[str, Action] = {a.name: a for a in protocol.actions() if protocol.has(a)}
-        self._steps: dict[tuple[str, tuple[Any, ...]], Step | None] = {}
+        self._steps: dict[tuple[str, tuple[Any, ...]], TracedStep | None] = {}
         self._traced: dict[
             tuple[str, tuple[Any, ...]], tuple[Instance, dict[str, Evaluate | None]] | None
         ] = {}
@@ -139,21 +139,21 @@ class Stepper:
         """True if there is such an action under these rules."""
         return action in self._actions
 
-    def step(self, action: str, values: Sequence[Any] = ()) -> Step | None:
+    def step(self, action: str, values: Sequence[Any] = ()) -> TracedStep | None:
         """An action with these parameters, in their order; None if it can never be taken, or does not exist."""
         key = action, tuple(values)
         if key not in self._steps:
             self._steps[key] = self._step(*key) if action in self._actions else None
         return self._steps[key]
 
-    def named(self, action: str, parameters: Mapping[str, Any]) -> Step | None:
+    def named(self, action: str, parameters: Mapping[str, Any]) -> TracedStep | None:
         """As ``step``, with the parameters by name."""
         found = self._actions.get(action)
         if found is None or parameters.keys() != found.domains.keys():
             return None
         return self.step(action, [parameters[name] for name in found.domains])
 
-    def _step(self, name: str, values: tuple[Any, ...]) -> Step | None:
+    def _step(self, name: str, values: tuple[Any, ...]) -> TracedStep | None:
         action, arguments, key = self._actions[name], (), list(values)
         chosen: dict[str, tuple[Any, Any]] = {}
         for place, (parameter, attribute) in enumerate(action.domains.items()):
@@ -173,7 +173,7 @@ class Stepper:
             instance = trace_instance(self.protocol, self.leaves, self._nodes, action, chosen)
             self._traced[traced] = None if instance is None else (instance, {})
         found = self._traced[traced]
-        return None if found is None else Step(*found, arguments)
+        return None if found is None else TracedStep(*found, arguments)
 
     def _lift(self, attribute: str, plain: Any) -> Any:
         """A parameter's value as actions take it. LanguageError if the parameter does not range over it."""
@@ -257,4 +257,4 @@ def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable
     return large(parameters, rules)
 
 
-__all__ = ["Memo", "Ranks", "Step", "Stepper", "with_room"]
+__all__ = ["Memo", "Ranks", "Stepper", "TracedStep", "with_room"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from highwater.model.quorum import Quorum
-from highwater.traces.raft.belief import Belief, Log, Node
-from highwater.traces.raft.judge import PROFILE, Judge
-from highwater.traces.raft.window import Window
+from highwater.traces.messages.quorum import PROFILE, Belief, Judge, Log, Node, Window
 
 
 def belief_of(node: int) -> Belief:

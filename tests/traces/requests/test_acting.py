@@ -8,10 +8,8 @@ from typing import cast
 import pytest
 
 from highwater.model.replication.rules import PROFILES
-from highwater.traces.requests.acting import UNHEARD, Acting, Leading, acting
-from highwater.traces.requests.history import Version
-from highwater.traces.requests.leading import Leadership
-from highwater.traces.requests.stages import Stage
+from highwater.traces.messages.leaders import UNHEARD, Acting, Leadership, Leading, Stage, acting
+from highwater.traces.messages.metadata_index import Version
 
 
 @pytest.mark.parametrize("seed", range(40))

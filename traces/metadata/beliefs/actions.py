@@ -13,7 +13,7 @@ from highwater.model.language.function import encoder
 from highwater.model.language.model import Scalars
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.state import State
-from highwater.model.language.step import Step, Stepper
+from highwater.model.language.step import Stepper, TracedStep
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import ElectionType
 
@@ -81,7 +81,7 @@ class ControllerStepper(Stepper):
         self._has_offline = "offline" in protocol.t.partition.fields
         self._holds = self.functions([partial(self._property, p) for p in PROPERTIES])
 
-    def taken(self, hypothesis: Hypothesis) -> Step | None:
+    def taken(self, hypothesis: Hypothesis) -> TracedStep | None:
         """The step of a hypothesis; None if it can never be taken."""
         return self.step(hypothesis.action, hypothesis.values)
 

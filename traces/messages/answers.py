@@ -1,20 +1,158 @@
-"""Fetches of followers and their answers (B2, B3, B4, 903.1, 903.2), held against the model's actions."""
+"""Answers of leaders, held against the model: fetches (B2, B3, B4), writes (B1, B6), and the HWMs in them.
+
+HWMs that were told and cannot be the leader's: which rule that breaks, and for whom it did not wait.
+
+Fetches of followers and their answers (B2, B3, B4, 903.1, 903.2), held against the model's actions.
+
+Writes of producers (B1, B6): what was appended, what was acknowledged, and what was refused.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from highwater.invariants import statements
-from highwater.traces.requests.acting import acting
-from highwater.traces.requests.claims import claim, heard, recheck
-from highwater.traces.requests.context import Context
-from highwater.traces.requests.forms import Answer, Asked, Diverging
-from highwater.traces.requests.history import History
-from highwater.traces.requests.leading import LINES_MS, Heard, Leadership
-from highwater.traces.requests.messages import Fetch
-from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
-from highwater.traces.requests.verdicts import ANSWERED, DIVERGED, REFUSED, SENT, TAKEN
+from highwater.traces.messages.context import (
+    ACKNOWLEDGED,
+    ANSWERED,
+    CLOCKS_MS,
+    DIVERGED,
+    NOT_WRITTEN,
+    OWN_MS,
+    REFUSED,
+    SENT,
+    TAKEN,
+    WRITTEN,
+    Context,
+)
+from highwater.traces.messages.leaders import LINES_MS, UNHEARD, Claim, Heard, Leadership, Stage, acting
+from highwater.traces.messages.metadata_index import History
+from highwater.traces.messages.request_lines import Answer, Asked, Diverging, RequestLine
+from highwater.traces.messages.request_messages import Fetch, Produced
 from highwater.traces.rules import log_rules
+
+# --- claims ----------------------------------------------------------------------------------------------
+
+
+def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
+    """A follower was told the HWM; or, without a follower, it was at least so much: by now, or when more is read."""
+    if led.hwm is None or hwm > led.hwm:
+        led.greatest(line.taken)
+    is_clear = led.hwm is None or (hwm <= led.hwm and (follower is None or led.can_be(hwm)))
+    if not is_clear and led.hwm is not None:
+        found = Claim(hwm, line, follower is not None, led.active, follower, led.hwm, led.leos())
+        if not led.is_possible(found, line.taken):
+            led.claims.append(found)
+    if led.claims:
+        recheck(context, led)
+
+
+def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
+    """A fetch was read that can have been noted before a claim was made: it was taken up by then."""
+    for one in led.claims:
+        is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
+        if is_before and offset > one.leos.get(follower, -1):
+            one.leos[follower] = offset
+            one.moves += 1
+
+
+def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
+    """Drop the claims that are possible by now; judge those whose time is over.
+
+    Where the log of the leader ends before that, lines of requests that were under way may be missing: guessed.
+    """
+    open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
+    led.claims = []
+    for claim in open_claims:
+        if claim.since + LINES_MS < led.active:
+            _broken(context, led, claim)
+        elif ends:
+            context.verdicts.guessed["a fetch that was under way where the log ends"] += 1
+        else:
+            led.claims.append(claim)
+
+
+def _broken(context: Context, led: Leadership, claim: Claim) -> None:
+    high = led.reached(claim.base, claim.leos, claim.line.taken)
+    if high is None or claim.hwm <= high:
+        difference = {"high watermark": (high, claim.hwm)}
+        context.verdicts.not_explained(claim.line, led.name, ANSWERED, (), difference, leader=led.broker)
+        return
+    what = f"leader {led.broker} told the HWM {claim.hwm}" if claim.exact else (
+        f"leader {led.broker} acknowledged offset {claim.hwm - 1}"
+    )  # fmt: skip
+    risk = f"offsets [{high}, {claim.hwm}) are on fewer replicas than an election counts on"
+    facts = {"leader_epoch": led.epoch, "hwm": claim.hwm, "possible": high}
+    if not claim.exact:
+        copies = 1 + sum(offset >= claim.hwm for offset in claim.leos.values())
+        least = min(stage.min_isr for stage in led.possible(claim.line.taken))
+        kept = log_rules.acknowledged_has_copies(hwm=high, offset=claim.hwm - 1, copies=copies, min_isr=least)
+        if not kept:
+            text = f"{what} in leader epoch {led.epoch}; its HWM was at most {high}, and {copies} replicas had it"
+            context.finding(
+                statements.acknowledged_has_copies, "B6", claim.line, led.name, text, risk, facts=facts
+            )
+            return
+        context.verdicts.not_explained(claim.line, led.name, ACKNOWLEDGED, (), {"hwm": (high, claim.hwm)})
+        return
+    under = _under_min_isr(led, claim)
+    if under is not None:
+        size, least = under
+        text = f"{what} while its ISR had {size} members, under min ISR {least}"
+        context.finding(
+            statements.hwm_stands_under_min_isr, "966.1", claim.line, led.name, text, risk, facts=facts
+        )
+        return
+    waiting = _not_reached(led, claim)
+    rule = "B4"
+    if any(_reaches(led, claim, stage, proposed=False) for stage in led.possible(claim.line.taken)):
+        rule = "B4, B7"
+    text = (
+        f"{what} in leader epoch {led.epoch}, and has to wait for {', '.join(waiting)}"
+        f"{', proposed for the ISR' if rule != 'B4' else ''}: at most {high}"
+    )
+    context.finding(statements.hwm_waits_for_isr, rule, claim.line, led.name, text, risk, facts=facts)
+
+
+def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
+    """The size of an ISR and min ISR, where a claim is too high only as the one is under the other (966.1)."""
+    for stage in led.possible(claim.line.taken):
+        size, least = len(stage.version.state.isr), stage.min_isr
+        if not log_rules.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
+            led, claim, stage, min_isr=1
+        ):
+            return size, least
+    return None
+
+
+def _reaches(
+    led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
+) -> bool:
+    """Whether the HWM could be as claimed in a stage, were it not for min ISR, or for what is proposed."""
+    leading, offsets = led.ranked(stage, claim.leos, claim.base)
+    if min_isr is not None:
+        leading = leading._replace(min_isr=min_isr)
+    if not proposed:
+        leading = leading._replace(proposed=-1)
+    return offsets[led.acting.settled(leading)] >= claim.hwm
+
+
+def _not_reached(led: Leadership, claim: Claim) -> list[str]:
+    """Who is waited for in every possible stage, and was not there."""
+    stages = led.possible(claim.line.taken)
+    members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
+    found = []
+    for broker in sorted(members - {led.broker}):
+        offset = claim.leos.get(broker, -1)
+        if not log_rules.hwm_waits_for_isr(leo=offset, hwm=claim.hwm):
+            at = f"at {offset}" if broker in claim.leos else "which has not fetched"
+            found.append(f"broker {broker} ({at})")
+    return found or ["its ISR"]
+
+
+# --- fetches ---------------------------------------------------------------------------------------------
 
 NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 6, 74, 75
 NOT_THERE = frozenset({3, 100, 103})
@@ -276,3 +414,109 @@ def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, pa
     context.verdicts.not_explained(
         fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, (epoch, end))}, f=fetch.replica
     )  # fmt: skip
+
+
+# --- writes ----------------------------------------------------------------------------------------------
+
+NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 0, 7, 19, 20
+ALL = -1
+
+
+def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
+    """A write to a broker of which nothing says that it led then."""
+    if found.error == NOT_LEADER or found.error in NOT_THERE:
+        context.verdicts.explained[NOT_WRITTEN] += 1
+    elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
+        guards = ("the broker takes itself for the leader",)
+        context.verdicts.not_explained(line, history.name, WRITTEN, guards, None, leader=node)
+    else:
+        context.verdicts.outside[f"write answered with error {found.error}"] += 1
+
+
+def produced(context: Context, led: Leadership, line: RequestLine, found: Produced, history: History) -> None:
+    """A write to a leader."""
+    verdicts, error = context.verdicts, found.error
+    led.logs_writes &= not found.transactional and found.acks != 0
+    led.go_on(line.answered)
+    led.settle_until(line.taken - OWN_MS)
+    stages = led.possible(line.taken)
+    if error == NOT_ENOUGH:
+        _refused(context, led, line, stages)
+    elif error == NOT_LEADER or error in NOT_THERE:
+        _not_leader(context, led, line, history)
+        if found.offset >= 0:
+            led.append(found.offset)
+    elif error in (NONE, TIMED_OUT, NOT_ENOUGH_AFTER):
+        if found.offset >= 0:
+            _appended(context, led, line, found, stages)
+        elif found.acks == 0 or error != NONE:
+            verdicts.explained[WRITTEN] += 1
+        else:
+            verdicts.not_explained(line, led.name, WRITTEN, (), {"baseOffset": ("an offset", found.offset)})
+    else:
+        verdicts.outside[f"write answered with error {error}"] += 1
+
+
+def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
+    """B6. What refuses a write with acks=all in a stage, and whether its ISR is too small to acknowledge one."""
+    if stage.refusals is None:
+        leading, _ = led.ranked(stage, {}, 0)
+        nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
+        passed = nobody._replace(hwm=1, end=1)
+        stage.refusals = led.acting.write_refused(nobody), led.acting.acknowledgement_refused(passed, 0)
+    return stage.refusals
+
+
+def _refused(context: Context, led: Leadership, line: RequestLine, stages: Sequence[Stage]) -> None:
+    """B6. The ISR was under min ISR in a stage that the leader can have been in."""
+    if any(_refusals(led, stage)[0] for stage in stages):
+        context.verdicts.explained[NOT_WRITTEN] += 1
+        return
+    sizes = sorted({(len(s.version.state.isr), s.min_isr) for s in stages})
+    context.verdicts.not_explained(
+        line, led.name, NOT_WRITTEN, (), {"(ISR, min ISR)": (sizes, "NOT_ENOUGH_REPLICAS")}
+    )
+
+
+def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
+    """A broker that leads, by all that is known, and says that it does not."""
+    ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
+    begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
+    led.denied = line.answered
+    if ended or begins:
+        context.verdicts.explained[NOT_WRITTEN] += 1
+    else:
+        context.verdicts.not_explained(line, led.name, NOT_WRITTEN, (), None, leader=led.broker)
+
+
+def _appended(
+    context: Context, led: Leadership, line: RequestLine, found: Produced, stages: Sequence[Stage]
+) -> None:
+    verdicts = context.verdicts
+    is_new = led.append(found.offset)
+    if is_new:
+        verdicts.explained[WRITTEN] += 1
+    else:
+        # An idempotent producer is told where its batch is already.
+        verdicts.explained["write_acks_all, sent again"] += 1
+        verdicts.guessed["that an earlier leader appended what is acknowledged"] += is_new is None
+        if is_new is False and led.appended[found.offset]:
+            verdicts.guessed["that a producer sent again what was acknowledged"] += 1
+    if found.acks != ALL:
+        return
+    refusals = [_refusals(led, stage) for stage in stages]
+    if is_new and all(write for write, _ in refusals):
+        verdicts.not_explained(line, led.name, WRITTEN, refusals[0][0], None, leader=led.broker)
+    if found.error != NONE:
+        verdicts.outside["written, and not acknowledged"] += 1
+        return
+    verdicts.explained[ACKNOWLEDGED] += 1
+    if found.offset in led.appended:
+        led.appended[found.offset] = True
+    if all(too_small for _, too_small in refusals):
+        verdicts.not_explained(
+            line, led.name, ACKNOWLEDGED, ("the record is committed",), None, leader=led.broker
+        )
+    claim(context, led, found.offset + 1, line, None)
+    led.aging.append((line.answered, None, found.offset + 1))
+    led.last_answered = max(led.last_answered, line.answered)

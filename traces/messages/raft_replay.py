@@ -1,10 +1,11 @@
-"""Raft logs of a cluster's nodes: whether the quorum's rules explain them, and what promises they break."""
+"""Raft logs of a cluster's nodes: whether the quorum's rules explain them, what they break, and the delays (P2)."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -13,16 +14,147 @@ from highwater.invariants.quorum import INVARIANTS
 from highwater.model.language.choices import rules_on
 from highwater.model.quorum import Quorum
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.raft import events as e
-from highwater.traces.raft.delays import Delays
-from highwater.traces.raft.follow import Follower
-from highwater.traces.raft.judge import PROFILE, Judge
-from highwater.traces.raft.order import Order
-from highwater.traces.raft.reader import RaftLog
-from highwater.traces.raft.window import OBSERVERS, TooLarge
+from highwater.traces.messages import raft_events as e
+from highwater.traces.messages.quorum import (
+    OBSERVERS,
+    PROFILE,
+    Judge,
+    TooLarge,
+)
+from highwater.traces.messages.quorum_roles import Follower
+from highwater.traces.messages.raft_events import (
+    Answered,
+    Appended,
+    Event,
+    Exchange,
+    Fetch,
+    Hwm,
+    Order,
+    Received,
+    Started,
+)
+from highwater.traces.messages.raft_lines import RaftLog
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report
+
+# --- delays ----------------------------------------------------------------------------------------------
+
+MAX_APPENDS = 200
+"""Appends that are followed at a time; older ones are given up."""
+
+
+@dataclass
+class _Append:
+    """Records up to ``end``, and the messages between leader and each member since."""
+
+    leader: int
+    epoch: int
+    end: int
+    time_ms: int
+    messages: Counter[int] = field(default_factory=Counter)
+    timers: Counter[int] = field(default_factory=Counter)
+    known: set[int] = field(default_factory=set)
+    committed: bool = False
+
+
+@dataclass
+class Measured:
+    """Delays of one kind: how often so many messages, and milliseconds in order of time."""
+
+    messages: Counter[int] = field(default_factory=Counter)
+    ms: list[int] = field(default_factory=list)
+    with_timer: int = 0
+
+    def add(self, messages: int, ms: int, timers: int) -> None:
+        """One more."""
+        self.messages[messages] += 1
+        self.ms.append(ms)
+        self.with_timer += timers > 0
+
+    def quantile(self, share: float) -> int:
+        """The delay that so many have at most, in ms."""
+        return sorted(self.ms)[min(len(self.ms) - 1, int(share * len(self.ms)))] if self.ms else 0
+
+
+class Delays:
+    """Fed with events in order. ``committed`` is of the leader's own HWM, ``members`` of each other one's."""
+
+    def __init__(self) -> None:
+        self.committed = Measured()
+        self.members: dict[int, Measured] = {}
+        self._open: deque[_Append] = deque()
+        self._last_fetch: dict[int, int] = {}
+        self._fetching: set[int] = set()
+
+    def take(self, event: Event, exchange: Exchange | None, timed_out: bool) -> None:
+        """The next event; ``timed_out`` says that it is an answer that a park timer gave."""
+        what = event.what
+        if isinstance(what, Appended):
+            while self._open and self._open[0].leader != event.node:
+                self._open.popleft()
+            self._open.append(_Append(event.node, what.epoch, what.end, event.time_ms))
+            if len(self._open) > MAX_APPENDS:
+                self._open.popleft()
+        elif isinstance(what, Started):
+            # What was appended while its process was down is no delay of the protocol's.
+            for append in self._open:
+                append.known.add(event.node)
+        elif isinstance(what, Received) and isinstance(what.message, Fetch):
+            self._message(event.node, what.message.sender, False)
+            self._last_fetch[event.node] = what.message.sender
+            self._fetching.add(what.message.sender)
+        elif isinstance(what, Answered) and isinstance(what.request, Fetch):
+            self._message(event.node, what.request.sender, timed_out)
+        elif isinstance(what, Hwm) and what.final:
+            self._moved(event, what)
+
+    def _message(self, leader: int, member: int, timed_out: bool) -> None:
+        for append in self._open:
+            if append.leader == leader and member not in append.known:
+                append.messages[member] += 1
+                append.timers[member] += timed_out
+
+    def _moved(self, event: Event, what: Hwm) -> None:
+        for append in self._open:
+            if what.offset < append.end:
+                continue
+            ms = event.time_ms - append.time_ms
+            if what.leads and append.leader == event.node and not append.committed:
+                append.committed = True
+                by = self._last_fetch.get(event.node, event.node)
+                self.committed.add(append.messages[by], ms, append.timers[by])
+            elif not what.leads and append.leader != event.node and event.node not in append.known:
+                append.known.add(event.node)
+                found = self.members.setdefault(event.node, Measured())
+                found.add(append.messages[event.node], ms, append.timers[event.node])
+        while self._open and self._open[0].committed:
+            # Who is slow is waited for as well, as soon as it has fetched once.
+            everybody = (self._fetching | self.members.keys()) - {self._open[0].leader}
+            if not everybody <= self._open[0].known:
+                break
+            self._open.popleft()
+
+    def figures(self) -> dict[str, int]:
+        """As totals for a report."""
+        found: dict[str, int] = {}
+        kinds = [("commit", self.committed)] if self.committed.ms else []
+        everybody = Measured()
+        for one in self.members.values():
+            everybody.messages += one.messages
+            everybody.ms += one.ms
+            everybody.with_timer += one.with_timer
+        if everybody.ms:
+            kinds.append(("hwm at members", everybody))
+        for name, measured in kinds:
+            found |= {f"{name}, median ms": measured.quantile(0.5), f"{name}, 90 % ms": measured.quantile(0.9),
+                      f"{name}, longest ms": max(measured.ms)}  # fmt: skip
+            found |= {f"{name}, in {n} messages": count for n, count in sorted(measured.messages.items())}
+            found[f"{name}, with a park timer"] = measured.with_timer
+        return found
+
+
+# --- replay ----------------------------------------------------------------------------------------------
 
 KIND = "raft logs"
 TOPIC = "__cluster_metadata-0"
@@ -86,10 +218,10 @@ def replay_raft(
     asked, evaluated = _Asked(follower, report), follower.judge.steps.missed
     try:
         for count, (event, exchange) in enumerate(order, start=1):
-            timers = follower.explained["park_timer"]
+            timers = follower.verdicts.explained["park_timer"]
             asked.before(event)
             follower.follow(event, exchange)
-            delays.take(event, exchange, follower.explained["park_timer"] > timers)
+            delays.take(event, exchange, follower.verdicts.explained["park_timer"] > timers)
             if progress is not None and count % PROGRESS_EVERY == 0:
                 report.operations = count
                 progress(report)
@@ -191,15 +323,17 @@ def _tell(report: Report, nodes: Sequence[_NodeLogs], follower: Follower, delays
     logs = list(chain.from_iterable(node.logs for node in nodes))
     report.operations = sum(log.lines for log in logs)
     report.bytes_read = sum(log.bytes_read for log in logs)
-    report.changes = sum(follower.explained.values())
-    report.skipped = dict(sorted(follower.outside.items()))
-    for line in follower.unexplained:
+    report.changes = sum(follower.verdicts.explained.values())
+    report.skipped = dict(sorted(follower.verdicts.outside.items()))
+    for line in follower.verdicts.unexplained:
         report.add(line)
-    report.unexplained_count = follower.unexplained_count
+    report.unexplained_count = follower.verdicts.unexplained_count
     cut = sum(log.cut for log in logs)
     if cut:
         report.notes.append(f"{cut} lines break off, where a process died, and are left out")
     report.figures = delays.figures()
-    report.figures |= {f"explained: {name}": count for name, count in sorted(follower.explained.items())}
-    report.figures |= {f"guessed: {name}": count for name, count in sorted(follower.guessed.items())}
+    report.figures |= {
+        f"explained: {name}": count for name, count in sorted(follower.verdicts.explained.items())
+    }
+    report.figures |= {f"guessed: {name}": count for name, count in sorted(follower.verdicts.guessed.items())}
     report.figures["nodes"] = len(nodes)

@@ -1,17 +1,152 @@
-"""The part of a belief that a step is about, as a small state of the model: offsets and epochs are replaced by ranks.
+"""The belief about a quorum, and the protocol `quorum` on the part of it that a step is about.
+
+What is believed of a quorum between two lines of its logs: a state of the model, with offsets as they are.
+
+The part of a belief that a step is about, as a small state of the model: offsets and epochs are replaced by ranks.
 
 A log of any length is as good as one with a record for each stretch between two of the offsets. All records of a
 stretch have one epoch, as the starts of epochs are among the offsets.
+
+The protocol `quorum` on windows of a belief: single steps, and properties, in states of ranks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
-from highwater.model.language.step import Ranks
-from highwater.traces.raft.belief import UNKNOWN, Belief, Log, Node, Response
+from highwater.invariants.quorum import INVARIANTS
+from highwater.model.language.model import Scalars
+from highwater.model.language.step import Memo, Ranks, Stepper, with_room
+from highwater.model.quorum import Quorum
+from highwater.model.quorum.cluster import BUDGETS
+from highwater.traces.messages.raft_events import Exchange, Fetch, Vote
+
+# --- belief ----------------------------------------------------------------------------------------------
+
+UNKNOWN = -1
+
+
+@dataclass
+class Log:
+    """A log by where its epochs begin: ``cuts`` are (offset, epoch), ascending from 0; ``end`` is its LEO."""
+
+    cuts: list[tuple[int, int]] = field(default_factory=list)
+    end: int = 0
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The epoch of the last record."""
+        return self.cuts[-1][1] if self.cuts else None
+
+    def append(self, end: int, epoch: int) -> None:
+        """Records of one epoch up to an offset."""
+        if end > self.end:
+            if self.last_epoch != epoch:
+                self.cuts.append((self.end, epoch))
+            self.end = end
+
+    def truncate(self, end: int) -> None:
+        """Keep what is below an offset."""
+        self.end = min(self.end, end)
+        while self.cuts and self.cuts[-1][0] >= self.end:
+            self.cuts.pop()
+
+    def copy(self) -> Log:
+        """A log of its own."""
+        return Log(list(self.cuts), self.end)
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the record at an offset, or of the last one before it."""
+        found = 0
+        for start, epoch in self.cuts:
+            if start > offset:
+                break
+            found = epoch
+        return found
+
+
+@dataclass
+class Node:
+    """A member as its own log tells it. ``log`` is None as long as nothing was said of it."""
+
+    id: int
+    epoch: int = 0
+    leader: int | None = None
+    ballot: str = "none"
+    granted: frozenset[int] = frozenset()
+    voted: int | None = None
+    heard: bool = False
+    log: Log | None = None
+    hwm: int = UNKNOWN
+    peak: int = UNKNOWN
+    fetched: dict[int, int] = field(default_factory=dict)
+    starts: bool = False
+    """Whether it has just become leader, and its first record's line is still to come."""
+    maybe_more: tuple[int, int] | None = None
+    """Up to where, and in which epoch, its log can go further than its lines say: its process died."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it takes itself for the leader."""
+        return self.leader == self.id
+
+
+@dataclass
+class Parked:
+    """A fetch that is parked, and the HWM of when it was."""
+
+    leader: int
+    epoch: int
+    offset: int
+    answer: int
+    exchange: Exchange | None
+
+
+@dataclass
+class Response:
+    """An answer to a fetch that is under way. ``source`` is the log that its records are of, as it was then."""
+
+    epoch: int
+    records: bool
+    hwm: int
+    diverging: tuple[int, int] | None
+    offset: int
+    source: Log | None
+    timed_out: bool = False
+    exchange: Exchange | None = None
+
+
+@dataclass
+class Belief:
+    """All of it. Fetches by their sender; votes by who asks and who is asked."""
+
+    voters: tuple[int, ...] = ()
+    nodes: dict[int, Node] = field(default_factory=dict)
+    requests: dict[int, tuple[int, Fetch]] = field(default_factory=dict)
+    parked: dict[int, Parked] = field(default_factory=dict)
+    responses: dict[int, Response] = field(default_factory=dict)
+    vote_requests: dict[tuple[int, int], Vote] = field(default_factory=dict)
+    vote_responses: dict[tuple[int, int], tuple[int, bool, int, bool]] = field(default_factory=dict)
+    """(epoch asked in, whether a pre-vote, epoch of who answers, whether granted)."""
+    elected: dict[int, int] = field(default_factory=dict)
+    committed: Log = field(default_factory=Log)
+
+    def node(self, number: int) -> Node:
+        """A member; one that was not heard of before knows nothing."""
+        found = self.nodes.get(number)
+        if found is None:
+            found = self.nodes[number] = Node(number)
+        return found
+
+    def drop_parked(self, leader: int) -> None:
+        """Fetches that are parked with one who leads no more end."""
+        self.parked = {f: p for f, p in self.parked.items() if p.leader != leader}
+
+
+# --- window ----------------------------------------------------------------------------------------------
 
 OBSERVERS = 2
 """Members that are no voters in a window, at most."""
@@ -273,3 +408,87 @@ def _at_the_beginning(voters: int) -> dict[str, Any]:
 
 def _nothing(count: int) -> list[Any]:
     return [None] * count
+
+
+# --- judge -----------------------------------------------------------------------------------------------
+
+PROFILE = "kafka_4_2"
+EPOCHS, OFFSETS = 6, 16
+WIDE = 40
+"""The most offsets that the properties of a whole belief can be about."""
+REMEMBERED = 100_000
+
+
+class Outcome(NamedTuple):
+    """The result of a step: the state after it by the model's numbers, or the guards that refuse it."""
+
+    after: Mapping[str, Any] | None
+    refused: tuple[str, ...] = ()
+
+
+class Judge:
+    """A quorum of so many voters, with these rules. Every answer is remembered, up to a limit."""
+
+    def __init__(self, voters: int, rules: frozenset[str]) -> None:
+        self.voters, self.members, self.rules = voters, voters + OBSERVERS, rules
+        self.steps, self.states = Memo(REMEMBERED), Memo(REMEMBERED)
+
+    def _stepper(self, offsets: int) -> Stepper:
+        sizes = {
+            "voters": self.voters,
+            "observers": OBSERVERS,
+            "elections": EPOCHS - 1,
+            "appends": offsets - EPOCHS,
+        }
+        return Stepper(with_room(Quorum, {**sizes, "restarts": 1, "losses": 1}, self.rules))
+
+    @cached_property
+    def _narrow(self) -> Stepper:
+        return self._stepper(OFFSETS)
+
+    @cached_property
+    def _wide(self) -> Stepper:
+        return self._stepper(WIDE)
+
+    @cached_property
+    def _properties(self) -> list[Any]:
+        return [p for p in INVARIANTS if self._wide.protocol.has(p)]
+
+    @cached_property
+    def _holds(self) -> Any:
+        return self._wide.functions([p.function for p in self._properties])
+
+    def take(self, window: Window, action: str, **parameters: int) -> Outcome:
+        """One step of an action in a window. Raises TooLarge if the window does not fit."""
+        if len(window.offsets.values) > OFFSETS:
+            raise TooLarge(f"a step is about {len(window.offsets.values)} offsets")
+        state = self._state(self._narrow, window)
+        key = action, tuple(sorted(parameters.items())), state
+        return self.steps.of(key, self._take, state, action, parameters)
+
+    def _take(self, state: Scalars, action: str, parameters: Mapping[str, int]) -> Outcome:
+        step = self._narrow.named(action, parameters)
+        if step is None:
+            return Outcome(None, (f"there is no {action} with these rules and members",))
+        refused = step.refusals(state)
+        if refused:
+            return Outcome(None, refused)
+        left, after = step.result(state)
+        assert not left, left[0].message
+        return Outcome(self._narrow.decode(after))
+
+    def violated(self, belief: Belief, nodes: list[int]) -> tuple[str, ...]:
+        """The properties that these members' states violate, by name. Raises TooLarge if they do not fit."""
+        window = Window(belief, nodes, commits=True)
+        if len(window.offsets.values) > WIDE:
+            raise TooLarge(f"a state has {len(window.offsets.values)} offsets")
+        state = self._state(self._wide, window)
+        return self.states.of(state, self._violated, state)
+
+    def _violated(self, state: Scalars) -> tuple[str, ...]:
+        results = self._holds(state)
+        return tuple(p.name for p, holds in zip(self._properties, results, strict=True) if not holds)
+
+    def _state(self, stepper: Stepper, window: Window) -> Scalars:
+        budgets = BUDGETS.granted(stepper.protocol.p)
+        return stepper.encode(window.state(self.voters, self.members, EPOCHS, budgets))

@@ -1,21 +1,30 @@
-"""What requests and responses say, as plain values. Fields that are not needed are not looked at.
+"""The messages of request logs, and the fetch sessions that they belong to.
+
+What requests and responses say, as plain values. Fields that are not needed are not looked at.
 
 The names are those of Kafka's JSON converters. Older versions name a topic where newer ones have its id, and a fetch's
 sender beside the request's other fields; both are read. A topic is kept as it is written.
+
+Fetch sessions (KIP-227): which partitions a fetch is about that it does not name.
+
+A fetch names what changed since the one before in its session, an answer what there is to say. What is in neither is
+fetched again as before, and has the HWM that was told last. After a line that is missing nothing is known of a session
+but what the next fetch names.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct, ValidationError, convert
 
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.fields import INT64
-from highwater.traces.requests.forms import (
+from highwater.traces.messages.request_lines import (
     MAX_PARTITIONS,
     NO_EPOCH,
+    SHAPES,
     Answer,
     Asked,
     FetchForm,
@@ -25,10 +34,15 @@ from highwater.traces.requests.forms import (
     HeartbeatForm,
     HeartbeatRequest,
     HeartbeatResponse,
+    Plain,
     ProduceForm,
+    RequestLine,
+    check,
 )
-from highwater.traces.requests.lines import Plain, RequestLine
-from highwater.traces.requests.shapes import SHAPES, check
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import INT64
+
+# --- messages --------------------------------------------------------------------------------------------
 
 Key = tuple[str, int]
 """A topic, by its id or its name, and the number of a partition."""
@@ -294,3 +308,65 @@ def read_heartbeat(line: RequestLine) -> Heartbeat:
         line, request.broker_id, request.broker_epoch, request.current_metadata_offset,
         response.error_code, response.is_fenced, response.should_shut_down,
     )  # fmt: skip
+
+
+# --- sessions --------------------------------------------------------------------------------------------
+
+MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
+"""So many sessions of followers are kept, the last ones used, and so many partitions of each."""
+FULL, CLOSING = 0, -1
+"""Session epochs of a fetch that names everything, and of one that ends its session."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A session: the epoch of its last fetch, and the partitions as they were asked for last."""
+
+    epoch: int
+    asked: dict[Key, Asked] = field(default_factory=dict)
+
+
+class Sessions:
+    """The sessions of one node. ``gaps`` counts those that went on after lines that are missing."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self.gaps = 0
+
+    def take(self, fetch: Fetch) -> tuple[dict[Key, Asked], bool]:
+        """The partitions as this fetch asks for them, and whether its session goes on without a gap.
+
+        Not to be changed, and valid until the next fetch.
+        """
+        if fetch.session_epoch <= FULL:
+            self._sessions.pop(fetch.asked_session, None)
+            asked = fetch.asked
+            if fetch.session_epoch == FULL and fetch.session and not fetch.error:
+                self._keep(fetch.session, Session(0, dict(asked)))
+            return asked, False
+        session = self._sessions.get(fetch.asked_session)
+        goes_on = session is not None and session.epoch + 1 == fetch.session_epoch
+        if session is None or not goes_on:
+            self.gaps += 1
+            session = Session(fetch.session_epoch)
+        session.epoch = fetch.session_epoch
+        if fetch.asked:
+            if len(session.asked) > MAX_ASKED:
+                session.asked.clear()
+            session.asked.update(fetch.asked)
+        for key in fetch.forgotten:
+            session.asked.pop(key, None)
+        if fetch.session == fetch.asked_session:
+            if goes_on:
+                self._sessions.move_to_end(fetch.session)
+            else:
+                self._keep(fetch.session, session)
+        else:
+            self._sessions.pop(fetch.asked_session, None)
+        return session.asked, goes_on
+
+    def _keep(self, number: int, session: Session) -> None:
+        self._sessions[number] = session
+        self._sessions.move_to_end(number)
+        if len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)

@@ -1,4 +1,13 @@
-"""What the metadata log says beside request logs: topics by id, registrations, and each partition's versions.
+"""The metadata log beside request logs, in tables on disk: topics, registrations, versions of partitions.
+
+Rows that are kept on disk, in tables of a temporary database: what is kept in memory does not grow with them.
+
+SQLite keeps the pages that are used most in memory, up to ``CACHE_KIB``, and the others in a file without a name
+where temporary files lie; of few rows there is no file. Nobody but this process reads or writes it.
+
+A partition's versions in the order of the metadata log, and its leader epochs: looked up in the spine's tables.
+
+What the metadata log says beside request logs: topics by id, registrations, and each partition's versions.
 
 It orders what happened: leader epochs, partition epochs and broker epochs in the messages are those of its records.
 All of it lies in tables on disk, and is looked up: in memory there is of each partition that is there what it is at the
@@ -7,19 +16,207 @@ end, and of each broker its last registration.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog
 from highwater.traces.kafka.values import KEYS, DamagedRecord, UnknownRecord, api_key, decode
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.settings import SettingInForce
-from highwater.traces.requests.history import NEVER, TOLD, History, Version, encoded
-from highwater.traces.requests.tables import Tables, Unusable
+
+# --- tables ----------------------------------------------------------------------------------------------
+
+Value = int | float | str | bytes | None
+Row = tuple[Any, ...]
+"""A row of a table, whose columns have the types that the query says."""
+CACHE_KIB = 4096
+"""So much of the tables is kept in memory."""
+PLACE = "temporary files"
+"""What is named where the tables cannot be written: no file of the user's."""
+
+
+class Unusable(TraceError):
+    """The tables cannot be written or read."""
+
+    def __init__(self, wrong: Exception) -> None:
+        super().__init__(PLACE, None, None, f"cannot be used: {wrong}")
+
+
+class Tables:
+    """A database of its own with these tables. Its methods raise Unusable, as where the disk is full."""
+
+    def __init__(self, schema: str) -> None:
+        self._wrong: Unusable | None = None
+        try:
+            self._database = sqlite3.connect("", isolation_level=None)
+            self._database.executescript(
+                f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-{CACHE_KIB}; {schema}"
+            )
+            self._database.execute("BEGIN")  # never ended: what nobody else sees need not be committed
+        except sqlite3.Error as wrong:
+            raise Unusable(wrong) from None
+
+    def write(self, statement: str, *values: Value) -> None:
+        """Insert or change rows."""
+        try:
+            self._database.execute(statement, values)
+        except (sqlite3.Error, OverflowError) as wrong:
+            raise self._failed(wrong) from None
+
+    def row(self, query: str, *values: Value) -> Row | None:
+        """The first row, None where there is none."""
+        try:
+            found: Row | None = self._database.execute(query, values).fetchone()
+        except (sqlite3.Error, OverflowError) as wrong:
+            raise self._failed(wrong) from None
+        return found
+
+    def rows(self, query: str, *values: Value) -> Iterator[Row]:
+        """All rows, one after the other. Their table is not to be changed meanwhile."""
+        try:
+            yield from self._database.execute(query, values)
+        except (sqlite3.Error, OverflowError) as wrong:
+            raise self._failed(wrong) from None
+
+    def check(self) -> None:
+        """Raise what was raised before, where somebody in between took it for a fault of a log."""
+        if self._wrong is not None:
+            raise self._wrong
+
+    def _failed(self, wrong: Exception) -> Unusable:
+        self._wrong = Unusable(wrong)
+        return self._wrong
+
+
+# --- history ---------------------------------------------------------------------------------------------
+
+NEVER = float("inf")
+TOLD = 4
+"""So many epochs are named where one is not known: the last ones."""
+
+
+class Version(Struct, gc=False, frozen=True):
+    """A partition from an offset of the metadata log on; ``min_isr`` is the effective one, None if not known."""
+
+    position: int
+    time: int
+    state: PartitionState
+    min_isr: int | None
+    unclean_election: bool | None
+    cause: str | None = None
+    """The action of the controller that explains it."""
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether its leader was elected uncleanly, and has not said yet that it has recovered."""
+        return self.state.leader_recovery_state != "RECOVERED"
+
+
+class EpochBegins(Struct, gc=False, frozen=True):
+    """A leader epoch: who leads in it, None for nobody, and where and when it begins."""
+
+    epoch: int
+    leader: int | None
+    number: int
+    time: int
+    position: int
+
+
+encoded, _decoded = msgpack.Encoder().encode, msgpack.Decoder(Version).decode
+_EPOCH = "SELECT epoch, leader, number, time, position FROM epoch WHERE life = ?"
+
+
+@dataclass(slots=True)
+class History:
+    """A partition's versions in the order of the metadata log. ``number`` names it, and no other."""
+
+    number: int
+    name: str
+    deleted: int | None
+    """When the partition was deleted."""
+    _tables: Tables
+    _asked: int | None = None
+    _later: EpochBegins | None = None
+    """The leader epoch behind the one that was asked for last."""
+
+    def versions(self) -> Iterator[Version]:
+        """All of them."""
+        for (body,) in self._tables.rows(
+            "SELECT body FROM version WHERE life = ? ORDER BY number", self.number
+        ):
+            yield _decoded(body)
+
+    def begins(self, epoch: int) -> EpochBegins | None:
+        """A leader epoch; None where there was no such epoch."""
+        found = self._tables.row(f"{_EPOCH} AND epoch = ?", self.number, epoch)
+        return None if found is None else EpochBegins(*found)
+
+    def later(self, epoch: int) -> EpochBegins | None:
+        """The leader epoch behind this one; None where there is none."""
+        if epoch != self._asked:
+            found = self._tables.row(f"{_EPOCH} AND epoch > ? ORDER BY epoch LIMIT 1", self.number, epoch)
+            self._asked, self._later = epoch, None if found is None else EpochBegins(*found)
+        return self._later
+
+    def of_epoch(self, epoch: int) -> Iterator[Version]:
+        """The versions of a leader epoch; none where there was no such epoch."""
+        first, later = self.begins(epoch), self.later(epoch)
+        if first is not None:
+            for (body,) in self._tables.rows(
+                "SELECT body FROM version WHERE life = ? AND number >= ? AND number < ? ORDER BY number",
+                self.number, first.number, NEVER if later is None else later.number,
+            ):  # fmt: skip
+                yield _decoded(body)
+
+    def with_partition_epoch(self, epoch: int, partition_epoch: int) -> Iterator[Version]:
+        """Those versions of a leader epoch that have this partition epoch."""
+        for (body,) in self._tables.rows(
+            "SELECT body FROM version INDEXED BY by_partition_epoch "
+            "WHERE life = ? AND partition_epoch = ? ORDER BY number",
+            self.number, partition_epoch,
+        ):  # fmt: skip
+            version = _decoded(body)
+            if version.state.leader_epoch == epoch:
+                yield version
+
+    def around(self, start_ms: float, end_ms: float) -> list[Version]:
+        """The versions that were in force between two times of the controller's clock."""
+        before = self._tables.row(
+            "SELECT body FROM version WHERE life = ? AND time <= ? ORDER BY time DESC, number DESC LIMIT 1",
+            self.number, start_ms,
+        )  # fmt: skip
+        within = self._tables.rows(
+            "SELECT body FROM version WHERE life = ? AND time > ? AND time <= ? ORDER BY time, number",
+            self.number, start_ms, end_ms,
+        )  # fmt: skip
+        return [_decoded(body) for (body,) in (*([] if before is None else [before]), *within)]
+
+    def has_later(self, epoch: int, by_ms: float) -> bool:
+        """Whether a later leader epoch had begun by a time of the controller's clock."""
+        found = self.later(epoch)
+        return found is not None and found.time <= by_ms
+
+    def led_by(self, broker: int, by_ms: float) -> int | None:
+        """The last leader epoch of a broker that had begun by a time of the controller's clock."""
+        found = self._tables.row(
+            "SELECT epoch FROM epoch WHERE life = ? AND leader = ? AND time <= ? "
+            "ORDER BY time DESC, epoch DESC LIMIT 1",
+            self.number, broker, by_ms,
+        )  # fmt: skip
+        return None if found is None else int(found[0])
+
+    def begun(self, by_ms: float) -> list[int]:
+        """The last leader epochs that had begun by a time of the controller's clock."""
+        query = "SELECT epoch FROM epoch WHERE life = ? AND time <= ? ORDER BY epoch DESC LIMIT ?"
+        return [epoch for (epoch,) in self._tables.rows(query, self.number, by_ms, TOLD)][::-1]
+
+
+# --- spine -----------------------------------------------------------------------------------------------
 
 _TOPIC = "TOPIC_RECORD"
 _OF_BROKERS = (

@@ -1,27 +1,35 @@
-"""One node's requests in the order of its log: which partition and which leadership each is about."""
+"""One node's requests in the order of its log, and the results of several processes put together.
+
+One node's requests in the order of its log: which partition and which leadership each is about.
+
+What comes of the logs of some nodes: judged by themselves, and joined to what one replay of all of them says.
+
+What a broker says is held against what it said before, the metadata log and the controllers' requests, and against
+nothing that another broker says. So the logs of each can be read elsewhere. Only their order counts: which lines are
+told, of those over the limit, and in which order.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from highwater.invariants import statements
-from highwater.traces.requests import expansions, fetches, writes
-from highwater.traces.requests.acting import acting
-from highwater.traces.requests.claims import recheck
-from highwater.traces.requests.clocks import Apart
-from highwater.traces.requests.context import Context
-from highwater.traces.requests.fetches import Before
-from highwater.traces.requests.forms import Answer, Asked
-from highwater.traces.requests.history import NEVER, History
-from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
-from highwater.traces.requests.lines import RequestLine
-from highwater.traces.requests.messages import CONSUMER, Fetch, Key, Produced
-from highwater.traces.requests.sessions import Sessions
-from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, stages
-from highwater.traces.requests.verdicts import ANSWERED, SENT
+from highwater.traces.kafka.data_dump import broker_of
+from highwater.traces.messages import answers, proposals
+from highwater.traces.messages.answers import Before, recheck
+from highwater.traces.messages.context import ANSWERED, CLOCKS_MS, OWN_MS, SENT, Apart, Context, Verdicts
+from highwater.traces.messages.leaders import IDLE_MS, LINES_MS, Leadership, acting, slots_for, stages
+from highwater.traces.messages.metadata_index import NEVER, History
+from highwater.traces.messages.request_lines import Answer, Asked, Counted, RequestLine, begins
+from highwater.traces.messages.request_messages import CONSUMER, Fetch, Key, Produced, Sessions
+from highwater.traces.reports.findings import Doubt
 from highwater.traces.rules import log_rules
+
+# --- nodes -----------------------------------------------------------------------------------------------
 
 MAX_BEFORE = 500_000
 """Of so many pairs of a follower and a partition it is kept what was asked last."""
@@ -41,7 +49,7 @@ class Node:
         self.sessions, self.apart = Sessions(), Apart(broker)
         self.led: dict[int, Leadership | None] = {}
         self._before: OrderedDict[tuple[int, Key], Before] = OrderedDict()
-        self._pending: dict[int, list[expansions.Waiting]] = {}
+        self._pending: dict[int, list[proposals.Waiting]] = {}
         self._lives: dict[tuple[int, int], tuple[float, float]] = {}
         self._histories: dict[Key, History | None] = {}
         self.first: float | None = None
@@ -90,14 +98,14 @@ class Node:
             return
         before = self._before.get((fetch.replica, key)) if goes_on else None
         if answer is not None and answer.error:
-            fetches.refused(
+            answers.refused(
                 context, self.broker, self.led.get(history.number), history, fetch, asked, answer.error
             )
             self._before.pop((fetch.replica, key), None)
             return
         if not self._is_registered(history, fetch):
             return
-        fetches.continued(context, history.name, fetch, asked, before)
+        answers.continued(context, history.name, fetch, asked, before)
         is_later = before is not None and before.leader_epoch > asked.leader_epoch
         led = self._leads(history, asked.leader_epoch, fetch.line, is_later)
         hwm = before.hwm if before is not None and before.leader_epoch == asked.leader_epoch else -1
@@ -109,7 +117,7 @@ class Node:
             if self._is_stale(led, fetch):
                 return
             if told is not None:
-                fetches.answered(context, led, fetch, asked, told, before)
+                answers.answered(context, led, fetch, asked, told, before)
         elif not self._was_under_way(history, asked.leader_epoch):
             return
         kind, end = "empty", -1
@@ -129,7 +137,7 @@ class Node:
         pending = self._pending.get(id(led))
         if pending:
             if fetch.replica in led.watched and fetch.replica in led.heard and kind != "diverging":
-                expansions.noted(context, led, pending, fetch.replica, fetch.line.taken)
+                proposals.noted(context, led, pending, fetch.replica, fetch.line.taken)
             if self.now >= pending[0].until:
                 self._judge(led)
 
@@ -144,10 +152,10 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _is_registered(self, history: History, fetch: Fetch) -> bool:
-        return self._is_current(fetch) or fetches.sender_is_known(self.context, history.name, fetch)
+        return self._is_current(fetch) or answers.sender_is_known(self.context, history.name, fetch)
 
     def _is_stale(self, led: Leadership, fetch: Fetch) -> bool:
-        return not self._is_current(fetch) and fetches.is_stale(self.context, led, fetch)
+        return not self._is_current(fetch) and answers.is_stale(self.context, led, fetch)
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
         """Whether a fetch that is of no leadership now was one of this leader's last epoch but one."""
@@ -176,23 +184,23 @@ class Node:
             if (
                 epoch is not None
                 and (led is None or led.epoch != epoch)
-                and found.error != fetches.NOT_LEADER
+                and found.error != answers.NOT_LEADER
             ):
                 led = self._leads(history, epoch, line)
             if led is None:
                 if epoch is not None:
                     self.context.verdicts.outside["partition with too many brokers"] += 1
                 else:
-                    writes.not_led(self.context, self.broker, history, line, found)
+                    answers.not_led(self.context, self.broker, history, line, found)
             else:
                 led.active = self.active
-                writes.produced(self.context, led, line, found, history)
+                answers.produced(self.context, led, line, found, history)
                 self._judge(led)
 
     def _judge(self, led: Leadership) -> None:
         pending = self._pending.get(id(led))
         if pending:
-            self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now)
+            self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now)
 
     def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
         """The last leader epoch that this broker can have led in while a request was under way."""
@@ -248,8 +256,8 @@ class Node:
 
     def _begin(self, history: History, epoch: int) -> Leadership | None:
         context = self.context
-        proposals = list(context.asked.proposed(self.broker, history.number, epoch))
-        of_epoch = stages(history, epoch, proposals, partial(context.asked.knew, self.broker))
+        proposed = list(context.asked.proposed(self.broker, history.number, epoch))
+        of_epoch = stages(history, epoch, proposed, partial(context.asked.knew, self.broker))
         slots = slots_for(self.broker, of_epoch)
         if slots is None:
             self.led[history.number] = None
@@ -262,12 +270,12 @@ class Node:
         led.apart = self.apart
         later = history.later(epoch)
         led.over = NEVER if later is None else context.asked.knew(self.broker, later.position) + CLOCKS_MS
-        for proposal in proposals:
+        for proposal in proposed:
             led.proposed.setdefault(proposal.partition_epoch, []).append(proposal)
         self._purge()
         self.led[history.number] = led
-        pending = self._pending[id(led)] = expansions.waiting(led, proposals)
-        led.watched = expansions.watched(pending)
+        pending = self._pending[id(led)] = proposals.waiting(led, proposed)
+        led.watched = proposals.watched(pending)
         return led
 
     def _purge(self) -> None:
@@ -289,7 +297,7 @@ class Node:
         led.active = self.active
         recheck(self.context, led, ends=True)
         pending = self._pending.pop(id(led), [])
-        expansions.judge(self.context, led, pending, self.now, ends=True)
+        proposals.judge(self.context, led, pending, self.now, ends=True)
 
     def finish(self) -> None:
         """The log is read."""
@@ -310,7 +318,7 @@ class Node:
             if led is not None:
                 recheck(self.context, led, ends=True)
                 pending = self._pending[id(led)]
-                self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now, ends=True)
+                self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now, ends=True)
 
     def _time(self, line: RequestLine) -> None:
         if line.ended >= self._start:
@@ -329,3 +337,94 @@ def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
     begins = context.spine.registered(fetch.replica, fetch.epoch)
     ends, _ = context.spine.registered_later(fetch.replica, fetch.epoch)
     return begins + CLOCKS_MS, ends - CLOCKS_MS
+
+
+# --- parts -----------------------------------------------------------------------------------------------
+
+
+class SharedNode(Exception):
+    """Two parts have logs of one node, which are to be read one after the other."""
+
+
+@dataclass
+class NodeEnds:
+    """A node whose logs are read: what was still open, whether its clock is off; ``place`` is where it came first."""
+
+    broker: int
+    place: tuple[int, int]
+    verdicts: Verdicts
+    doubt: Doubt | None
+    files: tuple[str, ...]
+    gaps: int
+
+
+@dataclass
+class NodesPart:
+    """What came of some files, by their numbers: ``ends`` says how many lines were told when each was read."""
+
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    ends: dict[int, tuple[int, int]] = field(default_factory=dict)
+    nodes: list[NodeEnds] = field(default_factory=list)
+    counted: Counted = field(default_factory=Counted)
+
+
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """Files by when they begin: that is their order, and their numbers. Raises TraceError."""
+    return sorted(paths, key=begins)
+
+
+def divided(paths: Sequence[Path], count: int) -> list[list[int]]:
+    """At most so many groups of files, by their numbers, of about the same size: those of a node are in one."""
+    sizes: dict[object, int] = defaultdict(int)
+    of_node: dict[object, list[int]] = defaultdict(list)
+    for number, path in enumerate(paths):
+        broker = broker_of(path)
+        node: object = path if broker is None else broker
+        sizes[node] += path.stat().st_size
+        of_node[node].append(number)
+    groups: list[list[int]] = [[] for _ in range(min(count, len(sizes)))]
+    filled = [0] * len(groups)
+    for node in sorted(sizes, key=lambda one: (-sizes[one], of_node[one])):
+        least = filled.index(min(filled))
+        groups[least] += of_node[node]
+        filled[least] += sizes[node]
+    return [sorted(group) for group in groups]
+
+
+@dataclass
+class Joined:
+    """What the parts come to together, beside the verdicts that they are added to."""
+
+    nodes: list[NodeEnds] = field(default_factory=list)
+    counted: Counted = field(default_factory=Counted)
+
+
+def join(verdicts: Verdicts, parts: Iterable[NodesPart], paths: list[Path]) -> Joined:
+    """Add parts to what the controllers' requests came to, in the order of the files. Raises SharedNode."""
+    listed, found = list(parts), Joined()
+    of_files = sorted((number, part) for part in range(len(listed)) for number in listed[part].ends)
+    at = [(0, 0)] * len(listed)
+    for number, which in of_files:
+        part = listed[which]
+        verdicts.tell_more(part.verdicts, at[which], part.ends[number])
+        at[which] = part.ends[number]
+    for which, part in enumerate(listed):
+        # Of a file that was not read to its end.
+        rest = part.verdicts
+        verdicts.tell_more(rest, at[which], (len(rest.unexplained), len(rest.findings)))
+        verdicts.count(rest)
+    found.nodes = sorted((n for part in listed for n in part.nodes), key=lambda n: n.place)
+    if len({n.broker for n in found.nodes}) < len(found.nodes):
+        raise SharedNode
+    for node in found.nodes:
+        told = node.verdicts
+        verdicts.tell_more(told, (0, 0), (len(told.unexplained), len(told.findings)))
+        verdicts.count(told)
+    order = {path: number for number, path in enumerate(paths)}
+    for part in listed:
+        found.counted.others += part.counted.others
+        found.counted.cut += part.counted.cut
+        found.counted.lines += part.counted.lines
+    cuts = [part.counted.first_cut for part in listed if part.counted.first_cut is not None]
+    found.counted.first_cut = min(cuts, key=lambda cut: order[cut[0]], default=None)
+    return found
