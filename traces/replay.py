@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.brokers.data_logs import DataLogs
+from highwater.traces.brokers.losses import DataLogs
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
 from highwater.traces.kafka.broker_log import read_broker_log
@@ -26,8 +26,7 @@ from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.settings import SettingInForce
-from highwater.traces.runs.history import RunHistory
-from highwater.traces.runs.replay import replay_run
+from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
 """Of a log of so many bytes the timelines of all partitions are kept at once; a larger one is read twice."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from highwater.invariants.replication.observed import CONDITIONS
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, controller_stepper
+from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, controller_stepper
 from highwater.traces.metadata.reporting.findings import finding
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
 from highwater.traces.operations.model_records import as_seen

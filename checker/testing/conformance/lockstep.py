@@ -20,7 +20,7 @@ from highwater.model.language.model import Instance, Model, Scalars, said
 from highwater.model.language.rulebook import Rulebook, numbers
 from highwater.traces.reading.errors import OutOfRangeError, TraceError
 from highwater.traces.reading.fields import Place
-from highwater.traces.runs.observation import Seen, read_value
+from highwater.traces.runs.format import Seen, read_value
 
 LIMIT = 10_000
 """So many states are carried at a time."""

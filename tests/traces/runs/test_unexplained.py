@@ -13,8 +13,7 @@ from highwater.model.language.model import Model
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import Interpreter, hold
 from highwater.traces.runs.format import read_run
-from highwater.traces.runs.nearest import KEPT
-from highwater.traces.runs.replay import NOT_LOOKED_AT, TOLD
+from highwater.traces.runs.replay import KEPT, NOT_LOOKED_AT, TOLD
 from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of, write
 
 BY_A_GUARD = {
