@@ -10,11 +10,11 @@ from pathlib import Path
 from highwater.traces.kafka import recognise
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.data_dump import is_data_dump
-from highwater.traces.raft.reader import is_raft_log
+from highwater.traces.messages.raft_lines import is_raft_log
+from highwater.traces.messages.request_lines import is_request_log
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
 from highwater.traces.reports.text import count
-from highwater.traces.requests.lines import is_request_log
 from highwater.traces.runs.format import is_run_trace
 
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"

@@ -8,26 +8,25 @@ from os import PathLike
 from pathlib import Path
 
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.brokers.data_logs import DataLogs
+from highwater.traces.brokers.losses import DataLogs
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
 from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.kafka.data_dump import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.messages.context import Json
+from highwater.traces.messages.raft_replay import replay_raft
+from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting.reporter import NOBODY, Watch, every_partition
 from highwater.traces.operations.replay import replay_recording
-from highwater.traces.raft.replay import replay_raft
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.courses import Course, Courses
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.settings import SettingInForce
-from highwater.traces.requests.beside import RequestsBeside
-from highwater.traces.requests.verdicts import Json
-from highwater.traces.runs.history import RunHistory
-from highwater.traces.runs.replay import replay_run
+from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
 """Of a log of so many bytes the timelines of all partitions are kept at once; a larger one is read twice."""

@@ -27,7 +27,7 @@ from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import in_all, rich_summary, summary
 from highwater.traces.reports.text import count
-from highwater.traces.runs.history import RunHistory
+from highwater.traces.runs.replay import RunHistory
 
 
 @click.command(short_help="Find lost records, offline partitions and forbidden changes in Kafka's logs.")

@@ -58,19 +58,18 @@ class TraceOutput:
         about: Mapping[str, Any],
         loop_start: int | None = None,
     ) -> str:
-        from highwater.traces.runs import itf
-        from highwater.traces.runs.writing import write_run
+        from highwater.traces.runs import writing
 
         assert self.target is not None
         about = {**about, "violates": list(violated)} if violated else about
         path, name = tuple(path), request.scenario.name
         steps = len(path)
         with written("--trace-out", self.target) as beside:
-            if self.target.endswith(itf.SUFFIX):
-                trace = itf.itf(model, initial, path, loop_start=loop_start, source=name, about=about)
-                itf.write_itf(beside, trace)
+            if self.target.endswith(writing.SUFFIX):
+                trace = writing.itf(model, initial, path, loop_start=loop_start, source=name, about=about)
+                writing.write_itf(beside, trace)
             else:
-                steps = write_run(
+                steps = writing.write_run(
                     beside,
                     model,
                     initial,

@@ -27,6 +27,10 @@ class LanguageError(HighwaterError):
         super().__init__(f"{self.place}: {message}" if place else message)
 
 
+class BoundError(LanguageError):
+    """An action leaves a type whose bound the scenario does not declare."""
+
+
 class NoSuchAttribute(LanguageError, AttributeError):
     """A value or an enumeration has nothing of this name. ``hasattr`` answers no, as for any object."""
 

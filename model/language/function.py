@@ -12,9 +12,9 @@ from typing import Any
 
 from highwater.model.language import graph, partial, types
 from highwater.model.language.checks import Checks
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import BoundError, LanguageError
+from highwater.model.language.evaluation import compile_nodes
 from highwater.model.language.graph import BOOL, Node
-from highwater.model.language.interpreter import BoundError, compile_nodes
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.tracing import tracing
 from highwater.model.language.values import Value

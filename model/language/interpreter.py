@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from highwater.model.language.errors import LanguageError
-from highwater.model.language.evaluation import Evaluate, Values, compile_nodes, values_of
-from highwater.model.language.graph import Node
+from highwater.model.language.errors import BoundError
+from highwater.model.language.evaluation import Evaluate, compile_nodes, values_of
 from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.step import TracedStep
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,14 @@ class PossibleStep:
     cut: str | None = None
 
 
-class BoundError(LanguageError):
-    """An action leaves a type whose bound the scenario does not declare."""
-
-
 class Interpreter:
     """Runs a Model on concrete states."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._after: dict[int, Evaluate | None] = {}
-        self._guards: dict[int, Evaluate | None] = {}
+        self._steps: dict[int, TracedStep] = {}
+        self._enabled_of = lru_cache(maxsize=512)(self._compile_enabled)
+        self._guards_of = lru_cache(maxsize=64)(self._compile_guards)
 
     @cached_property
     def _enabled(self) -> Evaluate:
@@ -46,6 +43,21 @@ class Interpreter:
     def guards(self) -> Evaluate:
         """Whether each guard holds in a state: those of the first instance, then those of the second, and so on."""
         return compile_nodes([g.node for i in self.model.instances for g in i.guards])
+
+    def enabled_of(self, numbers: tuple[int, ...]) -> Evaluate:
+        """For each of these instances whether all its guards hold, as one function of a state."""
+        return self._enabled_of(numbers)
+
+    def refusals_of(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
+        """The names of the guards that refuse each of these instances in a state."""
+        results = iter(self._guards_of(numbers)(state))
+        return {n: [g.name for g in self.model.instances[n].guards if not next(results)] for n in numbers}
+
+    def _compile_enabled(self, numbers: tuple[int, ...]) -> Evaluate:
+        return compile_nodes([self.model.instances[number].enabled for number in numbers])
+
+    def _compile_guards(self, numbers: tuple[int, ...]) -> Evaluate:
+        return compile_nodes([g.node for number in numbers for g in self.model.instances[number].guards])
 
     def steps(self, state: Scalars) -> Iterator[PossibleStep]:
         """All steps from a state, in the order of the model's instances."""
@@ -62,17 +74,19 @@ class Interpreter:
         Raises BoundError where the step leaves a type without a declared bound.
         """
         instance = self.model.instance(number)
-        results = _values(self._after, number, _checks_and_writes, instance, state)
-        left = [c for c, is_left in zip(instance.checks, results, strict=False) if is_left]
+        left, after = self._step_of(instance).result(state)
         cuts = [c.bound for c in left if c.bound]
         if cuts:
             return PossibleStep(instance, None, cuts[0])
         if left:
             raise BoundError(f"{instance}: {left[0].message}", left[0].place)
-        after = list(state)
-        for leaf, value in zip(instance.writes, results[len(instance.checks) :], strict=True):
-            after[leaf] = int(value)
-        return PossibleStep(instance, tuple(after))
+        return PossibleStep(instance, after)
+
+    def _step_of(self, instance: Instance) -> TracedStep:
+        found = self._steps.get(id(instance))
+        if found is None:
+            found = self._steps[id(instance)] = TracedStep(instance)
+        return found
 
     def successors(self, state: Scalars) -> list[Scalars]:
         """The states that the steps from a state lead to, cut ones left out."""
@@ -113,37 +127,11 @@ class Interpreter:
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
         """The names of the guards that refuse an instance in a state."""
-        results = _values(self._guards, id(instance), _guards, instance, state)
-        return [g.name for g, holds in zip(instance.guards, results, strict=True) if not holds]
+        return list(self._step_of(instance).refusals(state))
 
     def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
         """What differs between two states: path to (value before, value after), readable and as short as can be."""
         return differences(self.model.decode(before), self.model.decode(after))
-
-
-def _guards(instance: Instance) -> list[Node]:
-    return [g.node for g in instance.guards]
-
-
-def _checks_and_writes(instance: Instance) -> list[Node]:
-    return [c.node for c in instance.checks] + [w.node for w in instance.writes.values()]
-
-
-def _values(
-    compiled: dict[int, Evaluate | None],
-    key: int,
-    roots: Callable[[Instance], list[Node]],
-    instance: Instance,
-    state: Scalars,
-) -> Values:
-    """Values of an instance's expressions. A function of them is compiled the second time: most runs take it once."""
-    function = compiled.get(key)
-    if function is None:
-        if key not in compiled:
-            compiled[key] = None
-            return values_of(roots(instance), state)
-        function = compiled[key] = compile_nodes(roots(instance))
-    return function(state)
 
 
 def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any, Any]]:

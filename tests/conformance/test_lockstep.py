@@ -10,8 +10,8 @@ import pytest
 
 from highwater.checker.asking.subject import asked
 from highwater.checker.testing.conformance import Adapter, AdapterError, Contract, Lockstep, Mismatch, Outcome
+from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from highwater.traces.runs.compiled import Compiled
 
 REGISTER = Path(__file__).parents[2] / "docs/examples/register.py"
 
@@ -46,7 +46,7 @@ def model() -> Model:
 
 
 def lockstep(model: Model, adapter: Adapter, **contract: Any) -> Lockstep:
-    made = Lockstep(model, adapter, Contract(**contract), Compiled(model))
+    made = Lockstep(model, adapter, Contract(**contract), Interpreter(model))
     made.start()
     return made
 

@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 
 from highwater.checker.comparing.mutation.examining import KILLED, VIOLATED, MutantResult
+from highwater.traces.runs.replay import replay_run
+from highwater.traces.runs.writing import write_run
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
@@ -37,8 +39,6 @@ from highwater.checker.engines.spark.options import SparkOptions
 from highwater.checker.engines.spark.search import search as on_spark
 from highwater.model.language import Model
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.runs.replay import replay_run
-from highwater.traces.runs.writing import write_run
 from tests import models
 from tests.native.on_disk import PARTS, FromTheStart, small_batches
 from tests.slow import all_but

@@ -20,12 +20,13 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.runs.writing import write_run
+
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.engines.native import search
-from highwater.traces.runs.writing import write_run
 from tests import models
 from tests.slow import slow
 

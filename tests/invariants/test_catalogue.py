@@ -27,8 +27,8 @@ from highwater.model.language.protocol import Invariant, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import tracing
 from highwater.model.language.values import as_bool
-from highwater.traces.metadata.beliefs.actions import PROPERTIES
-from highwater.traces.metadata.beliefs.explanation import MEASURED
+from highwater.traces.metadata.beliefs.automaton import MEASURED
+from highwater.traces.metadata.beliefs.evidence import PROPERTIES
 from highwater.traces.metadata.reporting.findings import _AT_RISK
 
 INVARIANTS = Path(highwater.invariants.__file__).parent

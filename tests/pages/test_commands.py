@@ -11,8 +11,7 @@ import pytest
 
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
-from highwater.traces.runs.history import RunHistory
-from highwater.traces.runs.replay import replay_run
+from highwater.traces.runs.replay import RunHistory, replay_run
 from highwater.traces.runs.writing import write_run
 from tests.checker.conftest import Run, counter, highwater
 from tests.models import scenario_model
@@ -141,7 +140,7 @@ def test_replay_shows_the_steps_that_it_had_to_suppose(highwater: Command, tmp_p
 
 
 def test_a_history_keeps_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from highwater.traces.runs import history as module
+    from highwater.traces.runs import replay as module
 
     monkeypatch.setattr(module, "KEPT_STATES", 2)
     model = scenario_model("truncation/truncate-to-hwm")

@@ -30,8 +30,8 @@ from highwater.model.language import (
     step_property,
     where,
 )
+from highwater.model.language.interpreter import Interpreter
 from highwater.traces.reports.report import Report
-from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.replay import hold
 from tests.checker.schema import problems
@@ -158,7 +158,7 @@ def test_a_trace_of_the_run_is_found_out(store: Path) -> None:
     for stated, found in ((definition.step_properties, ["reads_never_go_back"]), ((), [])):
         report = Report("run.ndjson", "run of the model", "all rules", ())
         model = Model(protocol, definition.invariants, step_properties=stated)
-        hold(read_run(store / "run.ndjson"), Compiled(model), report)
+        hold(read_run(store / "run.ndjson"), Interpreter(model), report)
         assert report.unexplained_count == 0
         assert [f.property for f in report.findings] == found
     (finding,) = _replayed(store, definition).findings
@@ -170,7 +170,7 @@ def test_a_trace_of_the_run_is_found_out(store: Path) -> None:
 def _replayed(store: Path, definition: Any) -> Report:
     report = Report("run.ndjson", "run of the model", "all rules", ())
     model = Model(definition.protocol(rules=()), step_properties=definition.step_properties)
-    hold(read_run(store / "run.ndjson"), Compiled(model), report)
+    hold(read_run(store / "run.ndjson"), Interpreter(model), report)
     return report
 
 

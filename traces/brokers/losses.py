@@ -1,18 +1,267 @@
-"""Losses of committed records: a leader starts without what was committed, and which promises that breaks."""
+"""Committed records that are lost: elections, the logs of replicas by epochs, and what an election lost.
+
+What the metadata log says of a partition, by its epochs: who was elected, from where, under which min ISR.
+
+Which leader epoch wrote each offset of a replica's log, as far as the logs of brokers tell.
+
+Two replicas whose logs have the same leader epoch at an offset have the same records there and before (KIP-101). So
+where a new leader's log has another epoch than the log in which a record was committed, the record is gone, even if
+the new leader's log is longer.
+
+How far each replica's log went at the end of the input, by the brokers' logs or by dumps of their data.
+
+Losses of committed records: a leader starts without what was committed, and which promises that breaks.
+
+The logs of replicas, as dumps of data segments show them, held against what the metadata log says.
+
+A dump says nothing of the HWM. What was committed was in the log of every member of the ISR (B4), and nothing is
+committed while the ISR is under min ISR (966.1): so of the last ISR that had enough members, what all of them hold can
+have been committed, and nothing else. A leader that begins without it is told, with the number of the offsets
+(``leader_completeness``). Where logs have another leader epoch at an offset they differ from there on (KIP-101).
+
+What is gone from all logs does not show: dumps have to be older than the truncation to the new leader's log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.invariants import statements
-from highwater.traces.brokers.broker_view import BrokerView
-from highwater.traces.brokers.elections import ELR, Election, PartitionVersion
-from highwater.traces.brokers.stints import Stint
+from highwater.traces.brokers.broker_view import BrokerView, Position, Stint
 from highwater.traces.kafka.broker_events import BecameLeader, BrokerEvent
+from highwater.traces.kafka.data_dump import ReplicaLog
 from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import (
+    EMPTY,
+    LogTruncation,
+    PartitionChange,
+    PartitionState,
+    ReplicaEnd,
+)
 from highwater.traces.rules import log_rules
+
+# --- elections -------------------------------------------------------------------------------------------
+
+ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionVersion:
+    """A partition at one partition epoch, with the offset of the change and its time. ``number`` counts changes."""
+
+    number: int
+    position: int
+    time: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    min_isr: int | None
+    election: Election | None
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """A leader that a change of the partition elected.
+
+    ``source`` is where it came from, in words, and ``clean`` whether from ISR or ELR; None where that is not known.
+    """
+
+    source: str | None = None
+    clean: bool | None = None
+
+
+@dataclass(slots=True)
+class Epochs:
+    """What the metadata log says of a partition, by its epochs."""
+
+    versions: dict[int, PartitionVersion] = field(default_factory=dict)
+    elections: dict[int, PartitionVersion] = field(default_factory=dict)
+    latest: int = -1
+    created: int = 0
+    last_min_isr: int | None = None
+    settings: tuple[list[int], ...] = ()
+    """After which changes min.insync.replicas changed: of the topic, and of all."""
+
+    def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
+        """The least min ISR that can have been in force while this was the latest change; the number of replicas.
+
+        The setting can change without the partition, so the changes around this one are asked too. The min ISR is
+        None where they do not say.
+        """
+        version = self.versions.get(epoch)
+        if version is None:
+            return None, None
+        following = self.versions.get(epoch + 1)
+        around = [version, self.versions.get(epoch - 1, version), following]
+        found = [None if v is None else v.min_isr for v in around]
+        if epoch == self.latest:
+            found[2] = self.last_min_isr
+        known = [v for v in found if v is not None]
+        settled = all(_settled(numbers, version, following) for numbers in self.settings)
+        return min(known) if settled and len(known) == len(found) else None, len(version.replicas)
+
+
+def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
+    """Whether none of these changes of a setting came between two changes of a partition."""
+    at = bisect_left(numbers, version.number)
+    return at == len(numbers) or (following is not None and numbers[at] >= following.number)
+
+
+def election(before: PartitionState | None, after: PartitionState) -> Election | None:
+    """The election that a change of a partition is, None where it elects nobody."""
+    if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
+        return None
+    if before is None:
+        return Election()
+    in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
+    source = ISR if in_isr else ELR if in_elr else _OUTSIDE
+    return Election(source, log_rules.is_clean(in_isr, in_elr))
+
+
+# --- lineage ---------------------------------------------------------------------------------------------
+
+MAX_SEGMENTS = 64
+"""So many leader epochs of a log are kept: the last ones. Before them, logs are taken to agree."""
+
+Log = tuple[tuple[int, int], ...]
+"""Leader epochs with the offset at which each starts, growing; the last one has no end."""
+
+
+def cut(log: Log, end: int) -> Log:
+    """The log up to an offset."""
+    return tuple(segment for segment in log if segment[1] < end)
+
+
+def extend(log: Log, epoch: int, start: int) -> Log:
+    """The log of a leader that begins to write in an epoch at an offset."""
+    return (*cut(log, start), (epoch, start))[-MAX_SEGMENTS:]
+
+
+def _epoch_at(log: Log, offset: int) -> int | None:
+    return next((epoch for epoch, start in reversed(log) if start <= offset), None)
+
+
+def first_difference(log: Log | None, other: Log | None, end: int) -> int:
+    """The first offset below ``end`` where two logs are known to differ; ``end`` where there is none."""
+    if log is None or other is None:
+        return end
+    for offset in sorted({start for _, start in (*log, *other)}):
+        if offset >= end:
+            break
+        here, there = _epoch_at(log, offset), _epoch_at(other, offset)
+        if here is not None and there is not None and here != there:
+            return offset
+    return end
+
+
+class Lineage:
+    """The logs of one partition's replicas. Ask ``starts`` for the leaders in the order of their epochs.
+
+    A follower that has fetched from a leader has the leader's log up to its own end (B3). One that found no leader,
+    or that has neither grown nor truncated, has its own.
+    """
+
+    def __init__(self, views: dict[int, BrokerView]) -> None:
+        self._views = views
+        self._next = dict.fromkeys(views, 0)
+        self._own: dict[int, Log | None] = {}
+        self._written: dict[int, Log | None] = {}
+        self._positions: dict[int, Sequence[Position]] = {b: tuple(v.positions) for b, v in views.items()}
+
+    def starts(self, broker: int, epoch: int, offset: int) -> Log | None:
+        """The log with which a broker starts to lead in an epoch, at this offset; None where it is not known."""
+        positions = self._positions[broker]
+        while self._next[broker] < len(positions):
+            at = self._next[broker]
+            position = positions[at]
+            self._next[broker] += 1
+            self._own[broker] = self._reach(broker, positions[at - 1] if at else None, position)
+            if position.leads and (position.epoch, position.offset) == (epoch, offset):
+                break
+        else:
+            return None
+        log = self._own[broker]
+        self._written[epoch] = None if log is None else extend(log, epoch, offset)
+        self._own[broker] = self._written[epoch]
+        return log
+
+    def last_epoch(self, broker: int, end: int) -> int | None:
+        """The leader epoch of the last record of a broker's log that ends here now; None where it is not known.
+
+        Call it when ``starts`` was called for all leaders.
+        """
+        positions = self._positions[broker]
+        for at in range(self._next[broker], len(positions)):
+            self._own[broker] = self._reach(broker, positions[at - 1] if at else None, positions[at])
+        self._next[broker] = len(positions)
+        last = positions[-1] if positions else None
+        log = self._own.get(broker)
+        if last is not None and not last.leads and last.leader is not None and end > last.offset:
+            log = self._written.get(last.epoch)
+        return None if log is None else _epoch_at(log, end - 1)
+
+    def written(self, epoch: int) -> Log | None:
+        """The log of the leader of an epoch, with what it wrote."""
+        return self._written.get(epoch)
+
+    def _reach(self, broker: int, before: Position | None, now: Position) -> Log | None:
+        """A broker's log when it begins to lead or to follow, from what it did before."""
+        if now.offset == 0:
+            return ()
+        if before is None:
+            return None
+        own = self._own.get(broker)
+        if not before.leads and before.leader is not None:
+            stayed = (
+                now.offset == before.offset and not now.truncated and self._views[broker].tells_truncations
+            )
+            if not stayed:
+                own = self._written.get(before.epoch)
+        elif not before.leads and now.offset > before.offset:
+            own = None
+        return None if own is None else cut(own, now.offset)
+
+
+# --- replica logs ----------------------------------------------------------------------------------------
+
+Utc = Callable[[BrokerEvent], int | None]
+
+
+def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) -> Iterator[ReplicaEnd]:
+    """The end of each replica whose broker's log mentions it. Call it after ``Lineage.starts`` for all leaders."""
+    for broker, view in sorted(views.items()):
+        end = view.end
+        if end is None:
+            continue
+        epoch = view.positions[-1].epoch if view.positions else -1
+        heard = [
+            s.leos[broker] for v in views.values() for s in v.stints if s.epoch == epoch and broker in s.leos
+        ]
+        leo = end.offset if end.is_exact else max([end.offset, *heard])
+        yield ReplicaEnd(
+            broker,
+            leo,
+            not end.is_exact,
+            lineage.last_epoch(broker, leo) if leo else EMPTY,
+            utc(end.event),
+            epoch,
+            tuple(LogTruncation(event.offset, utc(event), followed) for followed, event in view.truncations),
+        )
+
+
+def by_dumps(logs: Mapping[int, ReplicaLog]) -> Iterator[ReplicaEnd]:
+    """The end of each replica whose data were dumped: as they were then."""
+    for broker, log in sorted(logs.items()):
+        epoch = log.epochs[-1][0] if log.epochs else EMPTY
+        yield ReplicaEnd(broker, log.end, False, epoch, None, epoch)
+
+
+# --- losses ----------------------------------------------------------------------------------------------
 
 KIP = "KIP-966"
 """Promises that nothing committed is lost."""
@@ -180,3 +429,118 @@ def _had_in_words(held: Mapping[str, Any]) -> str:
 def place(event: BrokerEvent) -> dict[str, Any]:
     """Where an event stands, as the position of a finding."""
     return {"file": str(event.path), "line": event.line}
+
+
+# --- data logs -------------------------------------------------------------------------------------------
+
+_KIP = "KIP-966"
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """Who holds what can have been committed: the ISR, since a change of the partition; below ``limit`` only."""
+
+    isr: tuple[int, ...]
+    position: int
+    limit: int | None = None
+
+
+@dataclass(slots=True)
+class _Partition:
+    logs: dict[int, ReplicaLog] = field(default_factory=dict)
+    committed: _Committed | None = None
+    findings: list[Finding] = field(default_factory=list)
+    created: int = 0
+
+
+class DataLogs:
+    """Takes the changes of partitions in the order of the metadata log; ``logs`` are the replicas' from all dumps."""
+
+    def __init__(self, logs: Iterable[ReplicaLog]) -> None:
+        self._partitions: dict[str, _Partition] = {}
+        self.notes: list[str] = []
+        """What was not looked at, and why; complete after ``finish``."""
+        self.judged = 0
+        for log in logs:
+            known = self._partitions.setdefault(log.name, _Partition())
+            other = known.logs.setdefault(log.broker, log)
+            if other is not log:
+                self.notes.append(
+                    f"{log.path}: the log of {log.name} on broker {log.broker} is in {other.path}, too"
+                )
+
+    def change(self, change: PartitionChange) -> None:
+        """The next change of a partition."""
+        known, before, after = self._partitions.get(change.name), change.before, change.after
+        if known is None:
+            return
+        known.created += before is None
+        if after is None:
+            return
+        elected = before is not None and before.leader_epoch != after.leader_epoch
+        if elected and after.leader is not None and known.committed is not None:
+            self._elected(known, change, known.committed)
+        if after.isr and len(after.isr) >= (change.min_isr or 1):
+            known.committed = _Committed(after.isr, change.position)
+
+    def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
+        """Whether the leader of a new leader epoch begins with what can have been committed."""
+        before, after = change.before, change.after
+        assert before is not None
+        assert after is not None
+        assert after.leader is not None
+        leader, epoch = after.leader, after.leader_epoch
+        if not {leader, *committed.isr} <= known.logs.keys():
+            return
+        self.judged += 1
+        own, start = known.logs[leader].before(epoch)
+        ends = {b: log.before(epoch) for b, log in known.logs.items()}
+        longest = max(committed.isr, key=lambda b: ends[b][1])
+        high = min(ends[b][1] for b in committed.isr)
+        for broker in committed.isr:
+            high = first_difference(ends[longest][0], ends[broker][0], high)
+        high = high if committed.limit is None else min(high, committed.limit)
+        kept = first_difference(ends[longest][0], own, min(high, start))
+        if log_rules.is_held(end=kept, hwm=high):
+            return
+        known.committed = replace(committed, isr=(leader,), limit=kept)
+        in_isr, in_elr = leader in before.isr, leader in before.elr
+        source = "the ISR" if in_isr else "the ELR" if in_elr else "outside ISR and ELR"
+        differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
+        held = {b: min(end, first_difference(ends[longest][0], log, high)) for b, (log, end) in ends.items()}
+        had = [
+            {"broker": b, "records": min(end, high) - kept, "at_least": False, "leo": ends[b][1]}
+            for b, end in sorted(held.items())
+            if b != leader and end > kept
+        ]
+        others = "; ".join(f"broker {one['broker']} has {one['records']} of them" for one in had)
+        facts = {
+            "leader": leader, "leader_epoch": epoch, "elected_from": source, "restarted": False, "leo": start,
+            "first_lost": kept, "end_lost": high, "lost": high - kept, "had": had, "at_most": True,
+        }  # fmt: skip
+        members = ", ".join(map(str, committed.isr))
+        known.findings.append(
+            Finding(
+                statements.leader_completeness.source, statements.leader_completeness.name, change.name,
+                {"offset": change.position}, change.time,
+                f"broker {leader}, elected from {source} for leader epoch {epoch}, starts at LEO {start}; the logs of "
+                f"the ISR at offset {committed.position} ({members}) go up to {high}{differs}",
+                f"up to {high - kept} committed offsets, [{kept}, {high}), are lost: all of that ISR had them; "
+                f"{others}",
+                _KIP, facts=facts,
+            )
+        )  # fmt: skip
+
+    def ends(self) -> dict[str, list[ReplicaEnd]]:
+        """Where each replica's log ended when it was dumped, by partition."""
+        return {name: list(by_dumps(known.logs)) for name, known in self._partitions.items()}
+
+    def finish(self) -> list[Finding]:
+        """What was found, by partition."""
+        found: list[Finding] = []
+        for name, known in sorted(self._partitions.items()):
+            if known.created > 1:
+                self.notes.append(f"{name} was deleted or created anew: the dumps of its logs are not used")
+            else:
+                found += known.findings
+        return found

@@ -31,12 +31,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from highwater.invariants import statements
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.brokers.broker_view import LIMIT_SEEN, BrokerView
-from highwater.traces.brokers.elections import Epochs, PartitionVersion, election
-from highwater.traces.brokers.lineage import Lineage, first_difference
-from highwater.traces.brokers.losses import KIP, Loss, place
-from highwater.traces.brokers.replica_logs import by_broker_logs
-from highwater.traces.brokers.stints import Breach, Stint
+from highwater.traces.brokers.broker_view import LIMIT_SEEN, Breach, BrokerView, Stint
+from highwater.traces.brokers.losses import (
+    KIP,
+    Epochs,
+    Lineage,
+    Loss,
+    PartitionVersion,
+    by_broker_logs,
+    election,
+    first_difference,
+    place,
+)
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,

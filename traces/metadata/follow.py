@@ -19,7 +19,7 @@ from highwater.traces.kafka.values import (
     decode,
     undefined,
 )
-from highwater.traces.metadata.beliefs.observations import Change
+from highwater.traces.metadata.beliefs.evidence import Change
 from highwater.traces.metadata.groups import RecordGroups, have_values
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.image.placement import loses_replica

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from highwater.traces.metadata.beliefs.observations import (
+from highwater.traces.metadata.beliefs.belief_states import Transition, content
+from highwater.traces.metadata.beliefs.evidence import (
     LEADING,
     TRAILING,
     BrokerChange,
@@ -14,8 +15,6 @@ from highwater.traces.metadata.beliefs.observations import (
     Observation,
     TopicSettings,
 )
-from highwater.traces.metadata.beliefs.slots import content
-from highwater.traces.metadata.beliefs.transitions import Transition
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.sharing import Reach, is_beyond
 from highwater.traces.metadata.tracker import Tracker

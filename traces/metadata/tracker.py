@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 
 from highwater.traces.kafka.partition_records import decode_change
 from highwater.traces.kafka.values import LATEST, DamagedRecord, UnknownRecord, undefined
-from highwater.traces.metadata.beliefs import elr_index
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs import updates
 from highwater.traces.metadata.beliefs.automaton import Automaton
-from highwater.traces.metadata.beliefs.belief_states import BeliefStates
-from highwater.traces.metadata.beliefs.observations import Brokers, Observation
-from highwater.traces.metadata.beliefs.slots import CannotFollow
-from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition
+from highwater.traces.metadata.beliefs.belief_states import (
+    BeliefState,
+    BeliefStates,
+    CannotFollow,
+    Transition,
+)
+from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, Brokers, Observation
 from highwater.traces.metadata.image import placement
 from highwater.traces.metadata.image.image import Image
 from highwater.traces.metadata.image.partitions import Partition
@@ -221,7 +223,7 @@ class Tracker:
             slots = {broker: slot for slot, broker in enumerate(after)}
             for slot in before.observed.elr:
                 broker = members[slot]
-                numbers = elr_index.astray(self.beliefs, before, span.belief, slot, slots.get(broker))
+                numbers = updates.astray(self.beliefs, before, span.belief, slot, slots.get(broker))
                 if numbers != {0}:
                     self._astray.append((first, broker, numbers))
             before, members = span.belief, after
@@ -236,7 +238,7 @@ class Tracker:
                 first.binding = self._automaton.binding((*before, broker))
                 self.image.place(first, before)
             if broker in first.binding.slots:
-                first.belief = elr_index.with_astray(
+                first.belief = updates.with_astray(
                     beliefs, first.belief, first.binding.slots[broker], numbers
                 )
         self._astray.clear()
@@ -282,7 +284,7 @@ class Tracker:
         """What follows was written by another controller, which can have begun with a snapshot, without the index."""
         for partition in self.image.of_topics():
             if partition.belief.is_indexed_astray:
-                partition.belief = elr_index.after_failover(self.beliefs, partition.belief)
+                partition.belief = updates.after_failover(self.beliefs, partition.belief)
 
     def _narrowed(self, partition: Partition, offset: int, time: int) -> None:
         """Not all sets of rules explain a partition any more."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from highwater.invariants.replication.observed import CONDITIONS
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, controller_actions
+from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, controller_stepper
 from highwater.traces.metadata.reporting.findings import finding
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
 from highwater.traces.operations.model_records import as_seen
@@ -95,7 +95,7 @@ class PartitionWatch:
     def _violated(
         self, key: Key, partition: dict[str, Any], setting: int, logs: Logs, state: ControllerState
     ) -> frozenset[str]:
-        actions = controller_actions(state.count + 1, state.model.t.rules)
+        actions = controller_stepper(state.count + 1, state.model.t.rules)
         first = state.partitions.get((key[0], 0)) if key[1] else None
         plain = {
             "registrations": [{**r, "epoch": 0} for r in state.registrations],

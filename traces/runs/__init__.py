@@ -4,9 +4,9 @@ The format is ``highwater-trace-1``, see docs/trace-format.md. ``write_run`` wri
 against the protocol that it names, ``is_run_trace`` knows the format by a file's first line.
 """
 
-from highwater.traces.runs.compiled import Compiled
+from highwater.model.language.interpreter import Interpreter
 from highwater.traces.runs.format import FORMAT, is_run_trace
 from highwater.traces.runs.replay import KIND, hold, replay_run
 from highwater.traces.runs.writing import random_walk, write_run
 
-__all__ = ["FORMAT", "KIND", "Compiled", "hold", "is_run_trace", "random_walk", "replay_run", "write_run"]
+__all__ = ["FORMAT", "KIND", "Interpreter", "hold", "is_run_trace", "random_walk", "replay_run", "write_run"]

@@ -1,20 +1,40 @@
-"""The format ``highwater-trace-1``: a run of the model, or of anybody's system, as lines of JSON.
+"""Traces of runs as files: their lines, what these observe of a state, and which steps they can mean.
+
+The format ``highwater-trace-1``: a run of the model, or of anybody's system, as lines of JSON.
 
 The first line says which protocol the run is held against; each later one is an observed step. The form is in
 ``trace.schema.json`` and explained in ``docs/trace-format.md``. What is read here is the form alone; what the
 names and values mean is for the model (``steps.py``).
+
+What a line tells of a state, down to the scalars of the model's state.
+
+A path names a part of the state (``brokers[1].hwm``); a value at a path says what some scalars are, or, where
+only a length is known to be large enough, between what they lie.
+
+What the lines of a trace mean to a model: which actions can be meant, and which states fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from highwater.model.language import types
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.messages import MessageKind
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.protocol import Action
+from highwater.model.language.types import Set, Type
+from highwater.model.language.values import Value
 from highwater.traces.reading.errors import printable
 from highwater.traces.reading.fields import (
     INT64,
+    MAX_TEXT,
     Fields,
     Form,
     Place,
@@ -25,6 +45,8 @@ from highwater.traces.reading.fields import (
     whole,
 )
 from highwater.traces.reading.lines import read_lines
+
+# --- format ----------------------------------------------------------------------------------------------
 
 FORMAT = "highwater-trace-1"
 MAX_HIDDEN = 100
@@ -183,3 +205,444 @@ _META_OPTIONAL: Form = {
     "about": Fields.raw,
 }
 _LINE_OPTIONAL = ("time_ms", "action", "parameters", "state", "changes", "about")
+
+
+# --- observation -----------------------------------------------------------------------------------------
+
+_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:\d{1,6}|\*)\])*", re.ASCII)
+_TOKEN = re.compile(r"\w+|\*", re.ASCII)
+
+
+@dataclass
+class Seen:
+    """What is known of a state's scalars, by their number.
+
+    ``between`` holds the least and the greatest value. ``filled`` is what stands where there is no value
+    (behind the end of a sequence, inside an option that is none): it follows from the rest.
+    """
+
+    between: dict[int, tuple[int, int]] = field(default_factory=dict)
+    filled: dict[int, int] = field(default_factory=dict)
+
+    def fits(self, state: Scalars) -> bool:
+        """Whether a state agrees with all that is known."""
+        return all(low <= state[leaf] <= high for leaf, (low, high) in self.between.items())
+
+    def over(self, state: Scalars) -> Scalars:
+        """The state with what is known put in; a scalar that fits already stays."""
+        after = list(state)
+        for leaf, value in self.filled.items():
+            after[leaf] = value
+        for leaf, (low, high) in self.between.items():
+            after[leaf] = min(max(after[leaf], low), high)
+        return tuple(after)
+
+
+@dataclass(frozen=True)
+class StatePart:
+    """A part of the state that a path names: its type, its first scalar, and what the path itself supposes."""
+
+    type: types.Type
+    start: int
+    supposed: tuple[tuple[int, tuple[int, int]], ...] = ()
+
+    @property
+    def leaves(self) -> range:
+        """The numbers of its scalars."""
+        return range(self.start, self.start + self.type.leaf_count)
+
+
+def parts(state: types.Struct, path: str, place: Place, *, many: bool = False) -> list[StatePart]:
+    """The parts that a path names: one, or with ``[*]``, where ``many`` allows it, one for each index.
+
+    Raises TraceError at the place for a path that the state has not.
+    """
+    if len(path) > MAX_TEXT or not _PATH.fullmatch(path):
+        raise place.wrong(f"{printable(path, 60)!r} is no path; write name, name.name or name[0].name")
+    found = [StatePart(state, 0)]
+    for token in _TOKEN.findall(path):
+        if token == "*" and not many:
+            raise place.wrong(f"{printable(path, 60)!r} names many parts; name one")
+        found = [inner for part in found for inner in _inside(part, token, path, place)]
+    return found
+
+
+def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[StatePart]:
+    """One step of a path. An option is stepped through: there is a value where something is inside of it."""
+    type_, start, supposed = part.type, part.start, part.supposed
+    shown = printable(path, 60)
+    while isinstance(type_, types.Option) and not _is_number(type_.content_type):
+        supposed, start, type_ = (*supposed, (start, (1, 1))), start + 1, type_.content_type
+    if isinstance(type_, types.Struct):
+        if token not in type_.fields:
+            raise place.wrong(f"unknown path {shown!r}: {_fields_of(type_)}")
+        scalars, inner = type_.field(token)
+        yield StatePart(inner, start + scalars.start, supposed)
+    elif isinstance(type_, (types.Array, types.Seq)):
+        size = type_.index.size if isinstance(type_, types.Array) else type_.maximum
+        if (
+            isinstance(type_, types.Array)
+            and isinstance(type_.index, types.Enum)
+            and token in type_.index.members
+        ):
+            token = str(type_.index.members.index(token))
+        if token != "*" and not token.isdigit():
+            raise place.wrong(f"unknown path {shown!r}: {type_} has no field {token!r}")
+        if token != "*" and int(token) >= size:
+            raise place.wrong(f"unknown path {shown!r}: {token} is outside 0..{size - 1}")
+        width = type_.element.leaf_count
+        for i in range(size) if token == "*" else [int(token)]:
+            if isinstance(type_, types.Array):
+                yield StatePart(type_.element, start + i * width, supposed)
+            else:
+                longer = (*supposed, (start, (i + 1, size)))
+                yield StatePart(type_.element, start + 1 + i * width, longer)
+    else:
+        raise place.wrong(f"unknown path {shown!r}: {type_} has nothing inside")
+
+
+def read_value(type_: types.Type, start: int, value: Any, place: Place, seen: Seen) -> bool:
+    """Add what a value tells; whether it tells all. A struct may lack fields.
+
+    An array is a list, or an object from some of its indices to their elements. Raises TraceError for a value
+    that the type cannot hold.
+    """
+    if isinstance(type_, types.Struct):
+        return _read_struct(type_, start, value, place, seen)
+    if isinstance(type_, MessageKind):
+        return _read_messages(type_, start, value, place, seen)
+    if isinstance(type_, types.Array):
+        return _read_array(type_, start, value, place, seen)
+    if isinstance(type_, types.Seq):
+        return _read_sequence(type_, start, value, place, seen)
+    if isinstance(type_, types.Option) and not _is_number(type_.content_type):
+        seen.between[start] = (0, 0) if value is None else (1, 1)
+        if value is not None:
+            return read_value(type_.content_type, start + 1, value, place, seen)
+        seen.filled.update(enumerate(_zero(type_.content_type), start + 1))
+        return True
+    scalar = _scalar(type_, value, place)
+    seen.between[start] = (scalar, scalar)
+    return True
+
+
+def _read_struct(type_: types.Struct, start: int, value: Any, place: Place, seen: Seen) -> bool:
+    if not isinstance(value, dict):
+        raise place.wrong(f"expected an object ({type_.name}), not {_shown(value)}")
+    whole = len(value) == len(type_.fields)
+    for name, item in value.items():
+        if name not in type_.fields:
+            raise place.wrong(f"a field that is not known: {printable(name, 60)}; {_fields_of(type_)}")
+        scalars, inner = type_.field(name)
+        whole &= read_value(inner, start + scalars.start, item, place.at(name), seen)
+    return whole
+
+
+def _read_array(type_: types.Array, start: int, value: Any, place: Place, seen: Seen) -> bool:
+    size, width = type_.index.size, type_.element.leaf_count
+    pairs: Iterable[tuple[int, Any]]
+    if isinstance(value, dict):
+        if isinstance(type_.index, types.Enum):
+            value = {
+                str(type_.index.members.index(k)) if k in type_.index.members else k: v
+                for k, v in value.items()
+            }
+        for key in value:
+            if not re.fullmatch(r"0|[1-9]\d{0,5}", key, re.ASCII) or int(key) >= size:
+                raise place.wrong(f"{printable(key, 60)!r} is no {type_.index.name} of 0..{size - 1}")
+        pairs = [(int(key), item) for key, item in value.items()]
+    elif isinstance(value, list):
+        if len(value) != size:
+            raise place.wrong(
+                f"{size} elements are expected, one for each {type_.index.name}, not {len(value)}"
+            )
+        pairs = enumerate(value)
+    else:
+        raise place.wrong(
+            f"expected a list, or an object from {type_.index.name} to value, not {_shown(value)}"
+        )
+    whole = len(value) == size
+    for i, item in pairs:
+        whole &= read_value(type_.element, start + i * width, item, place.item(i), seen)
+    return whole
+
+
+def _read_messages(type_: MessageKind, start: int, value: Any, place: Place, seen: Seen) -> bool:
+    if not isinstance(value, list):
+        raise place.wrong(f"expected a list of messages, not {_shown(value)}")
+    try:
+        scalars = type_.encode(value)
+    except LanguageError as wrong:
+        raise place.wrong(printable(wrong.message, 120)) from None
+    seen.between.update((start + i, (scalar, scalar)) for i, scalar in enumerate(scalars))
+    return True
+
+
+def _read_sequence(type_: types.Seq, start: int, value: Any, place: Place, seen: Seen) -> bool:
+    if not isinstance(value, list):
+        raise place.wrong(f"expected a list, not {_shown(value)}")
+    if len(value) > type_.maximum:
+        bound = f" (bound {type_.bound})" if type_.bound else ""
+        raise place.out_of_range(f"{len(value)} elements, where {type_.maximum} have room{bound}")
+    seen.between[start] = (len(value), len(value))
+    whole, width = True, type_.element.leaf_count
+    for i, item in enumerate(value):
+        whole &= read_value(type_.element, start + 1 + i * width, item, place.item(i), seen)
+    zero = _zero(type_.element)
+    for i in range(len(value), type_.maximum):
+        seen.filled.update(enumerate(zero, start + 1 + i * width))
+    return whole
+
+
+def _scalar(type_: types.Type, value: Any, place: Place) -> int:
+    """The scalar of a value whose type has one."""
+    if isinstance(type_, types.Option):
+        (leaf,) = type_.content_type.leaves("")
+        return leaf.low - 1 if value is None else _scalar(type_.content_type, value, place)
+    if isinstance(type_, types.BoolType):
+        if not isinstance(value, bool):
+            raise place.wrong(f"expected true or false, not {_shown(value)}")
+        return int(value)
+    if isinstance(type_, types.Enum):
+        if not isinstance(value, str) or value not in type_.members:
+            raise place.wrong(f"expected one of {', '.join(type_.members)}, not {_shown(value)}")
+        return type_.members.index(value)
+    if isinstance(type_, types.Set):
+        if not isinstance(value, list):
+            raise place.wrong(f"expected a list of {type_.index.name}s, not {_shown(value)}")
+        bits = 0
+        (element,) = type_.index.leaves("")
+        for i, item in enumerate(value):
+            bit = 1 << (
+                _scalar(type_.index, item, place.item(i))
+                if isinstance(type_.index, types.Enum)
+                else _number(element, item, place.item(i))
+            )
+            if bits & bit:
+                raise place.item(i).wrong(f"{item} stands twice in a set")
+            bits |= bit
+        return bits
+    if isinstance(type_, (types.IntType, types.Index)):
+        (leaf,) = type_.leaves("")
+        return _number(leaf, value, place)
+    raise place.wrong(f"a value of {type_} cannot be read")
+
+
+def _number(leaf: types.Leaf, value: Any, place: Place) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise place.wrong(f"expected a whole number, not {_shown(value)}")
+    if not leaf.low <= value <= leaf.high:
+        bound = f" (bound {leaf.bound})" if leaf.bound else ""
+        raise place.out_of_range(f"{printable(value, 40)} is outside {leaf.low}..{leaf.high}{bound}")
+    return value
+
+
+def _is_number(type_: types.Type) -> bool:
+    """Whether an option of this type is one scalar: none is the number below the interval."""
+    return isinstance(type_, (types.IntType, types.Index, types.Enum))
+
+
+def _zero(type_: types.Type) -> list[int]:
+    return [node.value for node in type_.zero().nodes]
+
+
+def _fields_of(type_: types.Struct) -> str:
+    return f"{type_.name} has {', '.join(type_.fields)}"
+
+
+def _shown(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", type(None): "null"}
+    return kinds.get(type(value)) or printable(repr(value) if isinstance(value, str) else value, 40)
+
+
+# --- steps -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A line as the model understands it.
+
+    ``seen`` is what the state after it must agree with. ``kept`` are the scalars that the line says have not
+    changed since the line before (none, where it has no ``changes``). ``numbers`` are the instances of the model
+    that can be meant; where there are none, ``absent`` says why. ``whole`` is the state where the line holds all
+    of it; ``all_changes`` whether it tells all that changed of the whole state.
+    """
+
+    line: StepLine
+    seen: Seen
+    kept: tuple[int, ...]
+    numbers: tuple[int, ...]
+    absent: str | None
+    whole: Scalars | None
+    all_changes: bool
+
+    def basis(self, state: Scalars) -> Scalars:
+        """The values, in the state at the line before, of what must not have changed."""
+        return tuple(state[leaf] for leaf in self.kept)
+
+    def fits(self, basis: Scalars, state: Scalars) -> bool:
+        """Whether a state can be the one after this line."""
+        return self.seen.fits(state) and basis == self.basis(state)
+
+    def recorded(self, basis: Scalars, state: Scalars) -> Scalars:
+        """The state with everything put in that the line says: what differs is what the model has otherwise."""
+        after = list(state)
+        for leaf, value in zip(self.kept, basis, strict=True):
+            after[leaf] = value
+        return self.seen.over(tuple(after))
+
+
+class LineReader:
+    """Reads the lines of one trace with a model. Raises TraceError for every name and value that it has not."""
+
+    def __init__(self, model: Model, meta: TraceMeta) -> None:
+        self.model = model
+        self._all = tuple(range(len(model.instances)))
+        self._actions = {action.name: action for action in model.protocol.actions()}
+        self._traced = {action.name for action in model.actions}
+        self._observed = self._observed_leaves(meta)
+        self._keys = [
+            {name: _key(value) for name, value in instance.parameters.items()} for instance in model.instances
+        ]
+        self._domains: dict[tuple[str, str], tuple[frozenset[str], bool]] = {}
+        self._meant = lru_cache(maxsize=1024)(self._instances)
+
+    def read(self, line: StepLine) -> Expected:
+        """A line with the model's names and values."""
+        numbers, absent = self._all, None
+        if line.action is not None:
+            numbers = self._numbers(line, line.action)
+            absent = None if numbers else self._why_absent(line.action)
+        seen = Seen()
+        whole = False
+        if line.has_state:
+            place = line.place.at("state")
+            whole = read_value(self.model.protocol.state, 0, line.state, place, seen)
+            self._check_observed(seen, place)
+        named: set[int] = set()
+        if line.changes is not None:
+            for path, value in line.changes.items():
+                self._change(path, value, line.place.at("changes"), seen, named)
+        kept: tuple[int, ...] = ()
+        if line.changes is not None:
+            observed = range(len(self.model.leaves)) if self._observed is None else sorted(self._observed)
+            kept = tuple(leaf for leaf in observed if leaf not in named)
+        return Expected(
+            line=line,
+            seen=seen,
+            kept=kept,
+            numbers=numbers,
+            absent=absent,
+            whole=seen.over(tuple(leaf.low for leaf in self.model.leaves)) if whole else None,
+            all_changes=line.changes is not None and self._observed is None,
+        )
+
+    # --- actions --------------------------------------------------------------------------------------
+
+    def _numbers(self, line: StepLine, name: str) -> tuple[int, ...]:
+        action = self._actions.get(name)
+        if action is None:
+            known = ", ".join(sorted(self._actions))
+            raise line.place.at("action").wrong(f"unknown action {printable(name, 60)!r}; there are {known}")
+        place = line.place.at("parameters")
+        chosen = []
+        for parameter, value in line.parameters.items():
+            if parameter not in (names := self.model.parameters_of(action)):
+                known = ", ".join(names) or "none"
+                raise place.wrong(
+                    f"{name} has no parameter {printable(parameter, 60)!r}; its parameters: {known}"
+                )
+            chosen.append((parameter, self._choice(action, parameter, value, place.at(parameter))))
+        return self._meant(name, tuple(sorted(chosen)))
+
+    def _choice(self, action: Action, parameter: str, value: Any, place: Place) -> str:
+        """A parameter's value as the key that instances are found by."""
+        if (action.name, parameter) not in self._domains:
+            self._domains[action.name, parameter] = _domain(self.model, action, parameter)
+        keys, of_sets = self._domains[action.name, parameter]
+        if of_sets and isinstance(value, list) and all(isinstance(item, int) for item in value):
+            value = sorted(value)
+        try:
+            key = _key(value)
+        except RecursionError:
+            raise place.wrong("nested too deeply") from None
+        if key not in keys:
+            few = ", ".join(sorted(keys)[:12]) + (", …" if len(keys) > 12 else "")
+            raise place.wrong(f"{printable(key, 40)} is none of {few}")
+        return key
+
+    def _instances(self, action: str, chosen: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
+        return tuple(
+            number
+            for number, instance in enumerate(self.model.instances)
+            if instance.action.name == action
+            and all(self._keys[number].get(name) == key for name, key in chosen)
+        )
+
+    def _why_absent(self, name: str) -> str:
+        rule = self._actions[name].rule
+        if name not in self._traced and rule is not None:
+            return f"the rule {rule} is off, without which there is no {name}"
+        return "never possible with these parameters and rules"
+
+    # --- state ----------------------------------------------------------------------------------------
+
+    def _observed_leaves(self, meta: TraceMeta) -> frozenset[int] | None:
+        if meta.observed is None:
+            return None
+        place = meta.place.at("observed")
+        found: set[int] = set()
+        for i, path in enumerate(meta.observed):
+            for part in parts(self.model.protocol.state, path, place.item(i), many=True):
+                found.update(part.leaves)
+        return frozenset(found)
+
+    def _check_observed(self, seen: Seen, place: Place) -> None:
+        """A line holds what the first line says is observed, and nothing else."""
+        for leaf in seen.between:
+            if self._observed is not None and leaf not in self._observed:
+                path = self.model.leaves[leaf].path.removesuffix("?").removesuffix(".length")
+                raise place.wrong(f"{path} is none of the observed paths of the first line")
+
+    def _change(self, path: str, value: Any, place: Place, seen: Seen, named: set[int]) -> None:
+        """Add one change; ``named`` collects the scalars that changes are about."""
+        (part,) = parts(self.model.protocol.state, path, place)
+        shown = printable(path, 60)
+        place = Place(place.path, place.line, f"{place.field}[{shown!r}]")
+        if not named.isdisjoint(part.leaves):
+            raise place.wrong("overlaps another change of this line")
+        if self._observed is not None and not self._observed.issuperset(part.leaves):
+            raise place.wrong("is none of the observed paths of the first line")
+        named.update(part.leaves)
+        if not self._whole_value(part, value, place, seen):
+            raise place.wrong("the whole value is needed; name a field by its own path")
+
+    def _whole_value(self, part: StatePart, value: Any, place: Place, seen: Seen) -> bool:
+        inner = Seen()
+        whole = read_value(part.type, part.start, value, place, inner)
+        for leaf, (low, high) in (*part.supposed, *inner.between.items()):
+            before = seen.between.get(leaf, (low, high))
+            seen.between[leaf] = both = max(low, before[0]), min(high, before[1])
+            if both[0] > both[1]:
+                raise place.wrong("the line says something else of this, too")
+        seen.filled.update(inner.filled)
+        return whole
+
+
+def _domain(model: Model, action: Action, parameter: str) -> tuple[frozenset[str], bool]:
+    """The keys of all values that a parameter can have, and whether they are sets."""
+    if parameter not in action.domains:  # a choice that the action makes itself
+        chosen = [i.parameters for i in model.instances if i.action is action and parameter in i.parameters]
+        return frozenset(_key(parameters[parameter]) for parameters in chosen), False
+    domain = getattr(model.protocol, action.domains[parameter])
+    values = list(domain.constants() if isinstance(domain, Type) else domain)
+    plain = [
+        v.type.decode([n.value for n in v.nodes]) if isinstance(v, Value) and v.type else v for v in values
+    ]
+    of_sets = any(isinstance(v, Value) and isinstance(v.type, Set) for v in values)
+    return frozenset(_key(value) for value in plain), of_sets
+
+
+def _key(value: Any) -> str:
+    """A plain value as text, in which 1 and true differ."""
+    return json.dumps(value, sort_keys=True)

@@ -1,24 +1,418 @@
-"""A trace held against the protocol: whether there is a run of the model that looks like it."""
+"""A trace held against the protocol: the states that fit, what came near, and one run that it can have been.
+
+The states of the model that fit what was observed so far, carried from line to line.
+
+What came near to explaining a line: the steps of the model with the fewest reasons against them.
+
+One run of the model that a trace can have been: chosen among the states that fit, from its end back to its start.
+
+The model that a trace is held against: protocol, parameters and rules by their names in the first line.
+
+A trace held against the protocol: whether there is a run of the model that looks like it.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from highwater.model.language.model import Scalars
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
+from highwater.model.language import choices
+from highwater.model.language.choices import ChoiceError
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.interpreter import BoundError, Interpreter, differences
+from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.types import Type
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.fields import Place
+from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
 from highwater.traces.reports.report import Report
-from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
-from highwater.traces.runs.compiled import Compiled
-from highwater.traces.runs.format import RunTrace, StepLine, read_run
-from highwater.traces.runs.history import RunHistory, Taken
-from highwater.traces.runs.nearest import Nearest
-from highwater.traces.runs.protocols import model_for
-from highwater.traces.runs.steps import Expected, Reader
+from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, TraceMeta, read_run
+
+# --- carrying --------------------------------------------------------------------------------------------
+
+OF_THE_TYPES = "of the state's types"
+"""How a cut is called where a step leaves the types of the state at no bound."""
+Reached = tuple[Scalars, Scalars]
+"""A state before a line's own step: what must not change by the line's own account, and the state itself."""
+
+
+@dataclass
+class Advance:
+    """What a line leaves.
+
+    ``states`` fit it (none: nothing explains it), ``before`` are those before its own step, ``cut`` names the
+    bounds at which steps were cut. ``steps`` are the pairs of states between which its own step can have led, where
+    the model has properties of steps.
+    """
+
+    states: list[Scalars] = field(default_factory=list)
+    steps: list[tuple[Scalars, Scalars]] = field(default_factory=list)
+    before: list[Reached] = field(default_factory=list)
+    cut: set[str] = field(default_factory=set)
+
+
+class Carrier:
+    """Takes sets of states through lines; never more than ``limit`` states at a time."""
+
+    def __init__(self, interpreter: Interpreter, hidden_steps: int, limit: int) -> None:
+        self.interpreter, self.hidden_steps, self.limit = interpreter, hidden_steps, limit
+        self.pairs = bool(interpreter.model.step_properties)
+        self.all_numbers = tuple(range(len(interpreter.model.instances)))
+
+    def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
+        """All states after a line, from all states before it.
+
+        Raises TraceError where there are too many.
+        """
+        found = Advance()
+        found.before = self._after_hidden(states, expected, found.cut)
+        after: dict[Scalars, None] = {}
+        steps: dict[tuple[Scalars, Scalars], None] = {}
+        for basis, state in found.before:
+            for later in self._steps(state, expected.numbers, found.cut):
+                if (later not in after or self.pairs) and expected.fits(basis, later):
+                    after[later] = None
+                    self._check(len(after), expected.line.place)
+                    if self.pairs:
+                        steps[state, later] = None
+                        self._check(len(steps), expected.line.place)
+        found.states, found.steps = list(after), list(steps)
+        return found
+
+    def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
+        """The states before a line's own step that a run to one of its states can have passed through."""
+        cut: set[str] = set()
+
+        @cache
+        def leads(reached: Reached, hidden: int) -> bool:
+            basis, state = reached
+            if any(expected.fits(basis, later) for later in self._steps(state, expected.numbers, cut)):
+                return True
+            return hidden > 0 and any(leads(later, hidden - 1) for later in self._unseen(reached, cut))
+
+        found: dict[Reached, None] = {}
+        level = [(expected.basis(state), state) for state in states]
+        for hidden in range(self.hidden_steps, -1, -1):
+            level = [reached for reached in level if reached not in found and leads(reached, hidden)]
+            found |= dict.fromkeys(level)
+            level = [later for reached in level for later in self._unseen(reached, cut)] if hidden else []
+        return list(dict.fromkeys(state for _, state in found))
+
+    def _unseen(self, reached: Reached, cut: set[str]) -> Iterator[Reached]:
+        basis, state = reached
+        return ((basis, after) for after in self._steps(state, self.all_numbers, cut))
+
+    def _after_hidden(self, states: Iterable[Scalars], expected: Expected, cut: set[str]) -> list[Reached]:
+        """The states after up to ``hidden_steps`` unobserved steps, those after fewer first."""
+        reached: dict[Reached, None] = dict.fromkeys((expected.basis(state), state) for state in states)
+        level = list(reached)
+        for _ in range(self.hidden_steps):
+            later: list[Reached] = []
+            for one in level:
+                for after in self._unseen(one, cut):
+                    if after not in reached:
+                        reached[after] = None
+                        later.append(after)
+                self._check(len(reached), expected.line.place)
+            level = later
+            if not level:
+                break
+        return list(reached)
+
+    def _steps(self, state: Scalars, numbers: tuple[int, ...], cut: set[str]) -> Iterator[Scalars]:
+        """The states that these instances lead to, cut ones left out.
+
+        A step that leaves the types of the state at no bound is cut, too: it comes from a state that no run
+        reaches and that a line made known.
+        """
+        enabled = self.interpreter.enabled_of(numbers)(state)
+        for number, is_enabled in zip(numbers, enabled, strict=True):
+            if is_enabled:
+                try:
+                    step = self.interpreter.step(state, number)
+                except BoundError:
+                    cut.add(OF_THE_TYPES)
+                    continue
+                if step.state is not None:
+                    yield step.state
+                elif step.cut is not None:
+                    cut.add(step.cut)
+
+    def _check(self, count: int, place: Place) -> None:
+        if count > self.limit:
+            raise TraceError(
+                place.path,
+                place.line,
+                None,
+                f"inconclusive: more than {self.limit} states of the model fit what was observed so far; "
+                "observe more of the state, name the actions, or suppose fewer hidden steps",
+            )
+
+
+# --- nearest ---------------------------------------------------------------------------------------------
+
+KEPT = 5
+"""So many candidates are told."""
+
+
+class Nearest:
+    """Ranks steps by how many guards refuse them and how many fields they would leave otherwise."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter, self.model = interpreter, interpreter.model
+
+    def candidates(self, before: Iterable[Reached], expected: Expected) -> tuple[Candidate, ...]:
+        """The best candidates from these states, nearest first; each action with its parameters once."""
+        if expected.absent is not None:
+            action, parameters = expected.line.action or "", dict(expected.line.parameters)
+            return (Candidate(action, parameters, refused_by=(expected.absent,)),)
+        best: dict[int, tuple[int, int, Candidate]] = {}
+        for basis, state in before:
+            refused = self.interpreter.refusals_of(state, expected.numbers)
+            for number in sorted(expected.numbers, key=lambda n: len(refused[n])):
+                worst = sorted(score for score, _, _ in best.values())[KEPT - 1 : KEPT]
+                if worst and len(refused[number]) > worst[0]:
+                    break
+                score, candidate = self._judge(state, basis, number, refused[number], expected)
+                if number not in best or score < best[number][0]:
+                    best[number] = (score, number, candidate)
+        ranked = sorted(best.values(), key=lambda item: item[:2])
+        return tuple(candidate for _, _, candidate in ranked[:KEPT])
+
+    def initial(self, expected: Expected) -> tuple[Candidate, ...]:
+        """The initial states as candidates for a line 0."""
+        found = [self._differences((), state, expected) for state in self.model.initial]
+        found.sort(key=len)
+        return tuple(Candidate("initial", {}, differences=d) for d in found[:KEPT])
+
+    def _judge(
+        self, state: Scalars, basis: Scalars, number: int, refused: list[str], expected: Expected
+    ) -> tuple[int, Candidate]:
+        """A step's score and what speaks against it."""
+        instance = self.model.instances[number]
+        reasons, different = list(dict.fromkeys(refused)), {}
+        score = len(reasons)
+        try:
+            step = self.interpreter.step(state, number)
+        except BoundError:
+            reasons.append("the step would leave the types of the state")
+            score += 1 + len(expected.seen.between)
+        else:
+            if step.state is None:
+                reasons.append(f"bound {step.cut}")
+                score += 1 + len(expected.seen.between)
+            else:
+                different = self._differences(basis, step.state, expected)
+        passed = tuple(dict.fromkeys(g.name for g in instance.guards if g.name not in refused))
+        candidate = Candidate(
+            instance.action.name, dict(instance.parameters), tuple(reasons), passed, different
+        )
+        return score + len(different), candidate
+
+    def _differences(self, basis: Scalars, state: Scalars, expected: Expected) -> dict[str, tuple[Any, Any]]:
+        """Path to (the model's value, the recorded one)."""
+        return differences(self.model.decode(state), self.model.decode(expected.recorded(basis, state)))
+
+
+# --- history ---------------------------------------------------------------------------------------------
+
+KEPT_STATES = 100_000
+"""So many states are kept, those of the last lines."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A line: what was expected of it (None: the start), the states after it, and why nothing explains it, if so."""
+
+    line: int
+    expected: Expected | None
+    after: Sequence[Scalars]
+    unexplained: str = ""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A state of the run, with the step to it; None where it is the first, or nothing explains it."""
+
+    line: int
+    instance: Instance | None
+    state: Scalars
+    observed: bool = True
+    unexplained: str = ""
+
+
+class RunHistory:
+    """What a replay goes through, line by line; ``told`` makes one run of it once it has ended."""
+
+    def __init__(self) -> None:
+        self.interpreter: Interpreter | None = None
+        self.hidden_steps = 0
+        self.lines: deque[Taken] = deque()
+        self.left_out = 0
+        self._states = 0
+
+    @property
+    def model(self) -> Model:
+        """The model that the trace was held against."""
+        assert self.interpreter is not None
+        return self.interpreter.model
+
+    def add(self, taken: Taken) -> None:
+        """Keep a line; the first ones go where there are too many states."""
+        self.lines.append(taken)
+        self._states += len(taken.after)
+        while self._states > KEPT_STATES and len(self.lines) > 1:
+            self._states -= len(self.lines.popleft().after)
+            self.left_out += 1
+
+    def told(self) -> list[Told]:
+        """One run to the first state that fits the last line; none where no line was read."""
+        if not self.lines:
+            return []
+        found: list[Told] = []
+        last = self.lines[-1]
+        state = last.after[0] if last.after else None
+        for i in range(len(self.lines) - 1, 0, -1):
+            taken, before = self.lines[i], self.lines[i - 1].after
+            if taken.unexplained or taken.expected is None:
+                assert before or state is not None
+                found.append(Told(taken.line, None, state or before[0], True, taken.unexplained))
+                state = before[0] if before else state
+                continue
+            assert state is not None
+            state, numbers = self._back(before, taken.expected, state)
+            found += reversed(list(self._forward(taken.line, state, numbers)))
+        assert state is not None
+        found.append(Told(self.lines[0].line, None, state, True, self.lines[0].unexplained))
+        return found[::-1]
+
+    def _forward(self, line: int, state: Scalars, numbers: Sequence[int]) -> Iterator[Told]:
+        assert self.interpreter is not None
+        for i, number in enumerate(numbers, 1):
+            after = self.interpreter.step(state, number).state
+            assert after is not None
+            state = after
+            yield Told(line, self.model.instances[number], state, observed=i == len(numbers))
+
+    def _back(
+        self, before: Sequence[Scalars], expected: Expected, after: Scalars
+    ) -> tuple[Scalars, list[int]]:
+        """A state before a line from which steps, the last of them the line's own, lead to the state after it.
+
+        No more states are looked at than the replay has carried (``Carrier``): each at most once.
+        """
+        every = tuple(range(len(self.model.instances)))
+        level = [(expected.basis(state), state) for state in before]
+        came: dict[Reached, tuple[Reached, int] | None] = dict.fromkeys(level)
+        for hidden in range(self.hidden_steps + 1):
+            for reached in level:
+                for number, later in self._steps(reached[1], expected.numbers):
+                    if later == after and expected.fits(reached[0], later):
+                        return _from_start(came, reached, number)
+            following: list[Reached] = []
+            for reached in level if hidden < self.hidden_steps else ():
+                for number, later in self._steps(reached[1], every):
+                    if (reached[0], later) not in came:
+                        came[reached[0], later] = reached, number
+                        following.append((reached[0], later))
+            level = following
+        raise AssertionError("no state before the line leads to the one after it")
+
+    def _steps(self, state: Scalars, numbers: tuple[int, ...]) -> Iterator[tuple[int, Scalars]]:
+        """The states that these instances lead to, cut ones left out."""
+        assert self.interpreter is not None
+        for number, enabled in zip(numbers, self.interpreter.enabled_of(numbers)(state), strict=True):
+            if enabled:
+                try:
+                    after = self.interpreter.step(state, number).state
+                except BoundError:
+                    continue
+                if after is not None:
+                    yield number, after
+
+
+def _from_start(
+    came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
+) -> tuple[Scalars, list[int]]:
+    """The state from which one was reached, and the steps on the way to it and from it."""
+    numbers = [last]
+    while (step := came[reached]) is not None:
+        reached, number = step
+        numbers.append(number)
+    return reached[1], numbers[::-1]
+
+
+# --- protocols -------------------------------------------------------------------------------------------
+
+MAX_CHOICES = 4000
+"""The most actions, each choice of its parameters counted, of a model that a trace may ask for."""
+
+
+def model_for(
+    meta: TraceMeta, rules: Mapping[str, bool] | None = None, profile: str | None = None
+) -> tuple[str | None, Interpreter]:
+    """The profile and the model that a trace asks for, with other rules or another profile where they are given.
+
+    The trace's own rules stay over another profile, and ``rules`` go over both. Raises TraceError for what the
+    trace names and does not exist, ChoiceError for what the arguments name.
+    """
+    with _blaming(meta.place.at("protocol")):
+        protocol = registry.protocol_of(meta.protocol)
+    with _blaming(meta.place.at("profile")):
+        choices.rules_on(protocol, meta.profile)
+    with _blaming(meta.place.at("rules")):
+        choices.rules_on(protocol, None, meta.rules)
+    place = meta.place.at("parameters")
+    for key, value in meta.parameters.items():
+        with _blaming(place.at(key) if key in protocol.parameters else place):
+            choices.parameter_of(protocol, key, value)
+    name = meta.profile if profile is None else profile
+    on = choices.rules_on(protocol, name, meta.rules, rules or {})
+    try:
+        return name, _model(meta.protocol, tuple(sorted(meta.parameters.items())), on)
+    except LanguageError as wrong:
+        raise place.wrong(f"no model for these parameters: {printable(wrong)}") from None
+
+
+@contextmanager
+def _blaming(place: Place) -> Iterator[None]:
+    """What is wrong with a choice is wrong at a place of the trace."""
+    try:
+        yield
+    except ChoiceError as wrong:
+        raise place.wrong(str(wrong)) from None
+
+
+@lru_cache(maxsize=8)
+def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Interpreter:
+    """A protocol traced with its invariants. Raises LanguageError where it is too large or cannot be."""
+    protocol = registry.protocol_of(name)(dict(parameters), rules)
+    choices = 0
+    for action in protocol.actions():
+        count = 1
+        for attribute in action.domains.values():
+            domain = getattr(protocol, attribute)
+            count *= sum(1 for _ in (domain.constants() if isinstance(domain, Type) else domain))
+        choices += count
+    if choices > MAX_CHOICES:
+        raise LanguageError(f"{choices} actions, where {MAX_CHOICES} are the most; fewer brokers are needed")
+    known = stated(name)
+    traced = Model(protocol, known.invariants, step_properties=known.step_properties)
+    _ = traced.start  # so that what is wrong with the initial states is said now
+    return Interpreter(traced)
+
+
+# --- replay ----------------------------------------------------------------------------------------------
 
 KIND = "run of the model"
 ALL_RULES = "all rules"
@@ -55,15 +449,15 @@ def replay_run(
     if file.exists() and not file.is_file():
         raise TraceError(file, None, None, "not a file")
     trace = read_run(file)
-    name, compiled = model_for(trace.meta, rules, profile)
-    report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(compiled.model.protocol.rules_on)))
-    hold(trace, compiled, report, progress, limit=limit, history=history)
+    name, interpreter = model_for(trace.meta, rules, profile)
+    report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(interpreter.model.protocol.rules_on)))
+    hold(trace, interpreter, report, progress, limit=limit, history=history)
     return report
 
 
 def hold(
     trace: RunTrace,
-    compiled: Compiled,
+    interpreter: Interpreter,
     report: Report,
     progress: ProgressCallback | None = None,
     *,
@@ -72,10 +466,10 @@ def hold(
 ) -> None:
     """Hold an open trace against any model, and add to a report what is found. Raises TraceError as above.
 
-    This is for a protocol of one's own: ``hold(read_run(path), Compiled(model), report)``.
+    This is for a protocol of one's own: ``hold(read_run(path), Interpreter(model), report)``.
     """
     started = time.perf_counter()
-    run = _Run(trace, compiled, report, limit, history)
+    run = _Run(trace, interpreter, report, limit, history)
     try:
         for line in trace.lines:
             run.take(line)
@@ -92,17 +486,22 @@ class _Run:
     """The states that fit so far, and what was found about them. None are carried once the replay has ended."""
 
     def __init__(
-        self, trace: RunTrace, compiled: Compiled, report: Report, limit: int, history: RunHistory | None
+        self,
+        trace: RunTrace,
+        interpreter: Interpreter,
+        report: Report,
+        limit: int,
+        history: RunHistory | None,
     ) -> None:
         self.history = history or RunHistory()
-        self.history.compiled, self.history.hidden_steps = compiled, trace.meta.hidden_steps
+        self.history.interpreter, self.history.hidden_steps = interpreter, trace.meta.hidden_steps
         self.keeps = history is not None
-        self.meta, self.model, self.report = trace.meta, compiled.model, report
-        self.reader = Reader(compiled.model, trace.meta)
-        self.carrier = Carrier(compiled, trace.meta.hidden_steps, limit)
-        self.interpreter = compiled.interpreter
-        self.nearest = Nearest(compiled)
-        self.states: list[Scalars] = list(compiled.model.initial)
+        self.meta, self.model, self.report = trace.meta, interpreter.model, report
+        self.reader = LineReader(interpreter.model, trace.meta)
+        self.carrier = Carrier(interpreter, trace.meta.hidden_steps, limit)
+        self.interpreter = interpreter
+        self.nearest = Nearest(interpreter)
+        self.states: list[Scalars] = list(interpreter.model.initial)
         self.begun = self.ended = False
         self.violated: dict[str, bool] = {}
         """The properties violated at the line before, and whether in all states that fit."""

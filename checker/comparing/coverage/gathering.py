@@ -19,11 +19,8 @@ from highwater.checker.running.progress import ProgressReporter
 from highwater.model.language import graph
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.rulebook import Rulebook
-from highwater.traces.runs.carrying import Carrier
-from highwater.traces.runs.format import read_run
-from highwater.traces.runs.protocols import model_for
-from highwater.traces.runs.replay import LIMIT_STATES
-from highwater.traces.runs.steps import Reader
+from highwater.traces.runs.format import LineReader, read_run
+from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
 
 
 @dataclass
@@ -123,9 +120,12 @@ def add_trace(
 ) -> None:
     """Replay a trace, and ask everything in the states that fit it. Raises TraceError where it is none."""
     trace = read_run(path)
-    _, compiled = model_for(trace.meta, switches, profile)
-    model = compiled.model
-    reader, carrier = Reader(model, trace.meta), Carrier(compiled, trace.meta.hidden_steps, LIMIT_STATES)
+    _, interpreter = model_for(trace.meta, switches, profile)
+    model = interpreter.model
+    reader, carrier = (
+        LineReader(model, trace.meta),
+        Carrier(interpreter, trace.meta.hidden_steps, LIMIT_STATES),
+    )
     states: list[Scalars] = list(model.initial)
     seen = dict.fromkeys(states)
     for line in trace.lines:

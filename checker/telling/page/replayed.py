@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.checker.telling.page.shown import LIMIT_STATES, Shown, ShownRun, said
 from highwater.model.language.interpreter import Interpreter
 from highwater.traces.reports.report import Report
-from highwater.traces.runs.history import RunHistory, Told
+from highwater.traces.runs.replay import RunHistory, Told
 
 
 def replayed(report: Report, history: RunHistory) -> ShownRun | None:

@@ -20,8 +20,7 @@ from highwater.model.language.model import Instance, Model, Scalars, said
 from highwater.model.language.rulebook import Rulebook, numbers
 from highwater.traces.reading.errors import OutOfRangeError, TraceError
 from highwater.traces.reading.fields import Place
-from highwater.traces.runs.compiled import Compiled
-from highwater.traces.runs.observation import Seen, read_value
+from highwater.traces.runs.format import Seen, read_value
 
 LIMIT = 10_000
 """So many states are carried at a time."""
@@ -45,20 +44,14 @@ class Lockstep:
     model: Model
     adapter: Adapter
     contract: Contract
-    compiled: Compiled
+    interpreter: Interpreter
     states: list[Scalars] = field(default_factory=list)
     operations: list[int] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_contract(self.model, self.contract)
-        self._all = tuple(range(len(self.model.instances)))
         self._judged = lru_cache(maxsize=4096)(self._judge)
-
-    @property
-    def interpreter(self) -> Interpreter:
-        """The model's interpreter."""
-        return self.compiled.interpreter
 
     def start(self) -> None:
         """Reset the implementation and look at it."""
@@ -72,7 +65,7 @@ class Lockstep:
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
         refuses: list[int] = []
-        for number in self._all:
+        for number in range(len(self.model.instances)):
             found = {kind[number] for kind in kinds}
             if CUT in found or SENSELESS in found:
                 continue
@@ -88,7 +81,7 @@ class Lockstep:
         if not isinstance(outcome, Outcome):
             raise AdapterError(f"apply({called}) returned {outcome!r:.80}, not an Outcome")
         self.operations.append(number)
-        numbers = [n for n in self._all if self._same(n, instance)]
+        numbers = [n for n in range(len(self.model.instances)) if self._same(n, instance)]
         allowed: dict[Scalars, None] = {}
         for state in before:
             for choice in numbers:
@@ -105,7 +98,7 @@ class Lockstep:
 
     def _judge(self, state: Scalars) -> list[str]:
         """For each instance, what the model makes of it in a state."""
-        results = iter(self.compiled.guards(self._all)(state))
+        results = iter(self.interpreter.guards(state))
         kinds = []
         for number, instance in enumerate(self.model.instances):
             refusing = [guard.name for guard in instance.guards if not next(results)]

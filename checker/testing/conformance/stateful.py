@@ -22,8 +22,8 @@ from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch, c
 from highwater.checker.testing.machines.shrinking import shrunk
 from highwater.checker.testing.machines.stateful import SETTINGS, Burst
 from highwater.checker.testing.machines.swarm import Preferences, bursts
+from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from highwater.traces.runs.compiled import Compiled
 
 REFUSED_ONE_IN = 4
 """One operation in so many is one that the model refuses, where there is one."""
@@ -42,7 +42,7 @@ class ConformanceMachine(RuleBasedStateMachine):
     model: ClassVar[Model]
     adapter: ClassVar[Adapter]
     contract: ClassVar[Contract]
-    compiled: ClassVar[Compiled]
+    interpreter: ClassVar[Interpreter]
     preferences: ClassVar[Preferences]
     best: ClassVar[list[int] | None]
     """The operations of the shortest mismatch that is known."""
@@ -88,7 +88,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _new(cls) -> Lockstep:
-        return Lockstep(cls.model, cls.adapter, cls.contract, cls.compiled)
+        return Lockstep(cls.model, cls.adapter, cls.contract, cls.interpreter)
 
     @classmethod
     def _again(cls, operations: Sequence[int]) -> Mismatch | None:
@@ -135,7 +135,7 @@ def conformance_machine(
             "model": model,
             "adapter": adapter,
             "contract": contract,
-            "compiled": Compiled(model),
+            "interpreter": Interpreter(model),
             "preferences": Preferences(model),
             "best": None,
         },

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, Hypothesis
-from highwater.traces.metadata.beliefs.evidence import NearMiss, Observed
-from highwater.traces.metadata.beliefs.slots import (
+from highwater.traces.metadata.beliefs.belief_states import (
     FIELDS,
     CannotFollow,
     candidate,
@@ -19,6 +17,7 @@ from highwater.traces.metadata.beliefs.slots import (
     named,
     with_brokers,
 )
+from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, Hypothesis, NearMiss, Observed
 from highwater.traces.reports.observed import PartitionState
 
 SETS = ("isr", "elr", "last_known_elr", "adding", "removing")

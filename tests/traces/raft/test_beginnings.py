@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from highwater.model.quorum import Quorum
-from highwater.traces.raft import events as e
-from highwater.traces.raft.belief import UNKNOWN, Log
-from highwater.traces.raft.follow import Follower
-from highwater.traces.raft.judge import PROFILE, Judge
-from highwater.traces.raft.order import Order
-from highwater.traces.raft.replay import _common, replay_raft
+from highwater.traces.messages import raft_events as e
+from highwater.traces.messages.quorum import PROFILE, UNKNOWN, Judge, Log
+from highwater.traces.messages.quorum_roles import Follower
+from highwater.traces.messages.raft_events import Order
+from highwater.traces.messages.raft_replay import _common, replay_raft
 from highwater.traces.reading.fields import Place
 from tests.traces.raft.writing import Writer
 
@@ -75,10 +74,10 @@ def test_a_log_from_before_is_that_of_who_has_as_much(
     found = follower(1, 2)
     known = found.belief.node(1).log = Log([(0, 1), (3, 2)], 5)
     log = found.log_of(found.belief.node(2), end, 7)
-    assert (log, found.guessed[BEFORE]) == (Log(cuts, end), guesses)
+    assert (log, found.verdicts.guessed[BEFORE]) == (Log(cuts, end), guesses)
     assert known == Log([(0, 1), (3, 2)], 5), "which stays as it is"
     assert found.log_of(found.belief.node(2), end + 1, 7) is log, "what is known already is not guessed"
-    assert found.guessed[BEFORE] == guesses
+    assert found.verdicts.guessed[BEFORE] == guesses
 
 
 # --- how a process begins ---------------------------------------------------------------------------------------
@@ -105,9 +104,9 @@ def test_what_a_first_process_begins_as_is_guessed(
     found = follower(1, 2, 3)
     node = found.belief.node(1)
     found._start(node, what)
-    assert found.guessed[STATE] == guesses
+    assert found.verdicts.guessed[STATE] == guesses
     assert (node.epoch, node.log, node.leader, node.voted) == (what.epoch, log, leader, voted)
-    assert (found.explained["a process begins"], found.unexplained_count) == (1, 0)
+    assert (found.verdicts.explained["a process begins"], found.verdicts.unexplained_count) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +127,9 @@ def test_what_a_next_process_begins_as_is_held_against_the_one_before(
     found._start(node, before)
     found.event = e.Event(1, 0, Place(Path("node1/raft.log"), 1, ""), what)
     found._start(node, what)
-    assert found.explained["a process begins"] == 1, "the second one begins with what is known"
-    assert found.guessed[STATE] == 1
-    assert [name for u in found.unexplained for c in u.candidates for name in c.differences] == wrong
+    assert found.verdicts.explained["a process begins"] == 1, "the second one begins with what is known"
+    assert found.verdicts.guessed[STATE] == 1
+    assert [name for u in found.verdicts.unexplained for c in u.candidates for name in c.differences] == wrong
     assert node.leader is None, "who has resigned follows nobody"
 
 
@@ -140,7 +139,7 @@ def test_a_log_can_make_known_that_a_process_is_not_the_first() -> None:
     node = found.belief.node(1)
     node.log = Log([(0, 0)], 2)
     found._start(node, role("Unattached", 0))
-    assert (node.log, found.explained["restart: role"]) == (Log([(0, 0)], 2), 1)
+    assert (node.log, found.verdicts.explained["restart: role"]) == (Log([(0, 0)], 2), 1)
 
 
 # --- what is committed ------------------------------------------------------------------------------------------
@@ -153,7 +152,7 @@ def test_what_is_committed_stays_where_a_leader_commits_no_more(
     """A leader without the committed records says what an HWM is that is no higher: they are committed still."""
     found = follower(1, 2, 3)
     found.belief.committed = Log([(0, 1)], 2)
-    window: Any = SimpleNamespace(offset=lambda rank: end if rank == 1 else UNKNOWN)
+    window: Any = SimpleNamespace(offsets=SimpleNamespace(value=lambda rank: end if rank == 1 else UNKNOWN))
     outcome: Any = SimpleNamespace(after={"committed": [None]})
     leaders = Log([(0, 2)], 4)
     found._commit(window, outcome, leaders)

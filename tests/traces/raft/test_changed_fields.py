@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.raft.replay import replay_raft
+from highwater.traces.messages.raft_replay import replay_raft
 from tests.traces.raft.changes import RECORDED, recorded, write
 
 pytestmark = pytest.mark.skipif(

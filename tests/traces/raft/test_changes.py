@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.raft import events as e
-from highwater.traces.raft.reader import RaftLog
-from highwater.traces.raft.replay import replay_raft
+from highwater.traces.messages import raft_events as e
+from highwater.traces.messages.raft_lines import RaftLog
+from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.reading.errors import TraceError
 from tests.slow import often, slow
 from tests.traces.raft.changes import NODES, RECORDED, Change, change, recorded, write

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from highwater.traces.raft.delays import Delays, Measured
-from highwater.traces.raft.events import (
+from highwater.traces.messages.raft_events import (
     Answered,
     Appended,
     Event,
@@ -16,6 +15,7 @@ from highwater.traces.raft.events import (
     Started,
     What,
 )
+from highwater.traces.messages.raft_replay import Delays, Measured
 from highwater.traces.reading.fields import Place
 
 ANSWER = FetchAnswer(0, 1, 1, 5, 0, None, None)

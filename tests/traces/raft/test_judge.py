@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from highwater.model.quorum import Quorum
-from highwater.traces.raft import judge as module
-from highwater.traces.raft.belief import Belief, Log, Node
-from highwater.traces.raft.judge import PROFILE, Judge
-from highwater.traces.raft.window import Window
+from highwater.traces.messages.quorum import PROFILE, Belief, Judge, Log, Node, Window
 
 
 def belief_of(node: int) -> Belief:
@@ -16,15 +11,15 @@ def belief_of(node: int) -> Belief:
     return Belief((1, 2, 3), {node: Node(node, epoch=1, log=Log())})
 
 
-def test_no_more_is_remembered_than_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 2)
+def test_no_more_is_remembered_than_was_said() -> None:
     judge = Judge(3, Quorum.profiles[PROFILE].rules)
+    judge.steps.limit = judge.states.limit = 2
     kept = []
     for node in (1, 2, 3):
         belief = belief_of(node)
         for _ in range(2):
             assert judge.violated(belief, [node]) == ()
             judge.take(Window(belief, [node]), "stand", c=node - 1)
-        kept.append((len(judge._asked), len(judge._said)))
+        kept.append((len(judge.states), len(judge.steps)))
     assert kept == [(1, 1), (2, 2), (1, 1)]
-    assert judge.evaluated == 3, "the second answer is the first one"
+    assert judge.steps.missed == 3, "the second answer is the first one"

@@ -7,23 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.raft import order
-from highwater.traces.raft.belief import Belief, Log
-from highwater.traces.raft.events import (
+from highwater.traces.messages import raft_events
+from highwater.traces.messages.quorum import Belief, Log, TooLarge, Window
+from highwater.traces.messages.raft_events import (
+    SLACK_MS,
     Answered,
     Event,
     Fetch,
     FetchAnswer,
     GotAnswer,
     Message,
+    Order,
     Received,
     Sent,
     Started,
     Vote,
     What,
+    sender_of,
 )
-from highwater.traces.raft.order import SLACK_MS, Order, sender_of
-from highwater.traces.raft.window import TooLarge, Window
 from highwater.traces.reading.fields import Place
 
 A, B, C = (Fetch(1, 1, offset, 1, None) for offset in (1, 2, 3))
@@ -35,7 +36,9 @@ def at(node: int, time: int, what: What) -> Event:
     return Event(node, time, Place(Path("log"), time), what)
 
 
-def ordered(*events: Event, nodes: tuple[int, ...] = (1, 2)) -> list[tuple[What, order.Exchange | None]]:
+def ordered(
+    *events: Event, nodes: tuple[int, ...] = (1, 2)
+) -> list[tuple[What, raft_events.Exchange | None]]:
     logs = [(node, [event for event in events if event.node == node]) for node in nodes]
     return [(event.what, exchange) for event, exchange in Order(logs)]
 
@@ -94,14 +97,14 @@ def test_a_request_that_was_given_up_is_rather_the_one_that_was_sent_again() -> 
 
 
 def test_the_oldest_of_too_many_requests_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "MAX_OPEN", 2)
+    monkeypatch.setattr(raft_events, "MAX_OPEN", 2)
     found = ordered(*(at(1, n, Sent(A, n, 2)) for n in range(3)))
     assert [exchange and exchange.is_lost for _, exchange in found] == [True, False, False]
 
 
 def test_the_oldest_of_too_many_requests_that_were_taken_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three that nobody answers yet two are kept: the answer to the first one is of none that is known."""
-    monkeypatch.setattr(order, "MAX_OPEN", 2)
+    monkeypatch.setattr(raft_events, "MAX_OPEN", 2)
     requests = [Fetch(7, 1, offset, 1, None) for offset in range(3)]
     taken = [at(2, n, Received(request, n, 18)) for n, request in enumerate(requests)]
     answers = [at(2, 10 + n, Answered(ANSWER, n, request)) for n, request in enumerate(requests)]
@@ -129,6 +132,6 @@ def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:
     window = Window(belief, [1], (), [4], fetches=False)
     assert window.logs[1].cuts == [(0, 2), (5, 4)]
     # And it is an epoch of the window: a record of it is of no later one.
-    assert window.epochs == [0, 2, 4]
-    assert [window.epoch(window.logs[1].epoch_at(offset)) for offset in (0, 4, 5)] == [1, 1, 2]
+    assert window.epochs.values == [0, 2, 4]
+    assert [window.epochs.rank(window.logs[1].epoch_at(offset)) for offset in (0, 4, 5)] == [1, 1, 2]
     assert Window(belief, [1], (), [1, 4], fetches=False).logs[1].cuts == [(0, 1), (3, 2), (5, 4)]

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.inputs import BROKER_LOG, RAFT_LOG, inputs, kind_of
-from highwater.traces.raft import events as e
-from highwater.traces.raft.reader import RaftLog
-from highwater.traces.raft.replay import replay_raft
-from highwater.traces.raft.text import MAX_DEPTH, parse
+from highwater.traces.messages import raft_events as e
+from highwater.traces.messages.raft_lines import MAX_DEPTH, RaftLog, parse
+from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.fields import Place
 

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from highwater.traces.inputs import RAFT_LOG, inputs
-from highwater.traces.raft.replay import replay_raft
+from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.reports.report import Report
 from tests.slow import slow
 from tests.traces.raft.changes import NODES, RECORDED

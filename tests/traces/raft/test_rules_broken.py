@@ -13,7 +13,7 @@ from highwater.invariants.quorum import INVARIANTS
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
-from highwater.traces.raft.replay import replay_raft
+from highwater.traces.messages.raft_replay import replay_raft
 from tests.slow import all_but
 from tests.traces.raft.writing import taken, written
 

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
-from highwater.traces.raft.replay import replay_raft
+from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.reports.report import Report
 from tests.traces.raft.test_runs import model
 from tests.traces.raft.writing import State, Writer, scripted

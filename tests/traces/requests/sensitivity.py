@@ -15,15 +15,14 @@ from pathlib import Path
 from msgspec import structs
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.messages.context import Context, Verdicts
+from highwater.traces.messages.metadata_index import Spine
+from highwater.traces.messages.request_lines import READ, Counted, RequestLine, read_request_log
+from highwater.traces.messages.request_replay import Requests
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting.reporter import Watch, every_partition
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
-from highwater.traces.requests.context import Context
-from highwater.traces.requests.lines import READ, Counted, RequestLine, read_request_log
-from highwater.traces.requests.replay import Requests
-from highwater.traces.requests.spine import Spine
-from highwater.traces.requests.verdicts import Verdicts
 from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.requests.changes import Changed, Log, logs_below
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.messages.request_replay import SIDE
 from highwater.traces.replay import replay
 from highwater.traces.reports.exchanges import (
     CLIENT,
@@ -22,7 +23,6 @@ from highwater.traces.reports.exchanges import (
 )
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, Timeline
-from highwater.traces.requests.around import SIDE
 from tests.generation.requests import TOPIC_ID, RequestLogs
 
 NAME = "t1-0"

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from highwater.traces.requests.asked import AskedOfControllers
-from highwater.traces.requests.history import Version
-from highwater.traces.requests.lines import HEARTBEAT, RequestLine
-from highwater.traces.requests.messages import Heartbeat, Proposal
-from highwater.traces.requests.spine import Spine
+from highwater.traces.messages.context import AskedOfControllers
+from highwater.traces.messages.metadata_index import Spine, Version
+from highwater.traces.messages.request_lines import HEARTBEAT, RequestLine
+from highwater.traces.messages.request_messages import Heartbeat, Proposal
 from tests.traces.requests.test_spine import ID, called, followed, state
 
 FIRST, SECOND = Path("a"), Path("b")

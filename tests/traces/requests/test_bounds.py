@@ -6,18 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.messages import leaders, metadata_index, nodes, request_messages
+from highwater.traces.messages.context import Context, Verdicts
+from highwater.traces.messages.leaders import Leadership, acting
+from highwater.traces.messages.metadata_index import Registration, Spine
+from highwater.traces.messages.request_replay import Around, Requests
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report
-from highwater.traces.requests import leading, nodes, sessions, tables
-from highwater.traces.requests.acting import acting
-from highwater.traces.requests.around import Around
-from highwater.traces.requests.context import Context
-from highwater.traces.requests.leading import Leadership
-from highwater.traces.requests.replay import Requests
-from highwater.traces.requests.spine import Registration, Spine
-from highwater.traces.requests.verdicts import Verdicts
 from tests.generation.requests import RequestLogs, write_fetches
 
 
@@ -51,7 +48,7 @@ def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_leader_keeps_so_many_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leading, "MARKS", 2)
+    monkeypatch.setattr(leaders, "MARKS", 2)
     models = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
     led = Leadership(0, "t-0", 0, [], *models, {0: 0}, True)
     assert [led.append(offset) for offset in (1, 2, 3, 2, 1)] == [True, True, True, False, True]
@@ -74,7 +71,7 @@ def test_so_many_pairs_of_a_follower_and_a_partition_are_kept(
 def test_so_many_sessions_are_kept(
     kept: int, gaps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "MAX_SESSIONS", kept)
+    monkeypatch.setattr(request_messages, "MAX_SESSIONS", kept)
     write_fetches(tmp_path, 6)
     name = "messages guessed: fetch sessions that go on after lines that are missing"
     assert replay(tmp_path).figures.get(name, 0) == gaps
@@ -106,14 +103,14 @@ def test_tables_that_cannot_be_written_are_one_clear_line(
     begins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full: while the metadata log is followed, while it is read, while the requests are."""
-    write = tables.Tables.write
+    write = metadata_index.Tables.write
 
-    def full(self: tables.Tables, statement: str, *values: tables.Value) -> None:
+    def full(self: metadata_index.Tables, statement: str, *values: metadata_index.Value) -> None:
         write(self, "INSERT INTO nowhere VALUES (1)" if statement.startswith(begins) else statement, *values)
 
     with RequestLogs(tmp_path) as made:
         epochs = made.begin([0, 1], [0, 1], [0, 1], 1)
         made.heartbeat(0, epochs[0], 3)
-    monkeypatch.setattr(tables.Tables, "write", full)
+    monkeypatch.setattr(metadata_index.Tables, "write", full)
     with pytest.raises(TraceError, match=r"^temporary files: cannot be used: "):
         replay(tmp_path)

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.fields import INT32, INT64
-from highwater.traces.requests import forms
-from highwater.traces.requests.lines import (
+from highwater.traces.messages import request_lines
+from highwater.traces.messages.request_lines import (
     FETCH,
     HEARTBEAT,
     PRODUCE,
@@ -21,7 +19,9 @@ from highwater.traces.requests.lines import (
     RequestLine,
     read_request_log,
 )
-from highwater.traces.requests.messages import read_fetch, read_heartbeat, read_produce
+from highwater.traces.messages.request_messages import read_fetch, read_heartbeat, read_produce
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import INT32, INT64
 from tests.generation.requests import RequestLogs, write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 
@@ -58,7 +58,7 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """What is made of a log with forms, and without them."""
     formed = outcome(path)
     with monkeypatch.context() as without:
-        without.setattr(forms, "form_of", lambda api, text: None)
+        without.setattr(request_lines, "form_of", lambda api, text: None)
         return formed, outcome(path)
 
 
@@ -72,7 +72,7 @@ def test_a_recorded_log_says_the_same_with_forms_and_without(monkeypatch: pytest
         formed, plain = both(path, monkeypatch)
         assert len(formed) > 40
         assert formed == plain
-    assert types == {forms.FetchForm, forms.ProduceForm, forms.HeartbeatForm}
+    assert types == {request_lines.FetchForm, request_lines.ProduceForm, request_lines.HeartbeatForm}
 
 
 def test_changed_bytes_say_the_same_with_forms_and_without(

@@ -12,11 +12,16 @@ import pytest
 from msgspec import structs
 
 from highwater.traces.inputs import BROKER_LOG, REQUEST_LOG, inputs, kind_of
+from highwater.traces.messages.request_lines import (
+    ALTER_PARTITION,
+    FETCH,
+    Counted,
+    is_request_log,
+    read_request_log,
+)
+from highwater.traces.messages.request_messages import Sessions, read_alter, read_fetch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.requests.lines import ALTER_PARTITION, FETCH, Counted, is_request_log, read_request_log
-from highwater.traces.requests.messages import read_alter, read_fetch
-from highwater.traces.requests.sessions import Sessions
 from tests.generation.requests import NODES, RequestLogs, write_fetches
 from tests.traces.requests.changes import END, START
 

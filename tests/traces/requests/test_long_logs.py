@@ -10,11 +10,11 @@ from types import FunctionType, ModuleType
 
 import pytest
 
+from highwater.traces.messages import leaders, nodes
+from highwater.traces.messages.leaders import Acting
+from highwater.traces.messages.metadata_index import History
+from highwater.traces.messages.request_replay import Requests
 from highwater.traces.replay import replay
-from highwater.traces.requests import leading, nodes
-from highwater.traces.requests.acting import Acting
-from highwater.traces.requests.history import History
-from highwater.traces.requests.replay import Requests
 from tests.generation.laps import Laps, laps, write_runs
 from tests.generation.repeated import Repeated
 from tests.generation.requests import FIRST, RequestLogs
@@ -56,7 +56,7 @@ def reachable(root: object) -> int:
 
 def test_what_is_kept_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever a leadership begins, of a log of any length: what is kept is of the leaderships there are then."""
-    monkeypatch.setattr(leading, "MARKS", 32)
+    monkeypatch.setattr(leaders, "MARKS", 32)
     monkeypatch.setattr(nodes, "LIVES", 16)
     kept: list[int] = []
     read: list[Requests] = []
@@ -66,7 +66,7 @@ def test_what_is_kept_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: py
         read.append(requests)
         replay_all(requests)
 
-    def counted(node: nodes.Node, history: History, epoch: int) -> leading.Leadership | None:
+    def counted(node: nodes.Node, history: History, epoch: int) -> leaders.Leadership | None:
         led = begin(node, history, epoch)
         now = [one for n in read[-1]._nodes.values() for one in n.led.values() if one is not None]
         kept.append(reachable(read[-1]) - OBJECTS_A_STAGE * sum(len(one.stages) for one in now))

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from highwater.traces.inputs import Input, inputs
+from highwater.traces.messages import context
+from highwater.traces.messages.nodes import NodeEnds, NodesPart, SharedNode, divided, in_order, join
+from highwater.traces.messages.request_replay import joined
 from highwater.traces.replay import replay, replay_part
 from highwater.traces.reports.report import Report
-from highwater.traces.requests import verdicts
-from highwater.traces.requests.beside import joined
-from highwater.traces.requests.parts import NodeEnds, NodesPart, SharedNode, divided, in_order, join
 from tests.generation.laps import laps, write_runs
 from tests.generation.requests import write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
@@ -59,7 +59,7 @@ def test_parts_come_to_the_whole(
     count: int, limit: int, damaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not explained, findings and counts, in their order, those over the limit left out."""
-    monkeypatch.setattr(verdicts, "LIMIT", limit)
+    monkeypatch.setattr(context, "LIMIT", limit)
     found = one_input(damaged)
     whole = replay(damaged)
     assert whole.unexplained_count > 10
@@ -104,7 +104,7 @@ def test_a_recorded_cluster_in_parts_says_the_same() -> None:
 
 
 def ends(broker: int, place: tuple[int, int], guessed: int) -> NodeEnds:
-    told = verdicts.Verdicts(guessed=Counter({"at the end": guessed}), unexplained_count=guessed)
+    told = context.Verdicts(guessed=Counter({"at the end": guessed}), unexplained_count=guessed)
     return NodeEnds(broker, place, told, None, (), 0)
 
 
@@ -115,10 +115,10 @@ def test_what_was_open_at_the_ends_is_joined_in_the_order_in_which_nodes_came() 
     for part, name, line in ((first, "b", 7), (second, "a", 9)):
         part.counted.lines = 10
         part.counted.cut_off(Path(name), line)
-    whole = verdicts.Verdicts(guessed=Counter({"before": 1}))
+    whole = context.Verdicts(guessed=Counter({"before": 1}))
     found = join(
         whole,
-        [verdicts.from_json(verdicts.to_json(part), NodesPart) for part in (first, second)],
+        [context.from_json(context.to_json(part), NodesPart) for part in (first, second)],
         [Path("a"), Path("b")],
     )
     assert [node.broker for node in found.nodes] == [3, 2, 1]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.messages.request_lines import NO_EPOCH
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
-from highwater.traces.requests.forms import NO_EPOCH
 from tests.generation.requests import TOPIC_ID, RequestLogs
 
 Record = tuple[str, Mapping[str, Any]]

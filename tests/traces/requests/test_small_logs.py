@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.requests.fetches import FENCED_EPOCH, NOT_LEADER, UNKNOWN_EPOCH
-from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
+from highwater.traces.messages.answers import FENCED_EPOCH, NOT_LEADER, UNKNOWN_EPOCH
+from highwater.traces.messages.context import CLOCKS_MS, OWN_MS
 from tests.generation.requests import FIRST
 from tests.traces.requests.small import Small, report_of, said, told
 

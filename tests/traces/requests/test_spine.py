@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from highwater.traces.messages.metadata_index import Spine
 from highwater.traces.reports.observed import PartitionChange, PartitionState
-from highwater.traces.requests.spine import Spine
 
 ID, NEW_ID = "topic-id", "new-topic-id"
 

@@ -11,8 +11,7 @@ import pytest
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.types import Array, Option, Set, Struct, Type
-from highwater.traces.runs.itf import ACTION, expression, itf
-from highwater.traces.runs.writing import random_walk
+from highwater.traces.runs.writing import ACTION, expression, itf, random_walk
 from tests.checker.conftest import counter, highwater
 from tests.models import everything, reachable_states, scenario_model
 

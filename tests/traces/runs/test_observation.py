@@ -10,7 +10,7 @@ import pytest
 from highwater.model.language.interpreter import Interpreter
 from highwater.traces.reading.fields import Place
 from highwater.traces.runs import random_walk
-from highwater.traces.runs.observation import Seen, read_value
+from highwater.traces.runs.format import Seen, read_value
 from tests.traces.runs.made import model_of
 
 

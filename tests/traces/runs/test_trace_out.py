@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from highwater.checker.cli import cli
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
-from highwater.traces.runs import Compiled, hold, replay_run
+from highwater.traces.runs import Interpreter, hold, replay_run
 from highwater.traces.runs.format import read_run
 
 DEFECT, SOUND = "replication/defect-join-below-hwm", "truncation/kip-320"
@@ -101,6 +101,6 @@ def test_a_protocol_of_ones_own_is_held_from_python(out: Any) -> None:
     with pytest.raises(TraceError, match="unknown protocol"):
         replay_run(out)
     report = Report(str(out), "run of the model", "")
-    hold(read_run(out), Compiled(Request.of(find(HASTY), Overrides()).model()), report)
+    hold(read_run(out), Interpreter(Request.of(find(HASTY), Overrides()).model()), report)
     assert not report.unexplained
     assert set(report.findings_count) == set(first_line(out)["about"]["violates"])

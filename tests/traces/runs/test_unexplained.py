@@ -11,10 +11,9 @@ import pytest
 from highwater.model.language import Int, Protocol, State, Struct, action, require
 from highwater.model.language.model import Model
 from highwater.traces.reports.report import Report
-from highwater.traces.runs import Compiled, hold
+from highwater.traces.runs import Interpreter, hold
 from highwater.traces.runs.format import read_run
-from highwater.traces.runs.nearest import KEPT
-from highwater.traces.runs.replay import NOT_LOOKED_AT, TOLD
+from highwater.traces.runs.replay import KEPT, NOT_LOOKED_AT, TOLD
 from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of, write
 
 BY_A_GUARD = {
@@ -185,7 +184,7 @@ def test_a_step_that_no_run_takes_explains_nothing(hidden: Any, tmp_path: Path) 
         {"step": 1, "state": {"count": 3}},
     ]
     report = Report("steps", "run of the model", "")
-    hold(read_run(write(tmp_path / "run", lines)), Compiled(Model(Steps())), report)
+    hold(read_run(write(tmp_path / "run", lines)), Interpreter(Model(Steps())), report)
     (found,) = report.unexplained
     assert found.candidates[0].refused_by == ("the step would leave the types of the state",)
     assert report.notes == [

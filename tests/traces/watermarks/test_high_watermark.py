@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.traces.brokers.stints import MAX_RANGES, Ranges
+from highwater.traces.brokers.broker_view import MAX_RANGES, Ranges
 from tests.traces.broker_lines import Made
 from tests.traces.watermarks.scenes import (
     BACK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.traces.brokers.lineage import cut, extend, first_difference
+from highwater.traces.brokers.losses import cut, extend, first_difference
 from tests.traces.broker_lines import Made
 from tests.traces.watermarks.scenes import (
     ELECTABLE,

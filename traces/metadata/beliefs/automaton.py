@@ -1,39 +1,62 @@
-"""The automaton of partitions: what observations make of a belief state is explained once, and then looked up.
+"""The automaton of belief states, and explanations of records by it.
+
+The automaton of partitions: what observations make of a belief state is explained once, and then looked up.
 
 Its states are belief states, its symbols observations with slots for brokers. An observation gets its symbol once for
 each binding of slots to brokers, and a belief state its transition once for each word of symbols. Both tables are
 small, however many partitions and records there are.
+
+Explaining: which decisions of the controller lead to the observations that one batch holds about a partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import dropwhile
+from typing import Any, NamedTuple
 
+from highwater.invariants.replication.observed import CONDITIONS
 from highwater.model.language.interpreter import differences
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.belief_states import BeliefStates
-from highwater.traces.metadata.beliefs.explanation import Explanation, Grounds
-from highwater.traces.metadata.beliefs.observations import (
-    BrokerChange,
-    Brokers,
-    Change,
-    Flags,
-    Observation,
-    TopicSettings,
-)
-from highwater.traces.metadata.beliefs.slots import (
+from highwater.traces.metadata.beliefs import updates
+from highwater.traces.metadata.beliefs.belief_states import (
     FIELDS,
+    TOO_MANY,
+    BeliefState,
+    BeliefStates,
     Binding,
+    CannotFollow,
+    Span,
     Symbol,
+    Tagged,
+    Transition,
+    Word,
+    candidate,
     content,
     in_slots,
+    merged,
     named,
     with_brokers,
 )
-from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition, Word
+from highwater.traces.metadata.beliefs.evidence import (
+    LEADING,
+    MAX_BROKERS,
+    BrokerChange,
+    Brokers,
+    Change,
+    Evidence,
+    Flags,
+    Observation,
+    Observed,
+    TopicSettings,
+    after_evidence,
+)
+from highwater.traces.metadata.beliefs.updates import nearest, updated
+from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.observed import PartitionState
+
+# --- automaton -------------------------------------------------------------------------------------------
 
 FlagsOf = Callable[[int], Flags]
 MAX_TRANSITIONS, MAX_BELIEFS, MAX_SYMBOLS = 600_000, 100_000, 1_000_000
@@ -215,3 +238,298 @@ class Automaton:
                 self._records.clear()
             found = self._records[raw] = self._decode(raw)
         return found
+
+
+# --- explanation -----------------------------------------------------------------------------------------
+
+LIMIT_CANDIDATES = 5
+LIMIT_STATES = 4
+MEASURED = frozenset(p.name for p in CONDITIONS)
+"""Properties that are no findings: what is reported of them is for how long they did not hold."""
+ELECTIONS = frozenset({"leader_elected_cleanly", "leader_completeness"})
+"""Properties that are about an election, so that each election that breaks them is a finding of its own."""
+
+
+class Grounds(NamedTuple):
+    """What explanations lean on: all belief states, the fields of a change, and what is known of a broker now."""
+
+    beliefs: BeliefStates
+    record: Callable[[bytes], Mapping[str, Any]]
+    flags: Callable[[int], Flags]
+
+
+@dataclass
+class _Boundary:
+    """What can be between two observations: the states that fit, and their slots' brokers; all agree on the rest.
+
+    ``causes`` are the actions of the last observation, ``of_change`` those that explain the span's last change.
+    """
+
+    slots: int
+    states: frozenset[Tagged]
+    observed: Observed
+    brokers: Brokers
+    causes: set[str]
+    of_change: set[str]
+    before: tuple[Mapping[str, Any], ...] = ()
+    candidates: tuple[Candidate, ...] | None = None
+
+
+class Explanation:
+    """Finds what observations in one batch lead to.
+
+    A record of the partition belongs to the decision about a broker, or about the settings, that stands beside it, or
+    it is a decision of its own. What can be is carried along from the boundary of one observation to the next.
+    ``is_last``: the controller that wrote the batch wrote nothing after it.
+    """
+
+    def __init__(
+        self,
+        grounds: Grounds,
+        belief: BeliefState,
+        brokers: Brokers,
+        observations: Sequence[Observation],
+        is_last: bool = False,
+    ) -> None:
+        self.grounds, self.beliefs, self.observations = grounds, grounds.beliefs, observations
+        self.is_last = is_last
+        self.belief, self.brokers = belief, brokers
+        self.all_brokers = brokers
+        """The brokers before the observations, and after them those that these bring in."""
+
+    def transition(self) -> Transition:
+        """What the observations lead to. Raises CannotFollow."""
+        count = len(self.observations)
+        reached = {0: _boundary(self.belief, self.brokers, set(), set())}
+        jumped: set[int] = set()
+        spans: list[Span] = []
+        last, before = 0, self.belief
+        for index in range(count + 1):
+            here = reached.get(index)
+            if here is None:
+                continue
+            if index and index not in jumped:
+                after = self._belief(here)
+                spans.append(self._span(last, index, here, before, after))
+                last, before = index, after
+                here.of_change = set()
+            if index == count:
+                break
+            for length, decision, record in self._alternatives(index):
+                found = self._apply(here, decision, record, max(length - 1, 1))
+                if found is not None:
+                    jumped.update(range(index + 1, index + length))
+                    _join(reached, index + length, found)
+            if max(reached) == index:
+                reached[index + 1] = self._adopt(here, index)
+        return Transition(self.belief, tuple(spans))
+
+    def _alternatives(self, index: int) -> list[tuple[int, Observation, Change | None]]:
+        """What the observation at an index can be: of how many, the observation, the record that belongs to it."""
+        observation = self.observations[index]
+        if isinstance(observation, Change):
+            found: list[tuple[int, Observation, Change | None]] = [(1, observation, observation)]
+            # One decision can write the same record several times.
+            rest = list(dropwhile(lambda other: other == observation, self.observations[index:]))
+            if rest and isinstance(rest[0], BrokerChange) and rest[0].kind in LEADING:
+                found.insert(0, (len(self.observations) - index - len(rest) + 1, rest[0], observation))
+            return found
+        following = self.observations[index + 1] if index + 1 < len(self.observations) else None
+        found = [(1, observation, None)]
+        leads = isinstance(observation, BrokerChange) and observation.kind in LEADING
+        if isinstance(following, Change) and not leads:
+            found.insert(0, (2, observation, following))
+        return found
+
+    def _belief(self, here: _Boundary) -> BeliefState:
+        return self.beliefs.belief(here.slots, here.states, here.observed)
+
+    def _apply(
+        self, here: _Boundary, observation: Observation, record: Change | None, records: int
+    ) -> _Boundary | None:
+        """What an observation leads to, with its record and how often that is there; None where nothing explains it."""
+        if isinstance(observation, BrokerChange) and observation.broker not in here.brokers:
+            # The partition has lost this broker earlier in the batch, so it is not concerned; or it never had it.
+            if observation.kind == "unfence" and record is not None:
+                return self._by_another(here, observation, record)
+            return None if record else _boundary(self._belief(here), here.brokers, set(), here.of_change)
+        belief, brokers, possible = self._evidence(here, observation, record, records)
+        states: set[Tagged] = set()
+        causes: set[str] = set()
+        for evidence in possible:
+            found, names = updated(self.beliefs, belief, evidence)
+            states |= found
+            causes |= names
+        if not states:
+            return None
+        if isinstance(observation, BrokerChange) and observation.kind == "assigned_offline":
+            # It belongs to the assignment, and no record of a broker goes with it.
+            causes = {"assign_directory"}
+        observed = after_evidence(belief.observed, possible[0])
+        after = self.beliefs.belief(belief.slots, frozenset(states), observed)
+        return self._in_order(after, brokers, observed, causes, causes if record else here.of_change)
+
+    def _by_another(self, here: _Boundary, observation: BrokerChange, record: Change) -> _Boundary | None:
+        """What a record leads to that a broker's unfencing brought about which the partition does not have."""
+        belief = self.beliefs.widened(self._belief(here), [observation.flags._replace(fenced=True)])
+        wider = _boundary(belief, (*here.brokers, observation.broker), here.causes, here.of_change)
+        self.all_brokers += () if observation.broker in self.all_brokers else (observation.broker,)
+        return self._apply(wider, observation, record, 1)
+
+    def _in_order(
+        self, belief: BeliefState, brokers: Brokers, observed: Observed, causes: set[str], of_change: set[str]
+    ) -> _Boundary:
+        order = updates.concerned(self.beliefs, belief)
+        ordered = self.beliefs.renumbered(belief, order)
+        return _boundary(ordered, tuple(brokers[s] for s in order), set(causes), set(of_change))
+
+    def _evidence(
+        self, here: _Boundary, observation: Observation, record: Change | None, records: int = 1
+    ) -> tuple[BeliefState, Brokers, list[Evidence]]:
+        """The evidence that an observation can be; with the belief state widened by brokers that are new to it."""
+        belief, brokers = self._belief(here), here.brokers
+        written = None if record is None else self.grounds.record(record.raw)
+        concerned = {*named(written)} if written else set()
+        if isinstance(observation, BrokerChange):
+            concerned.add(observation.broker)
+        new = tuple(sorted(concerned - set(brokers)))
+        if len(brokers) + len(new) > MAX_BROKERS:
+            raise CannotFollow(TOO_MANY)
+        if new:
+            belief, brokers = (
+                self.beliefs.widened(belief, [self.grounds.flags(b) for b in new]),
+                brokers + new,
+            )
+            self.all_brokers += tuple(b for b in new if b not in self.all_brokers)
+        if written and "replicas" in written:
+            # A reassignment writes some brokers in the order of their numbers: slots have to go by that, too.
+            order = tuple(sorted(range(len(brokers)), key=lambda slot: brokers[slot]))
+            belief, brokers = self.beliefs.renumbered(belief, order), tuple(sorted(brokers))
+        slots = {broker: slot for slot, broker in enumerate(brokers)}
+        placed = None if record is None else record.placed
+        after = None if written is None else merged(belief.observed, written, slots, placed)
+        if isinstance(observation, BrokerChange):
+            slot = slots[observation.broker]
+            flags, offline = observation.flags, observation.offline
+            return (
+                belief,
+                brokers,
+                [Evidence(observation.kind, after, slot, flags, records=records, offline=offline)],
+            )
+        if isinstance(observation, TopicSettings):
+            first, of_min_isr = observation.first, observation.of_min_isr
+            possible = [
+                Evidence("settings", after, min_isr=m, unclean=u, first=first, of_min_isr=of_min_isr)
+                for m in observation.min_isr
+                for u in observation.unclean
+            ]
+            return belief, brokers, possible
+        assigned = None
+        if placed is not None and written is not None and "replicas" not in written:
+            assigned = tuple(slots[broker] for broker in placed.assigned)
+        return belief, brokers, [Evidence("change", after, assigned=assigned, is_last=self.is_last)]
+
+    # --- what nothing explains ------------------------------------------------------------------------
+
+    def _adopt(self, here: _Boundary, index: int) -> _Boundary:
+        """Go on from what was observed, after an observation that nothing explains."""
+        observation = self.observations[index]
+        record = observation if isinstance(observation, Change) else None
+        candidates: list[Candidate] = []
+        for _, decision, belonging in self._alternatives(index):
+            belief, brokers, possible = self._evidence(here, decision, belonging)
+            for near in nearest(self.beliefs, belief, possible[0]):
+                candidates.append(candidate(near, brokers))
+        candidates.sort(key=lambda c: len(c.differences) + len(c.refused_by))
+        belief, brokers, possible = self._evidence(here, observation, record)
+        flags = self.beliefs.flags(belief)
+        if isinstance(observation, BrokerChange):
+            flags[possible[0].slot] = observation.flags
+        after = after_evidence(belief.observed, possible[0])
+        min_isr, unclean, (first, *_) = (
+            sorted(self.beliefs.values(belief, name))
+            for name in ("min_insync_replicas", "unclean_election", "first_partition_replicas")
+        )
+        if isinstance(observation, TopicSettings):
+            min_isr, unclean, first = list(observation.min_isr), list(observation.unclean), observation.first
+        adopted = self.beliefs.initial(
+            after.settled(),
+            flags,
+            min_isr,
+            unclean,
+            first,
+            {tag for tag, _ in belief.states},
+        )
+        boundary = self._in_order(adopted, brokers, after, set(), set())
+        boundary.before = self._states_before(here)
+        boundary.candidates = tuple(candidates[:LIMIT_CANDIDATES])
+        return boundary
+
+    def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:
+        """The states that fitted before, readable; the first few."""
+        found = []
+        for tag, scalars in sorted(here.states)[:LIMIT_STATES]:
+            plain = self.beliefs.actions(tag, here.slots).decode(scalars)
+            found.append(
+                {
+                    "partition": with_brokers(here.observed, here.brokers).to_json(),
+                    "brokers": {
+                        str(broker): {
+                            "fenced": r["fenced"],
+                            "inControlledShutdown": r["in_controlled_shutdown"],
+                        }
+                        for broker, r in zip(here.brokers, plain["registrations"], strict=True)
+                    },
+                    "min.insync.replicas": plain["min_insync_replicas"],
+                    "unclean.leader.election.enable": plain["unclean_election"],
+                    "holds every committed record": [here.brokers[s] for s in plain["complete"]],
+                }
+            )
+        return tuple(found)
+
+    # --- what follows -----------------------------------------------------------------------------------
+
+    def _span(self, first: int, end: int, here: _Boundary, before: BeliefState, after: BeliefState) -> Span:
+        changed = [i for i in range(first, end) if isinstance(self.observations[i], Change)]
+        bumps, elected = 0, False
+        for i in changed:
+            observation = self.observations[i]
+            assert isinstance(observation, Change)
+            leader = self.grounds.record(observation.raw).get("leader")
+            bumps += leader is not None
+            elected |= leader not in (None, NO_LEADER)
+        return Span(
+            changed[-1] if changed else end - 1,
+            after,
+            tuple(self.all_brokers.index(broker) for broker in here.brokers),
+            len(changed),
+            bumps,
+            frozenset(here.of_change if changed else here.causes),
+            _findings(before, after, elected),
+            here.before,
+            here.candidates,
+        )
+
+
+def _boundary(belief: BeliefState, brokers: Brokers, causes: set[str], of_change: set[str]) -> _Boundary:
+    return _Boundary(belief.slots, belief.states, belief.observed, brokers, causes, of_change)
+
+
+def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
+    """Several ways can lead to the same boundary; what fits is what fits on any of them."""
+    known = reached.setdefault(index, found)
+    if known is not found:
+        known.states |= found.states
+        known.causes |= found.causes
+        known.of_change |= found.of_change
+
+
+def _findings(before: BeliefState, after: BeliefState, elected: bool) -> tuple[tuple[str, bool], ...]:
+    """The properties that do not hold any more, or not for certain; of an election also those that did not before."""
+    found = []
+    for name in sorted(after.violated | after.doubtful):
+        certain = name in after.violated
+        known = name in before.violated or (not certain and name in before.doubtful)
+        if name not in MEASURED and (not known or (elected and name in ELECTIONS)):
+            found.append((name, certain))
+    return tuple(found)

@@ -1,4 +1,10 @@
-"""All belief states of one replay: how they are made, and made anew for other slots and under other rules.
+"""What is believed of partitions: sets of model states, and the brokers that their slots stand for.
+
+Slots and the brokers that they stand for: a partition in both, and after a record, which names brokers.
+
+Belief states, and the transitions between them: what the observations of one batch make of one, in spans.
+
+All belief states of one replay: how they are made, and made anew for other slots and under other rules.
 
 Partitions that differ in the numbers of their brokers only have the same belief states, as brokers are slots here.
 Epochs are relative (``actions``). A belief state holds the model states of several sets of rules side by side where the
@@ -7,18 +13,313 @@ log does not say which of them was in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 from highwater.model.language.model import Scalars
-from highwater.traces.metadata.beliefs.actions import ControllerActions, controller_actions
-from highwater.traces.metadata.beliefs.evidence import Observed, Slots
-from highwater.traces.metadata.beliefs.hypotheses import held
-from highwater.traces.metadata.beliefs.observations import Flags
-from highwater.traces.metadata.beliefs.transitions import BeliefState, Tagged
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.metadata.beliefs.evidence import (
+    MAX_BROKERS,
+    Brokers,
+    Change,
+    ControllerStepper,
+    Evidence,
+    Flags,
+    NearMiss,
+    Observation,
+    Observed,
+    Placed,
+    Slots,
+    controller_stepper,
+    held,
+)
+from highwater.traces.reports.findings import Candidate
+from highwater.traces.reports.observed import PartitionState
 from highwater.traces.rules.decisions import decisions
+
+# --- slots -----------------------------------------------------------------------------------------------
+
+Content = Observation | bytes
+RECOVERY = ("RECOVERED", "RECOVERING")
+NO_REPLICA = "it has no replica"
+TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
+
+
+class Symbol:
+    """An observation with slots for brokers. Two are the same only where they are the same object, to be found fast."""
+
+    __slots__ = ()
+
+
+class Binding:
+    """The brokers that the slots of a belief state stand for, and the symbols of observations that name them."""
+
+    __slots__ = ("brokers", "slots", "symbols")
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+        self.slots = {broker: slot for slot, broker in enumerate(brokers)}
+        self.symbols: dict[Content, Symbol] = {}
+
+
+def content(observation: Observation) -> Content:
+    """What an observation is looked up by: a change that says nothing of log directories by its bytes alone."""
+    if isinstance(observation, Change) and observation.placed is None:
+        return observation.raw
+    return observation
+
+
+class CannotFollow(Exception):
+    """What was recorded of a partition is not a state that the model has; the message says why."""
+
+
+FIELDS = {
+    "isr": "isr",
+    "eligibleLeaderReplicas": "elr",
+    "lastKnownElr": "last_known",
+    "replicas": "replicas",
+    "addingReplicas": "adding",
+    "removingReplicas": "removing",
+}
+
+
+def named(record: Mapping[str, Any]) -> Iterable[int]:
+    """The brokers that a record names."""
+    for name in FIELDS:
+        yield from (b for b in record.get(name) or () if b >= 0)
+    if record.get("leader", NO_LEADER) >= 0:
+        yield record["leader"]
+
+
+def merged(
+    before: Observed, record: Mapping[str, Any], slots: Mapping[int, int], placed: Placed | None = None
+) -> Observed:
+    """The partition after a record, which holds what changed; the leader epoch grows when the leader is in it.
+
+    ``placed`` is what the record says of log directories. Raises CannotFollow where that is no partition.
+    """
+    changed: dict[str, Any] = {"bumped": "leader" in record}
+    repeated = []
+    for name, target in FIELDS.items():
+        if record.get(name) is not None:
+            members = tuple(slots.get(b, NO_LEADER) for b in record[name])
+            _check_members(name, members)
+            changed[target] = members if target == "replicas" else tuple(sorted(members))
+            # Of larger sets the order is not kept, and one that is written anew can have another.
+            if changed[target] == getattr(before, target) and (target == "replicas" or len(members) < 2):
+                repeated.append(name)
+    if "leader" in record:
+        changed["leader"] = slots.get(record["leader"], NO_LEADER)
+    if "leaderRecoveryState" in record:
+        if record["leaderRecoveryState"] not in (0, 1):
+            raise CannotFollow(f"leaderRecoveryState {record['leaderRecoveryState']}")
+        changed["recovery"] = RECOVERY[record["leaderRecoveryState"]]
+        if changed["recovery"] == before.recovery:
+            repeated.append("leaderRecoveryState")
+    moved = set() if placed is None else {slots[broker] for broker in placed.assigned}
+    changed["misplaced"] = placed is not None and placed.wrong
+    remaining = {*changed.get("replicas", before.replicas)} - moved
+    changed["offline"] = tuple(slot for slot in before.offline if slot in remaining)
+    return replace(before, repeated=tuple(repeated), **changed)
+
+
+def _check_members(name: str, members: Slots) -> None:
+    if name == "replicas" and not members:
+        raise CannotFollow(NO_REPLICA)
+    if len(set(members)) != len(members):
+        raise CannotFollow(f"{name} has a broker twice")
+    if NO_LEADER in members and (name != "lastKnownElr" or len(members) > 1):
+        raise CannotFollow(f"{name} has a broker that cannot be one")
+
+
+def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
+    """A partition in slots, and the brokers of the slots. Raises CannotFollow where it is none."""
+    others = {*state.isr, *state.elr, *state.last_known_elr, *state.adding, *state.removing}
+    if state.leader is not None:
+        others.add(state.leader)
+    brokers = (*state.replicas, *sorted(others - {*state.replicas, NO_LEADER}))
+    if len(brokers) > MAX_BROKERS:
+        raise CannotFollow(TOO_MANY)
+    slots = {broker: slot for slot, broker in enumerate(brokers)}
+    if any(b < 0 for b in brokers):
+        raise CannotFollow("a broker with a negative number")
+    if not state.replicas:
+        raise CannotFollow(NO_REPLICA)
+
+    def ascending(name: str, ids: Iterable[int]) -> Slots:
+        members = tuple(sorted(slots.get(b, NO_LEADER) for b in ids))
+        _check_members(name, members)
+        return members
+
+    _check_members("replicas", tuple(slots[b] for b in state.replicas))
+
+    return Observed(
+        tuple(slots[b] for b in state.replicas),
+        ascending("isr", state.isr),
+        ascending("eligibleLeaderReplicas", state.elr),
+        ascending("lastKnownElr", state.last_known_elr),
+        NO_LEADER if state.leader is None else slots[state.leader],
+        state.leader_recovery_state,
+        ascending("addingReplicas", state.adding),
+        ascending("removingReplicas", state.removing),
+    ), brokers
+
+
+def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
+    """A partition with the numbers of its brokers, without epochs; sets in the order of the replicas."""
+
+    def ids(slots: Slots) -> tuple[int, ...]:
+        return tuple(NO_LEADER if s == NO_LEADER else brokers[s] for s in slots)
+
+    return PartitionState(
+        ids(observed.replicas),
+        ids(observed.isr),
+        ids(observed.elr),
+        ids(observed.last_known),
+        None if observed.leader == NO_LEADER else brokers[observed.leader],
+        0,
+        0,
+        observed.recovery,
+        ids(observed.adding),
+        ids(observed.removing),
+    )
+
+
+def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
+    """What came near, with brokers instead of slots."""
+
+    def readable(value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return [readable(v) for v in value]
+        is_slot = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(brokers)
+        return brokers[value] if is_slot else value
+
+    parameters = {
+        name: value if name in ("clean", "value", "stale") else readable(value)
+        for name, value in zip(near.parameters, near.hypothesis.values, strict=True)
+    }
+    changes = {
+        _RECORDED.get(path, path): (readable(model), readable(seen))
+        for path, (model, seen) in near.differences.items()
+    }
+    return Candidate(near.hypothesis.action, parameters, near.refused_by, near.passed, changes)
+
+
+_RECORDED = {
+    "elr": "eligibleLeaderReplicas",
+    "last_known": "lastKnownElr",
+    "adding": "addingReplicas",
+    "removing": "removingReplicas",
+    "recovery": "leaderRecoveryState",
+    "bumped": "leader epoch grows",
+    "repeated": "written as it was",
+    "misplaced": "directories that no decision writes",
+}
+
+
+# --- transitions -----------------------------------------------------------------------------------------
+
+Tagged = tuple[int, Scalars]
+"""A model state, and the number of the set of rules under which it was reached."""
+Update = tuple[frozenset[Tagged], frozenset[str]]
+"""The model states after evidence, and the names of the actions that lead there."""
+Word = Symbol | tuple[Symbol, ...]
+"""What a transition is looked up by: the symbol of an observation, or those of several in their order."""
+
+
+class BeliefState:
+    """A set of tagged model states, all with the same observed partition and registrations.
+
+    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only;
+    ``tags`` the numbers of the sets of rules under which something fits. ``is_indexed_astray``: the controller's index
+    of ELR members can have other entries than one for each member. ``transitions`` are those that
+    were explained already, ``updates`` what was made of evidence already; who explains keeps both.
+    """
+
+    __slots__ = (
+        "doubtful", "is_indexed_astray", "leaderless", "observed", "slots", "states", "tags", "transitions",
+        "under_min_isr", "updates", "violated",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        slots: int,
+        states: frozenset[Tagged],
+        observed: Observed,
+        violated: frozenset[str],
+        doubtful: frozenset[str],
+        is_indexed_astray: bool = False,
+    ) -> None:
+        self.slots, self.states, self.observed = slots, states, observed
+        self.is_indexed_astray = is_indexed_astray
+        self.violated, self.doubtful = violated, doubtful
+        self.tags = frozenset(tag for tag, _ in states)
+        self.under_min_isr, self.leaderless = "has_min_isr" in violated, "has_leader" in violated
+        self.transitions: dict[Word, Transition] = {}
+        self.updates: dict[Evidence, Update] = {}
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a transition: its last observation, by its place, and the belief state after it.
+
+    ``order`` has the slots before the transition, and after them those of brokers that are new to the partition, in the
+    order in which they are then. ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends
+    the leader epoch. ``findings`` are properties that do not hold any more, each with whether that is certain.
+    ``before`` and ``candidates`` are there where nothing explains an observation.
+    """
+
+    last: int
+    belief: BeliefState
+    order: Slots
+    changes: int = 0
+    bumps: int = 0
+    causes: frozenset[str] = frozenset()
+    findings: tuple[tuple[str, bool], ...] = ()
+    before: tuple[Mapping[str, Any], ...] = ()
+    candidates: tuple[Candidate, ...] | None = None
+
+    @property
+    def cause(self) -> str | None:
+        """The actions that explain it, in words; None where none does."""
+        return " or ".join(sorted(self.causes)) or None
+
+
+class Transition:
+    """What one or more observations make of a belief state.
+
+    ``is_plain`` where there is nothing to report: no finding, nothing unexplained, the same brokers, and as many
+    replicas. ``moves`` where the slots stand for other brokers afterwards.
+    """
+
+    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans")
+
+    def __init__(self, before: BeliefState, spans: tuple[Span, ...]) -> None:
+        self.spans = spans
+        self.after = after = spans[-1].belief
+        self.changes = sum([s.changes for s in spans])
+        self.bumps = sum([s.bumps for s in spans])
+        self.moves = spans[-1].order != tuple(range(before.slots))
+        self.is_plain = (
+            not self.moves
+            and all(not s.findings and s.candidates is None for s in spans)
+            and before.under_min_isr == after.under_min_isr
+            and before.leaderless == after.leaderless
+            # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
+            and len(before.observed.replicas) == len(after.observed.replicas)
+            and before.tags == after.tags
+            and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)
+        )
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether every observation is explained."""
+        return all(s.candidates is None for s in self.spans)
+
+
+# --- belief states ---------------------------------------------------------------------------------------
 
 Rules = frozenset[str]
 
@@ -33,9 +334,9 @@ class BeliefStates:
         self._derived: dict[tuple[BeliefState, Any], BeliefState] = {}
         self._created: dict[tuple[Slots, tuple[Flags, ...]], Observed] = {}
 
-    def actions(self, tag: int, slots: int) -> ControllerActions:
+    def actions(self, tag: int, slots: int) -> ControllerStepper:
         """The actions for one set of rules."""
-        return controller_actions(slots, self.rules[tag])
+        return controller_stepper(slots, self.rules[tag])
 
     def has_rule(self, name: str) -> bool:
         """Whether every set of rules has a rule."""
@@ -43,7 +344,7 @@ class BeliefStates:
 
     def has_action(self, name: str) -> bool:
         """Whether every set of rules has an action."""
-        return all(name in self.actions(tag, 1).names() for tag in range(len(self.rules)))
+        return all(self.actions(tag, 1).has(name) for tag in range(len(self.rules)))
 
     # --- making beliefs -----------------------------------------------------------------------------
 

@@ -1,14 +1,263 @@
-"""Evidence: an observation as the model sees it, in slots; and the hypotheses that came near to explaining it."""
+"""What a metadata log says happens to a partition, in slots, and the model's actions that can explain it.
+
+The controller's actions on one partition: a Stepper with as many brokers, epochs and settings as a log can have.
+
+Observations: what a metadata log says happens to a partition, in brokers' numbers.
+
+Evidence: an observation as the model sees it, in slots; and the hypotheses that came near to explaining it.
+
+Hypotheses: the model's actions, with their parameters, that can explain an observation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache, partial
+from itertools import combinations
+from typing import Any, NamedTuple
 
-from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.actions import Hypothesis
-from highwater.traces.metadata.beliefs.observations import NO_FLAGS, Flags
+from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
+from highwater.invariants.replication.observed import CONDITIONS, FINDINGS
+from highwater.invariants.replication.promises import is_promised
+from highwater.model.language.function import encoder
+from highwater.model.language.model import Scalars
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.state import State
+from highwater.model.language.step import Stepper, TracedStep
+from highwater.model.replication.controller import Controller, batches
+from highwater.model.replication.controller.types import NO_LEADER, ElectionType
+
+# --- actions ---------------------------------------------------------------------------------------------
+
+MAX_BROKERS = Controller.parameters["brokers"].high
+"""The most brokers that one partition can concern: its replicas, and those that it is moved to."""
+
+MAX_ENTRIES = 4
+"""The most entries of a broker in the controller's index of a partition's ELR."""
+
+PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
+"""The properties that every state is checked for."""
+
+
+class Hypothesis(NamedTuple):
+    """An action with its parameters, which can explain an observation; brokers are slots 0, 1, ….
+
+    A set is a tuple in ascending order. ``values`` are in the order of the action's parameters.
+    """
+
+    action: str
+    values: tuple[Any, ...] = ()
+
+
+class ControllerStepper(Stepper):
+    """The controller with ``slots`` brokers under a set of rules.
+
+    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the place of
+    the partition among the scalars.
+    """
+
+    protocol: Controller
+
+    def __init__(self, slots: int, rules: frozenset[str]) -> None:
+        self.slots, self.rules = slots, rules
+        sizes = {
+            "brokers": slots,
+            "min_isr": 1,
+            "max_min_isr": MAX_BROKERS,
+            "reassignments": 1,
+            "unclean_election": 2,
+            "resumed_shutdowns": 1,
+            "leads_elsewhere": 1,
+            "first_partition_replicas": MAX_BROKERS,
+            "removals": 1,
+            "directories": 2,
+            "failovers": 1,
+            "max_elr_entries": MAX_ENTRIES,
+            "max_broker_epoch": 1,
+            "max_leader_epoch": 1 + MAX_ENTRIES,
+            "max_partition_epoch": 1 + MAX_ENTRIES,
+        }
+        protocol = Controller(sizes, rules)
+        super().__init__(
+            protocol,
+            {"target_choice": protocol.t.replicas, "election_choice": ElectionType},
+            {"alter_partition": "isr", "reassign": "target"},
+        )
+        self.paths = tuple(leaf.path for leaf in self.leaves)
+        self.partition = self.place("partition")
+        self._entries = self.place("elr_entries") if protocol.has_index else slice(0)
+        first, size = self.place("registrations").start, protocol.t.registration.leaf_count
+        self._registrations = [slice(first + size * i, first + size * (i + 1)) for i in range(slots)]
+        self._epochs = [i for i, path in enumerate(self.paths) if path.endswith("epoch")]
+        self._encode_partition = encoder(protocol.t.partition)
+        self._has_offline = "offline" in protocol.t.partition.fields
+        self._holds = self.functions([partial(self._property, p) for p in PROPERTIES])
+
+    def taken(self, hypothesis: Hypothesis) -> TracedStep | None:
+        """The step of a hypothesis; None if it can never be taken."""
+        return self.step(hypothesis.action, hypothesis.values)
+
+    def encode(self, plain: Mapping[str, Any]) -> Scalars:
+        """A state from plain values; what the log does not show, and is not given, is as it is at first."""
+        partition = plain["partition"]
+        hidden: dict[str, Any] = {"partition": {"offline": [], **partition}}
+        if self.protocol.has_index and "elr_entries" not in plain:
+            hidden["elr_entries"] = [int(slot in partition["elr"]) for slot in range(self.slots)]
+        return super().encode({**plain, **hidden})
+
+    def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
+        """A partition from plain values, as its part of a state's scalars."""
+        scalars: list[int] = []
+        self._encode_partition({"offline": [], **plain}, scalars)
+        return tuple(scalars)
+
+    def with_offline(self, state: Scalars, offline: Iterable[int]) -> Scalars:
+        """A state in which the replicas of these slots, and no others, are in offline log directories."""
+        if not self._has_offline:
+            return state
+        plain = self.decode(state)
+        plain["partition"]["offline"] = list(offline)
+        return self.encode(plain)
+
+    def flags(self, state: Scalars, slot: int) -> tuple[bool, bool, bool]:
+        """True if the broker of a slot is registered, fenced, and in controlled shutdown."""
+        registered, _, fenced, in_controlled_shutdown = state[self._registrations[slot]]
+        return bool(registered), bool(fenced), bool(in_controlled_shutdown)
+
+    def entries(self, state: Scalars) -> Scalars:
+        """The number of entries of each slot's broker in the index of ELR members; empty if that is no state."""
+        return state[self._entries]
+
+    def with_entries(self, state: Scalars, entries: Scalars) -> Scalars:
+        """A state with another index."""
+        return (*state[: self._entries.start or 0], *entries, *state[self._entries.stop :])
+
+    def without_epochs(self, state: Scalars) -> Scalars:
+        """The state with its epochs at 0 again."""
+        after = list(state)
+        for leaf in self._epochs:
+            after[leaf] = 0
+        return tuple(after)
+
+    def violated(self, state: Scalars) -> frozenset[str]:
+        """The names of the properties that do not hold in a state."""
+        return frozenset(p.name for p, holds in zip(PROPERTIES, self._holds(state), strict=True) if not holds)
+
+    def _property(self, stated: Invariant, protocol: Controller, s: State) -> Any:
+        """A property; true if it does not exist under these rules, or is not promised."""
+        exists = stated.rule is None or stated.rule in self.rules
+        promised = exists and (stated in CONDITIONS or is_promised(stated, self.rules))
+        return stated.function(protocol, s) if promised else True
+
+
+@lru_cache(maxsize=64)
+def controller_stepper(slots: int, rules: frozenset[str]) -> ControllerStepper:
+    """The controller's actions; traced once for a number of slots and a set of rules."""
+    return ControllerStepper(slots, rules)
+
+
+# --- observations ----------------------------------------------------------------------------------------
+
+Brokers = tuple[int, ...]
+"""Numbers of brokers."""
+
+
+class Flags(NamedTuple):
+    """What the metadata log has of a broker's registration, apart from its epoch."""
+
+    registered: bool = False
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+    @classmethod
+    def of(cls, registration: Mapping[str, Any]) -> Flags:
+        """Those of a registration as the model has it."""
+        return cls(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
+
+    def to_plain(self) -> dict[str, Any]:
+        """As the model has it, with an epoch of 0: epochs are relative."""
+        return {
+            "registered": self.registered,
+            "epoch": 0,
+            "fenced": self.fenced,
+            "in_controlled_shutdown": self.in_controlled_shutdown,
+        }
+
+
+NO_FLAGS = Flags()
+"""Those of a broker that is not registered."""
+
+
+class Placed(NamedTuple):
+    """What a change says of log directories: the brokers whose replica is in another one than before.
+
+    ``wrong``: no decision writes them like that.
+    """
+
+    assigned: Brokers = ()
+    wrong: bool = False
+
+
+class Change(NamedTuple):
+    """A PartitionChangeRecord, as bytes without the partition that it names.
+
+    ``placed`` is there for one that has log directories, or other replicas, where rules ask in which directories
+    replicas are: what it says depends on where they were.
+    """
+
+    raw: bytes
+    placed: Placed | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerChange:
+    """Something that happened to a broker: one of the model's actions, or "unregister"; its flags after it.
+
+    ``offline``: its replica of the partition is in a log directory that is offline afterwards; it makes a difference
+    where the broker lists directories, or a replica is assigned to one.
+
+    Two of them are the same only where they are the same object, so that they are looked up fast.
+    """
+
+    kind: str
+    broker: int
+    flags: Flags
+    offline: bool = False
+
+
+class TopicSettings(NamedTuple):
+    """The topic's configuration from now on: what min.insync.replicas and unclean election can be.
+
+    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself;
+    ``of_min_isr`` whether a record of min.insync.replicas says so.
+    """
+
+    min_isr: tuple[int, ...]
+    unclean: tuple[bool, ...]
+    first: int = 0
+    of_min_isr: bool = False
+
+
+Observation = Change | BrokerChange | TopicSettings
+
+
+_ORDER = {
+    "fence": registrations.FENCING_BATCH,
+    "fence_again": registrations.FENCING_BATCH,
+    "unfence": registrations.UNFENCING_BATCH,
+    "start_controlled_shutdown": registrations.CONTROLLED_SHUTDOWN_BATCH,
+    "register": registrations.REGISTRATION_BATCH,
+    "unregister": registrations.REMOVAL_BATCH,
+    "lose_directory": registrations.DIRECTORY_LOSS_BATCH,
+}
+LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == registrations.BROKER)
+"""The decisions whose changes of partitions stand before the record of the broker."""
+TRAILING = frozenset(_ORDER) - LEADING
+"""Those whose changes stand behind it."""
+
+
+# --- evidence --------------------------------------------------------------------------------------------
 
 Slots = tuple[int, ...]
 """Brokers as the model has them: 0, 1, … in the order of a partition's replicas, then the others that it names."""
@@ -154,3 +403,89 @@ def after_evidence(before: Observed, evidence: Evidence) -> Observed:
         return after
     offline = {*after.offline} - {evidence.slot} | ({evidence.slot} if evidence.offline else set())
     return replace(after, offline=tuple(sorted(offline)))
+
+
+# --- hypotheses ------------------------------------------------------------------------------------------
+
+BROKER_ACTIONS = frozenset({"fence", "fence_again", "unfence", "start_controlled_shutdown", "register"})
+ENVIRONMENT = frozenset({"unregister", "set", "list_directories"})
+"""What happens without a rule of the protocol: a broker is removed, a setting is set to what it was or unset, a broker
+that is registered lists other log directories."""
+
+
+def may_cause(actions: ControllerStepper, hypothesis: Hypothesis, evidence: Evidence) -> bool:
+    """Whether an action can be behind evidence: some go with a record of their own, which the partition's is not."""
+    if hypothesis.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
+        return evidence.of_min_isr
+    return True
+
+
+def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
+    """The actions, with their parameters, that are likely to explain evidence."""
+    match evidence.kind:
+        case "fence" | "unfence" | "start_controlled_shutdown" | "unregister" | "lose_directory":
+            yield Hypothesis(evidence.kind, (evidence.slot,))
+        case "fence_again":
+            yield Hypothesis("fence_again", (evidence.slot,))
+            # Without a rule for it, that is what comes nearest.
+            yield Hypothesis("fence", (evidence.slot,))
+        case "assigned_offline":
+            yield Hypothesis("lose_directory", (evidence.slot,))
+        case "list_directories":
+            yield Hypothesis("list_directories")
+        case "register":
+            yield Hypothesis("register", (evidence.slot, False))
+            yield Hypothesis("register", (evidence.slot, True))
+        case "settings":
+            yield Hypothesis("change_min_isr", (held(evidence.min_isr),))
+            if evidence.after is None:
+                yield Hypothesis("set")
+        case _:
+            yield from _of_a_change(before, evidence)
+
+
+def rounds(before: Observed, evidence: Evidence) -> Iterator[list[Hypothesis]]:
+    """The actions that can explain evidence: the likely ones, and only if none of them does, the others."""
+    yield list(likely(before, evidence))
+    if evidence.kind != "change" or evidence.assigned is not None:
+        return
+    others = [Hypothesis("alter_partition", (isr, None)) for isr in _subsets(before.replicas)]
+    # To the replicas that it has: nothing is moved, and a leader can be elected.
+    yield [*others, Hypothesis("reassign", (before.replicas,))]
+    if evidence.is_last:
+        used = before.used()
+        yield [Hypothesis("register_in_part", (slot, clean)) for slot in used for clean in (False, True)]
+
+
+def _of_a_change(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
+    """The actions that can change a partition without a broker or a setting having changed."""
+    after = evidence.after
+    assert after is not None
+    if evidence.assigned is not None:
+        # Nothing else says in which directories the replicas are, while they stay the same.
+        yield from (Hypothesis("assign_directory", (slot,)) for slot in evidence.assigned)
+        return
+    # A leader may propose what is then the ISR; where that completes a reassignment, also who goes.
+    for leaving in _subsets(before.removing):
+        yield Hypothesis("alter_partition", (tuple(sorted({*after.isr, *leaving})), None))
+    yield Hypothesis("elect_leader", ("PREFERRED",))
+    yield Hypothesis("elect_leader", ("UNCLEAN",))
+    yield Hypothesis("maybe_elect_unclean_leader")
+    yield Hypothesis("maybe_balance_leader")
+    if after.leader != NO_LEADER:
+        yield Hypothesis("recover_uncleanly", (after.leader,))
+    if after.replicas != before.replicas or after.adding or after.removing:
+        targets = {after.replicas, tuple(s for s in after.replicas if s not in after.removing)}
+        yield from (Hypothesis("reassign", (target,)) for target in sorted(targets))
+    if before.adding or before.removing:
+        yield Hypothesis("cancel_reassignment")
+
+
+def _subsets(slots: Slots) -> Iterator[Slots]:
+    for size in range(len(slots) + 1):
+        yield from combinations(sorted(slots), size)
+
+
+def held(min_insync_replicas: int) -> int:
+    """A setting as the model holds it: more than there can be replicas is as good as that many."""
+    return max(1, min(min_insync_replicas, MAX_BROKERS))

@@ -1,30 +1,41 @@
-"""Belief updates: the model states after evidence, and the hypotheses that came near where nothing explains it."""
+"""Belief updates: the model states after evidence, and the controller's index of ELR members.
+
+Belief updates: the model states after evidence, and the hypotheses that came near where nothing explains it.
+
+The controller's index of ELR members, whose entries can outlive membership: what it can hold, by belief state.
+
+An entry that goes astray counts for the topic's first partition from then on.
+"""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from highwater.model.language.interpreter import differences
 from highwater.model.language.model import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.actions import ControllerActions, Hypothesis
-from highwater.traces.metadata.beliefs.belief_states import BeliefStates
+from highwater.traces.metadata.beliefs.belief_states import BeliefState, BeliefStates, Tagged, Update
 from highwater.traces.metadata.beliefs.evidence import (
-    Evidence,
-    NearMiss,
-    Observed,
-    after_evidence,
-)
-from highwater.traces.metadata.beliefs.hypotheses import (
     BROKER_ACTIONS,
     ENVIRONMENT,
+    MAX_ENTRIES,
+    ControllerStepper,
+    Evidence,
+    Flags,
+    Hypothesis,
+    NearMiss,
+    Observed,
+    Slots,
+    after_evidence,
     held,
     likely,
     may_cause,
     rounds,
 )
-from highwater.traces.metadata.beliefs.observations import Flags
-from highwater.traces.metadata.beliefs.transitions import BeliefState, Tagged, Update
+from highwater.traces.rules.decisions import decisions
+
+# --- updates ---------------------------------------------------------------------------------------------
 
 NEAREST = 5
 """So many hypotheses that came near are reported of a record that nothing explains."""
@@ -56,7 +67,7 @@ def _updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> 
     return frozenset(found), frozenset(names)
 
 
-def _expected(actions: ControllerActions, belief: BeliefState, evidence: Evidence) -> frozenset[Scalars]:
+def _expected(actions: ControllerStepper, belief: BeliefState, evidence: Evidence) -> frozenset[Scalars]:
     """The partition after evidence, as the scalars that it can be: LastKnownElr can hold one of two things."""
     after = after_evidence(belief.observed, evidence)
     if after.repeated or after.misplaced:
@@ -72,7 +83,7 @@ def _expected(actions: ControllerActions, belief: BeliefState, evidence: Evidenc
 
 
 def _take(
-    actions: ControllerActions,
+    actions: ControllerStepper,
     state: Scalars,
     belief: BeliefState,
     hypothesis: Hypothesis,
@@ -80,14 +91,14 @@ def _take(
     expected: frozenset[Scalars],
 ) -> Scalars | None:
     """The state after an action that agrees with the evidence; None where the action does not."""
-    if hypothesis.action in ENVIRONMENT and hypothesis.action not in actions.names():
+    if hypothesis.action in ENVIRONMENT and not actions.has(hypothesis.action):
         return _without_rule(actions, state, belief, hypothesis, evidence)
-    if hypothesis.action not in actions.names() or not may_cause(actions, hypothesis, evidence):
+    if not actions.has(hypothesis.action) or not may_cause(actions, hypothesis, evidence):
         return None
-    compiled = actions.compiled(hypothesis)
-    if compiled is None or not compiled.enabled(state):
+    step = actions.taken(hypothesis)
+    if step is None or not step.enabled(state):
         return None
-    scalars = compiled.after(state)
+    scalars = step.after(state)
     if evidence.kind in _LISTING and not (evidence.kind == "lose_directory" and evidence.offline):
         # Which directories a broker lists is its own affair.
         scalars = actions.with_offline(scalars, after_evidence(belief.observed, evidence).offline)
@@ -103,7 +114,7 @@ def _take(
 
 
 def _without_rule(
-    actions: ControllerActions,
+    actions: ControllerStepper,
     state: Scalars,
     belief: BeliefState,
     hypothesis: Hypothesis,
@@ -130,11 +141,11 @@ def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> l
     for tag, state in sorted(belief.states):
         actions = beliefs.actions(tag, belief.slots)
         for hypothesis in likely(belief.observed, evidence):
-            compiled = actions.compiled(hypothesis) if hypothesis.action in actions.names() else None
-            if compiled is None:
+            step = actions.taken(hypothesis)
+            if step is None:
                 continue
-            refused = compiled.refusals(state)
-            after = actions.decode(compiled.after(state))
+            refused = step.refusals(state)
+            after = actions.decode(step.after(state))
             wrong = differences(vars(Observed.of(after["partition"])), vars(expected))
             if evidence.kind in BROKER_ACTIONS:
                 flags = Flags.of(after["registrations"][evidence.slot])
@@ -143,8 +154,8 @@ def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> l
                 wrong["record"] = ("none", "written")
             if evidence.after is None and after["partition"]["partition_epoch"]:
                 wrong["record"] = ("written", "none")
-            passed = tuple(g for g in compiled.guards() if g not in refused)
-            found = NearMiss(hypothesis, tuple(compiled.instance.parameters), refused, passed, wrong)
+            passed = tuple(g for g in step.guards if g not in refused)
+            found = NearMiss(hypothesis, tuple(step.instance.parameters), refused, passed, wrong)
             if hypothesis not in near or _distance(found) < _distance(near[hypothesis]):
                 near[hypothesis] = found
     return sorted(near.values(), key=_distance)[:NEAREST]
@@ -156,3 +167,76 @@ def _set(plain: dict[str, Any], evidence: Evidence) -> None:
 
 def _distance(near: NearMiss) -> int:
     return len(near.refused_by) + len(near.differences)
+
+
+# --- elr index -------------------------------------------------------------------------------------------
+
+
+def after_failover(beliefs: BeliefStates, belief: BeliefState) -> BeliefState:
+    """What is believed under another controller: any entry of the index that no member has can be forgotten."""
+
+    def make() -> BeliefState:
+        states: set[Tagged] = set()
+        for tag, state in belief.states:
+            actions = beliefs.actions(tag, belief.slots)
+            known = enumerate(actions.entries(state))
+            left = [range(min(n, slot in belief.observed.elr), n + 1) for slot, n in known]
+            states |= {(tag, actions.with_entries(state, entries)) for entries in product(*left)}
+        return beliefs.belief(belief.slots, frozenset(states), belief.observed)
+
+    return beliefs.derived(belief, "failover", make)
+
+
+def astray(
+    beliefs: BeliefStates, before: BeliefState, after: BeliefState, slot: int, later: int | None
+) -> frozenset[int]:
+    """How many entries of a slot's broker can have gone astray between two belief states: those beyond the first.
+
+    They do so as it leaves the ELR. ``later`` is its slot afterwards, None where it has none.
+    """
+    is_member = later in after.observed.elr
+    if slot not in before.observed.elr or is_member:
+        return frozenset((0,))
+    left = {0} if later is None else _entries(beliefs, after, later)
+    # A change that passes the index by leaves the entries as they were.
+    found = _entries(beliefs, before, slot) if 0 in left else {0}
+    return frozenset(_gone_astray(beliefs, entries) for entries in found)
+
+
+def _entries(beliefs: BeliefStates, belief: BeliefState, slot: int) -> set[int]:
+    """How often a slot's broker can be in the index."""
+    found = (beliefs.actions(tag, belief.slots).entries(state) for tag, state in belief.states)
+    return {entries[slot] if entries else 0 for entries in found}
+
+
+def _gone_astray(beliefs: BeliefStates, entries: int) -> int:
+    found = decisions(1, beliefs.rules[0]).entries_after(entries=entries, was_member=True, is_member=False)
+    gone: int = found["astray"]
+    return gone
+
+
+def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
+    """The slots that are in a field of the partition, or in the controller's index of its ELR."""
+    used = belief.observed.used()
+    if not belief.is_indexed_astray:
+        return used
+    others = {*range(belief.slots)} - {*used}
+    return (*used, *(slot for slot in sorted(others) if _entries(beliefs, belief, slot) != {0}))
+
+
+def with_astray(
+    beliefs: BeliefStates, belief: BeliefState, slot: int, numbers: frozenset[int]
+) -> BeliefState:
+    """The topic's first partition, to which so many entries of a slot's broker have come."""
+
+    def make() -> BeliefState:
+        states: set[Tagged] = set()
+        for tag, state in belief.states:
+            actions = beliefs.actions(tag, belief.slots)
+            entries: Scalars = actions.entries(state)
+            for number in numbers:
+                more = (*entries[:slot], min(entries[slot] + number, MAX_ENTRIES), *entries[slot + 1 :])
+                states.add((tag, actions.with_entries(state, more)))
+        return beliefs.belief(belief.slots, frozenset(states), belief.observed)
+
+    return beliefs.derived(belief, (slot, numbers), make)

@@ -6,8 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs.observations import BrokerChange, Brokers, Flags, TopicSettings
+from highwater.traces.metadata.beliefs.evidence import (
+    MAX_BROKERS,
+    BrokerChange,
+    Brokers,
+    Flags,
+    TopicSettings,
+)
 from highwater.traces.metadata.image.partitions import Broker, Partition, TopicImage
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, SettingChange
 from highwater.traces.rules.decisions import effective_min_isr, is_online

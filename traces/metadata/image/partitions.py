@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from highwater.traces.metadata.beliefs.observations import Brokers, Flags
-from highwater.traces.metadata.beliefs.slots import Binding, Content, with_brokers
-from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition
+from highwater.traces.metadata.beliefs.belief_states import (
+    BeliefState,
+    Binding,
+    Content,
+    Transition,
+    with_brokers,
+)
+from highwater.traces.metadata.beliefs.evidence import Brokers, Flags
 from highwater.traces.reports.observed import PartitionState
 from highwater.traces.reports.settings import Resized
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from highwater.traces.kafka.values import DamagedRecord, UnknownRecord
-from highwater.traces.metadata.beliefs.observations import Brokers, Change, Observation, Placed
-from highwater.traces.metadata.beliefs.slots import CannotFollow
+from highwater.traces.metadata.beliefs.belief_states import CannotFollow
+from highwater.traces.metadata.beliefs.evidence import Brokers, Change, Observation, Placed
 from highwater.traces.metadata.image.image import Image
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.rules.decisions import MIGRATING, default_directory, is_online

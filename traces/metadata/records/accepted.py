@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS
 from highwater.traces.metadata.image.image import BROKER, TOPIC
 from highwater.traces.metadata.tracker import Tracker
 from highwater.traces.reports.settings import MIN_ISR

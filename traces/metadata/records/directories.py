@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from highwater.traces.metadata.beliefs.observations import BrokerChange
+from highwater.traces.metadata.beliefs.evidence import BrokerChange
 from highwater.traces.metadata.image.partitions import Broker, Partition
 from highwater.traces.metadata.pending import Variant
 from highwater.traces.metadata.tracker import Tracker

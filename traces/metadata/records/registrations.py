@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language.interpreter import differences
-from highwater.traces.metadata.beliefs.observations import Flags, TopicSettings
+from highwater.traces.metadata.beliefs.evidence import Flags, TopicSettings
 from highwater.traces.metadata.image.partitions import Broker, Partition
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import accepted, directories

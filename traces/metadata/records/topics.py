@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from highwater.traces.kafka.partition_records import encode_change
-from highwater.traces.metadata.beliefs.observations import Change
-from highwater.traces.metadata.beliefs.slots import CannotFollow
+from highwater.traces.metadata.beliefs.belief_states import CannotFollow
+from highwater.traces.metadata.beliefs.evidence import Change
 from highwater.traces.metadata.image.image import BROKER, TOPIC, undefined_setting
 from highwater.traces.metadata.image.partitions import Partition, TopicImage
 from highwater.traces.metadata.pending import Pending

@@ -7,7 +7,7 @@ from typing import Any
 
 from highwater.model.language.protocol import Invariant
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.metadata.beliefs.actions import PROPERTIES
+from highwater.traces.metadata.beliefs.evidence import PROPERTIES
 from highwater.traces.metadata.image.image import Image
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.reports.findings import Finding

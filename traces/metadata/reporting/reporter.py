@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from highwater.traces.metadata.beliefs.explanation import MEASURED
-from highwater.traces.metadata.beliefs.observations import Brokers
-from highwater.traces.metadata.beliefs.slots import with_brokers
-from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition
+from highwater.traces.metadata.beliefs.automaton import MEASURED
+from highwater.traces.metadata.beliefs.belief_states import BeliefState, Transition, with_brokers
+from highwater.traces.metadata.beliefs.evidence import Brokers
 from highwater.traces.metadata.image.image import Image
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.reporting.findings import facts, finding

@@ -18,13 +18,13 @@ from highwater.checker.engines.spark.replay import tasks as replay_tasks
 from highwater.checker.engines.spark.session import SparkConnection
 from highwater.traces.inputs import METADATA_LOG, Input
 from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
+from highwater.traces.messages.nodes import SharedNode, divided, in_order
+from highwater.traces.messages.request_replay import joined
 from highwater.traces.metadata.shares.follow import ShareResult, from_json
 from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
 from highwater.traces.metadata.shares.route import RangeHead
 from highwater.traces.reports.report import Report
-from highwater.traces.requests.beside import joined
-from highwater.traces.requests.parts import SharedNode, divided, in_order
 
 LARGE = 32 << 20
 """A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""

@@ -1,0 +1,260 @@
+"""Single steps of a protocol on plain values: an action instance is traced when it is first used.
+
+The interpreter runs a model whose instances are all traced. A replay takes few of the steps of a model that is large:
+a Stepper traces one instance at a time, says by name which guards refuse it, and remembers answers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.evaluation import Evaluate, Values, compile_nodes, values_of
+from highwater.model.language.function import encoder
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Instance, Scalars, state_inputs, trace_instance
+from highwater.model.language.protocol import Action, Protocol
+from highwater.model.language.state import State
+from highwater.model.language.tracing import Check, tracing
+from highwater.model.language.types import Type
+from highwater.model.language.values import Value
+
+REMEMBERED = 200_000
+"""Answers that a memo holds at most; it is emptied when it is full."""
+_P = TypeVar("_P", bound=Protocol)
+_T = TypeVar("_T")
+
+
+class TracedStep:
+    """An action instance as functions of a state's scalars, each compiled the second time it is used.
+
+    ``arguments`` are the scalars of a parameter that is an input of the functions, besides the state.
+    """
+
+    def __init__(
+        self, instance: Instance, functions: dict[str, Evaluate | None] | None = None, arguments: Scalars = ()
+    ) -> None:
+        self.instance, self._arguments = instance, arguments
+        self._functions = {} if functions is None else functions
+
+    @cached_property
+    def guards(self) -> tuple[str, ...]:
+        """The names of the guards."""
+        return tuple(g.name for g in self.instance.guards)
+
+    def enabled(self, state: Sequence[int]) -> bool:
+        """True if every guard holds."""
+        return bool(self._values("enabled", lambda: [self.instance.enabled], state)[0])
+
+    def refusals(self, state: Sequence[int]) -> tuple[str, ...]:
+        """The names of the guards that do not hold."""
+        results = self._values("guards", lambda: [g.node for g in self.instance.guards], state)
+        return tuple(name for name, holds in zip(self.guards, results, strict=True) if not holds)
+
+    def after(self, state: Sequence[int]) -> Scalars:
+        """The state after the step, without a look at guards and bounds."""
+        return self._written(state, self._values("writes", self._writes, state))
+
+    def result(self, state: Sequence[int]) -> tuple[list[Check], Scalars]:
+        """The checks that the step meets, each a bound or a type that it leaves; and the state after it."""
+        checks = self.instance.checks
+        results = self._values("result", lambda: [*(c.node for c in checks), *self._writes()], state)
+        left = [c for c, is_left in zip(checks, results, strict=False) if is_left]
+        return left, self._written(state, results[len(checks) :])
+
+    def _writes(self) -> list[Node]:
+        return [w.node for w in self.instance.writes.values()]
+
+    def _written(self, state: Sequence[int], values: Values) -> Scalars:
+        after = list(state)
+        for leaf, value in zip(self.instance.writes, values, strict=True):
+            after[leaf] = int(value)
+        return tuple(after)
+
+    def _values(self, part: str, roots: Callable[[], list[Node]], state: Sequence[int]) -> Values:
+        scalars = (*state, *self._arguments) if self._arguments else state
+        function = self._functions.get(part)
+        if function is None:
+            if part not in self._functions:
+                self._functions[part] = None
+                return values_of(roots(), scalars)
+            function = self._functions[part] = compile_nodes(roots())
+        return function(scalars)
+
+
+class Stepper:
+    """Takes single steps of a protocol.
+
+    ``types`` has the type of a parameter's values by the attribute that the parameter ranges over, where that is a long
+    list. ``inputs`` names, by action, a parameter with so many values that the action is traced once for all of them.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        types: Mapping[str, Type] | None = None,
+        inputs: Mapping[str, str] | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self.leaves = protocol.state.leaves("")
+        self.at = {leaf.path: number for number, leaf in enumerate(self.leaves)}
+        self._nodes = state_inputs(self.leaves)
+        self._types, self._lifted = types or {}, inputs or {}
+        self._actions: dict[str, Action] = {a.name: a for a in protocol.actions() if protocol.has(a)}
+        self._steps: dict[tuple[str, tuple[Any, ...]], TracedStep | None] = {}
+        self._traced: dict[
+            tuple[str, tuple[Any, ...]], tuple[Instance, dict[str, Evaluate | None]] | None
+        ] = {}
+        self._encode = encoder(protocol.state)
+
+    # --- states ---------------------------------------------------------------------------------------
+
+    def encode(self, plain: Mapping[str, Any]) -> Scalars:
+        """The scalars of a state; fields that it does not have under these rules are passed over."""
+        scalars: list[int] = []
+        self._encode(plain, scalars)
+        return tuple(scalars)
+
+    def decode(self, state: Sequence[int]) -> dict[str, Any]:
+        """A state as plain values."""
+        return self.protocol.state.decode(state)
+
+    def place(self, field: str) -> slice:
+        """Where a field of the state lies among its scalars. KeyError if there is none."""
+        start = 0
+        for name, type_ in self.protocol.state.fields.items():
+            if name == field:
+                return slice(start, start + type_.leaf_count)
+            start += type_.leaf_count
+        raise KeyError(field)
+
+    # --- steps ----------------------------------------------------------------------------------------
+
+    def has(self, action: str) -> bool:
+        """True if there is such an action under these rules."""
+        return action in self._actions
+
+    def step(self, action: str, values: Sequence[Any] = ()) -> TracedStep | None:
+        """An action with these parameters, in their order; None if it can never be taken, or does not exist."""
+        key = action, tuple(values)
+        if key not in self._steps:
+            self._steps[key] = self._step(*key) if action in self._actions else None
+        return self._steps[key]
+
+    def named(self, action: str, parameters: Mapping[str, Any]) -> TracedStep | None:
+        """As ``step``, with the parameters by name."""
+        found = self._actions.get(action)
+        if found is None or parameters.keys() != found.domains.keys():
+            return None
+        return self.step(action, [parameters[name] for name in found.domains])
+
+    def _step(self, name: str, values: tuple[Any, ...]) -> TracedStep | None:
+        action, arguments, key = self._actions[name], (), list(values)
+        chosen: dict[str, tuple[Any, Any]] = {}
+        for place, (parameter, attribute) in enumerate(action.domains.items()):
+            try:
+                value = self._lift(attribute, values[place])
+            except LanguageError:
+                return None
+            if parameter == self._lifted.get(name):
+                arguments, key[place] = tuple(node.value for node in value.nodes), None
+                leaves, start = value.type.leaves(parameter), len(self.leaves)
+                value = value.type.wrap(
+                    [graph.leaf(start + i, x.sort, x.low, x.high) for i, x in enumerate(leaves)]
+                )
+            chosen[parameter] = value, key[place]
+        traced = name, tuple(key)
+        if traced not in self._traced:
+            instance = trace_instance(self.protocol, self.leaves, self._nodes, action, chosen)
+            self._traced[traced] = None if instance is None else (instance, {})
+        found = self._traced[traced]
+        return None if found is None else TracedStep(*found, arguments)
+
+    def _lift(self, attribute: str, plain: Any) -> Any:
+        """A parameter's value as actions take it. LanguageError if the parameter does not range over it."""
+        domain = self._types.get(attribute) or getattr(self.protocol, attribute)
+        if isinstance(domain, Type):
+            return domain.lift(plain)
+        for value in domain:
+            if value == plain if not isinstance(value, Value) else value._plain() == plain:
+                return value
+        raise LanguageError(f"{plain!r} is none of {attribute}")
+
+    # --- functions of a state -------------------------------------------------------------------------
+
+    def function(self, stated: Callable[[Any, State], Value]) -> Evaluate:
+        """A function of protocol and state, as a function of a state's scalars."""
+        return self.functions([stated])
+
+    def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
+        """As ``function``, for several: their values one after the other. A plain truth value stands for itself."""
+        nodes: list[Node] = []
+        for one in stated:
+            with tracing(self.protocol.on):
+                value = one(self.protocol, State(self.protocol.state, self._nodes))
+            nodes += [graph.const(int(value), graph.BOOL)] if isinstance(value, bool) else value.nodes
+        return compile_nodes(nodes)
+
+
+class Memo(dict[Hashable, Any]):
+    """Answers by question: emptied when it holds ``limit`` of them. ``missed`` counts the answers that were made."""
+
+    def __init__(self, limit: int = REMEMBERED) -> None:
+        super().__init__()
+        self.limit, self.missed = limit, 0
+
+    def of(self, key: Hashable, make: Callable[..., _T], *given: Any) -> _T:
+        """The answer to a question; made if it is not there."""
+        found: _T
+        if key in self:
+            found = self[key]
+            return found
+        found = make(*given)
+        if len(self) >= self.limit:
+            self.clear()
+        self.missed += 1
+        self[key] = found
+        return found
+
+
+class Ranks(NamedTuple):
+    """Numbers of which only the order counts, and their places in it.
+
+    The rules compare offsets and epochs and take the least or the greatest of them. A step therefore commutes with
+    every map that keeps their order, and small numbers stand for large ones. What is below all of them has rank -1.
+    """
+
+    values: Sequence[int]
+
+    @classmethod
+    def of(cls, values: Iterable[int]) -> Ranks:
+        """The ranks of these numbers."""
+        return cls(sorted(set(values)))
+
+    def rank(self, value: int) -> int:
+        """The place of a number: how many are below it."""
+        return -1 if value < self.values[0] else bisect_left(self.values, value)
+
+    def value(self, rank: int) -> int:
+        """The number at a place; past the last one, the number behind it."""
+        if rank < 0:
+            return -1
+        return self.values[rank] if rank < len(self.values) else self.values[-1] + 1
+
+
+def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
+    """A protocol with parameters beyond the ranges that scenarios have: its rules are the same."""
+    wide = {
+        name: replace(known, high=max(known.high, parameters.get(name, known.high)))
+        for name, known in protocol.parameters.items()
+    }
+    large = type(protocol.__name__, (protocol,), {"parameters": wide, "__module__": protocol.__module__})
+    return large(parameters, rules)
+
+
+__all__ = ["Memo", "Ranks", "Stepper", "TracedStep", "with_room"]

@@ -1,0 +1,522 @@
+"""Answers of leaders, held against the model: fetches (B2, B3, B4), writes (B1, B6), and the HWMs in them.
+
+HWMs that were told and cannot be the leader's: which rule that breaks, and for whom it did not wait.
+
+Fetches of followers and their answers (B2, B3, B4, 903.1, 903.2), held against the model's actions.
+
+Writes of producers (B1, B6): what was appended, what was acknowledged, and what was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from highwater.invariants import statements
+from highwater.traces.messages.context import (
+    ACKNOWLEDGED,
+    ANSWERED,
+    CLOCKS_MS,
+    DIVERGED,
+    NOT_WRITTEN,
+    OWN_MS,
+    REFUSED,
+    SENT,
+    TAKEN,
+    WRITTEN,
+    Context,
+)
+from highwater.traces.messages.leaders import LINES_MS, UNHEARD, Claim, Heard, Leadership, Stage, acting
+from highwater.traces.messages.metadata_index import History
+from highwater.traces.messages.request_lines import Answer, Asked, Diverging, RequestLine
+from highwater.traces.messages.request_messages import Fetch, Produced
+from highwater.traces.rules import log_rules
+
+# --- claims ----------------------------------------------------------------------------------------------
+
+
+def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
+    """A follower was told the HWM; or, without a follower, it was at least so much: by now, or when more is read."""
+    if led.hwm is None or hwm > led.hwm:
+        led.greatest(line.taken)
+    is_clear = led.hwm is None or (hwm <= led.hwm and (follower is None or led.can_be(hwm)))
+    if not is_clear and led.hwm is not None:
+        found = Claim(hwm, line, follower is not None, led.active, follower, led.hwm, led.leos())
+        if not led.is_possible(found, line.taken):
+            led.claims.append(found)
+    if led.claims:
+        recheck(context, led)
+
+
+def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
+    """A fetch was read that can have been noted before a claim was made: it was taken up by then."""
+    for one in led.claims:
+        is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
+        if is_before and offset > one.leos.get(follower, -1):
+            one.leos[follower] = offset
+            one.moves += 1
+
+
+def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
+    """Drop the claims that are possible by now; judge those whose time is over.
+
+    Where the log of the leader ends before that, lines of requests that were under way may be missing: guessed.
+    """
+    open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
+    led.claims = []
+    for claim in open_claims:
+        if claim.since + LINES_MS < led.active:
+            _broken(context, led, claim)
+        elif ends:
+            context.verdicts.guessed["a fetch that was under way where the log ends"] += 1
+        else:
+            led.claims.append(claim)
+
+
+def _broken(context: Context, led: Leadership, claim: Claim) -> None:
+    high = led.reached(claim.base, claim.leos, claim.line.taken)
+    if high is None or claim.hwm <= high:
+        difference = {"high watermark": (high, claim.hwm)}
+        context.verdicts.not_explained(claim.line, led.name, ANSWERED, (), difference, leader=led.broker)
+        return
+    what = f"leader {led.broker} told the HWM {claim.hwm}" if claim.exact else (
+        f"leader {led.broker} acknowledged offset {claim.hwm - 1}"
+    )  # fmt: skip
+    risk = f"offsets [{high}, {claim.hwm}) are on fewer replicas than an election counts on"
+    facts = {"leader_epoch": led.epoch, "hwm": claim.hwm, "possible": high}
+    if not claim.exact:
+        copies = 1 + sum(offset >= claim.hwm for offset in claim.leos.values())
+        least = min(stage.min_isr for stage in led.possible(claim.line.taken))
+        kept = log_rules.acknowledged_has_copies(hwm=high, offset=claim.hwm - 1, copies=copies, min_isr=least)
+        if not kept:
+            text = f"{what} in leader epoch {led.epoch}; its HWM was at most {high}, and {copies} replicas had it"
+            context.finding(
+                statements.acknowledged_has_copies, "B6", claim.line, led.name, text, risk, facts=facts
+            )
+            return
+        context.verdicts.not_explained(claim.line, led.name, ACKNOWLEDGED, (), {"hwm": (high, claim.hwm)})
+        return
+    under = _under_min_isr(led, claim)
+    if under is not None:
+        size, least = under
+        text = f"{what} while its ISR had {size} members, under min ISR {least}"
+        context.finding(
+            statements.hwm_stands_under_min_isr, "966.1", claim.line, led.name, text, risk, facts=facts
+        )
+        return
+    waiting = _not_reached(led, claim)
+    rule = "B4"
+    if any(_reaches(led, claim, stage, proposed=False) for stage in led.possible(claim.line.taken)):
+        rule = "B4, B7"
+    text = (
+        f"{what} in leader epoch {led.epoch}, and has to wait for {', '.join(waiting)}"
+        f"{', proposed for the ISR' if rule != 'B4' else ''}: at most {high}"
+    )
+    context.finding(statements.hwm_waits_for_isr, rule, claim.line, led.name, text, risk, facts=facts)
+
+
+def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
+    """The size of an ISR and min ISR, where a claim is too high only as the one is under the other (966.1)."""
+    for stage in led.possible(claim.line.taken):
+        size, least = len(stage.version.state.isr), stage.min_isr
+        if not log_rules.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
+            led, claim, stage, min_isr=1
+        ):
+            return size, least
+    return None
+
+
+def _reaches(
+    led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
+) -> bool:
+    """Whether the HWM could be as claimed in a stage, were it not for min ISR, or for what is proposed."""
+    leading, offsets = led.ranked(stage, claim.leos, claim.base)
+    if min_isr is not None:
+        leading = leading._replace(min_isr=min_isr)
+    if not proposed:
+        leading = leading._replace(proposed=-1)
+    return offsets[led.acting.settled(leading)] >= claim.hwm
+
+
+def _not_reached(led: Leadership, claim: Claim) -> list[str]:
+    """Who is waited for in every possible stage, and was not there."""
+    stages = led.possible(claim.line.taken)
+    members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
+    found = []
+    for broker in sorted(members - {led.broker}):
+        offset = claim.leos.get(broker, -1)
+        if not log_rules.hwm_waits_for_isr(leo=offset, hwm=claim.hwm):
+            at = f"at {offset}" if broker in claim.leos else "which has not fetched"
+            found.append(f"broker {broker} ({at})")
+    return found or ["its ISR"]
+
+
+# --- fetches ---------------------------------------------------------------------------------------------
+
+NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 6, 74, 75
+NOT_THERE = frozenset({3, 100, 103})
+"""The broker does not know the partition, or knows another one by this name."""
+
+
+class Before(Struct, gc=False, frozen=True):
+    """What a follower asked before, and what it was told: ``record``, ``empty`` or ``diverging``, or an error."""
+
+    leader_epoch: int
+    epoch: int
+    offset: int
+    kind: str
+    end: int
+    hwm: int
+    answered: float
+
+
+def refused(
+    context: Context,
+    node: int,
+    known: Leadership | None,
+    history: History,
+    fetch: Fetch,
+    asked: Asked,
+    error: int,
+) -> None:
+    """An answer with an error: there must be something that the broker can have known by which it refuses (B2)."""
+    verdicts, line = context.verdicts, fetch.line
+    if error in NOT_THERE:
+        verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
+        verdicts.explained[REFUSED] += 1
+        return
+    if error not in (NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH):
+        verdicts.outside[f"fetch answered with error {error}"] += 1
+        return
+    if not _can_refuse(context, node, known, history, fetch, asked, error):
+        guards = ("nobody there can use it",)
+        verdicts.not_explained(line, history.name, REFUSED, guards, None, f=fetch.replica, error=error)
+        return
+    verdicts.explained[REFUSED] += 1
+    if known is not None and known.epoch == asked.leader_epoch and known.slot_of(fetch.replica) is not None:
+        # It can have been noted when it came, and been refused when its time to wait was over.
+        _heard(known, fetch, asked)
+        recheck(context, known)
+
+
+def _can_refuse(
+    context: Context,
+    node: int,
+    known: Leadership | None,
+    history: History,
+    fetch: Fetch,
+    asked: Asked,
+    error: int,
+) -> bool:
+    """Whether the model refuses the fetch by something that the broker can have known; of epochs 1 is the fetch's."""
+    model, line, epoch = acting(3, context.profile), fetch.line, asked.leader_epoch
+    led_then = known is not None and 0 < known.last_answered <= line.taken - OWN_MS
+    at_least = known.epoch if known is not None and led_then else -1
+    if error == FENCED_EPOCH:
+        return model.refuses(True, 2) and history.has_later(epoch, line.answered + CLOCKS_MS)
+    if error == UNKNOWN_EPOCH:
+        return model.refuses(True, 0) and at_least < epoch
+    if at_least == epoch:
+        return model.refuses(True, 1, stale=_is_known_stale(context, node, fetch, possible=True))
+    return model.refuses(False, 1)
+
+
+def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
+    """Whether the sender has, or can have had, the broker epoch that it names (903.1)."""
+    if fetch.epoch < 0:
+        return True
+    line = fetch.line
+    if context.spine.registered(fetch.replica, fetch.epoch) <= line.answered + CLOCKS_MS:
+        return True
+    if fetch.replica not in context.spine.brokers:
+        context.verdicts.guessed["a broker whose registration is not in the metadata log"] += 1
+        return True
+    context.verdicts.not_explained(
+        line, partition, SENT, (), {"replicaEpoch": (context.spine.epochs_of(fetch.replica), fetch.epoch)},
+        f=fetch.replica,
+    )  # fmt: skip
+    return False
+
+
+def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
+    """Whether the leader surely knew a later broker epoch of the sender; or, if asked so, whether it can have."""
+    time, position = context.spine.registered_later(fetch.replica, fetch.epoch)
+    if position is None or fetch.epoch < 0:
+        return False
+    if possible:
+        return time <= fetch.line.answered + CLOCKS_MS
+    return context.asked.had_replayed(node, position, fetch.line.taken - CLOCKS_MS)
+
+
+def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
+    """K2, 903.2. Whether the fetch is of a former incarnation of which the leader knows; then it is told."""
+    if not _is_known_stale(context, led.broker, fetch):
+        return False
+    latest = context.spine.latest_epoch(fetch.replica)
+    if not log_rules.stale_epochs_are_refused(sent=fetch.epoch, known=latest):
+        text = (
+            f"leader {led.broker} answered a fetch of broker {fetch.replica} under broker epoch {fetch.epoch}, and had "
+            f"replayed the registration under a later one"
+        )
+        context.finding(
+            statements.stale_epochs_are_refused, "903.2", fetch.line, led.name, text,
+            "what this life of the broker had may be gone",
+        )  # fmt: skip
+    return True
+
+
+def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, before: Before | None) -> None:
+    """B3, B4. The follower goes on from where the answer before took it."""
+    if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
+        return
+    offset = asked.offset
+    if before.kind == "diverging":
+        expected, goes_on = before.end, offset <= min(before.offset, before.end)
+    else:
+        grows = acting(3, context.profile).goes_on_from(1, before.kind == "record") > 1
+        expected = before.offset + grows
+        goes_on = offset > before.offset if grows else offset == before.offset
+    if goes_on:
+        context.verdicts.explained[TAKEN] += 1
+    else:
+        context.verdicts.not_explained(
+            fetch.line, partition, TAKEN, (), {"fetchOffset": (expected, offset)}, f=fetch.replica,
+            answer=before.kind,
+        )  # fmt: skip
+
+
+def answered(
+    context: Context, led: Leadership, fetch: Fetch, asked: Asked, answer: Answer, before: Before | None
+) -> None:
+    """An answer without an error: the leader notes the follower, and tells its HWM."""
+    line, f = fetch.line, fetch.replica
+    led.go_on(line.answered)
+    led.settle_until(line.taken - OWN_MS)
+    refused_by = led.answer_refused(f)
+    if refused_by:
+        context.verdicts.not_explained(line, led.name, ANSWERED, refused_by, None, leader=led.broker, f=f)
+        return
+    epochs = led.epochs_of.get(f)
+    if fetch.epoch >= 0 and (epochs is None or epochs[-1][1] != fetch.epoch):
+        led.broker_epoch(f, fetch.epoch, line.taken)
+    if answer.diverging is not None:
+        _diverging(context, led, fetch, asked, answer.diverging)
+    else:
+        context.verdicts.explained[ANSWERED] += 1
+        _note(led, fetch, asked)
+        if led.cuts and led.cuts[0][0] < led.active - LINES_MS:
+            _cut(context, led)
+    if led.denied is not None and line.taken > led.denied + OWN_MS:
+        context.verdicts.not_explained(
+            line, led.name, ANSWERED, ("the broker takes itself for the leader",), None
+        )
+        led.denied = None
+    _hwm(context, led, fetch, answer.hwm, before, answer.diverging is None)
+    if line.answered > led.last_answered:
+        led.last_answered = line.answered
+
+
+def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
+    """A fetch that can have been noted; whether it is the follower's last one."""
+    known = led.heard.get(fetch.replica)
+    is_last = known is None or known.taken <= fetch.line.taken
+    if is_last:
+        led.heard[fetch.replica] = Heard(asked.offset, fetch.epoch, fetch.line.taken)
+    if led.claims:
+        heard(led, fetch.replica, asked.offset, fetch.line.taken)
+    led.mark(asked.offset)
+    return is_last
+
+
+def _note(led: Leadership, fetch: Fetch, asked: Asked) -> None:
+    offset, f, line = asked.offset, fetch.replica, fetch.line
+    if _heard(led, fetch, asked):
+        led.aging.append((line.answered, f, offset))
+    if asked.last_epoch == led.epoch:
+        led.cuts.append((led.active, offset, line))
+    if offset > led.least_end:
+        led.least_end = offset
+    if asked.last_epoch < led.epoch and offset > led.leso:
+        led.leso = offset
+
+
+def _cut(context: Context, led: Leadership) -> None:
+    """B3. Followers copy whole batches: each is where one of the leader's begins, or at the end of its log."""
+    while (found := led.inside()) is not None:
+        offset, line = found
+        wrong = {"fetchOffset": ("where a write was appended", offset)}
+        context.verdicts.not_explained(line, led.name, TAKEN, (), wrong)
+
+
+def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
+    """Whether what is told is less than the HWM must have been when the fetch was taken up.
+
+    Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
+    """
+    if hwm < led.least():
+        return True
+    known = led.heard.get(fetch.replica)
+    # With the follower at the HWM, or before it, the HWM goes no further.
+    if known is None or known.offset <= hwm or not (fetch.line.waited and is_noted):
+        return False
+    return hwm < led.least_after(fetch.replica, known.offset, fetch.line.taken)
+
+
+def _hwm(
+    context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None, is_noted: bool
+) -> None:
+    """B4. The HWM that is told is one that the leader had between taking up the fetch and answering it."""
+    line = fetch.line
+    told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
+    if hwm < told and not log_rules.hwm_never_moves_back(before=told, after=hwm):
+        context.finding(
+            statements.hwm_never_moves_back, "B4", line, led.name,
+            f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
+            f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
+        )  # fmt: skip
+    elif _is_too_low(led, fetch, hwm, is_noted):
+        context.verdicts.not_explained(
+            line, led.name, ANSWERED, (), {"high watermark": (led.low, hwm)}, leader=led.broker, f=fetch.replica
+        )  # fmt: skip
+    if led.hwm is None:
+        context.verdicts.guessed["the HWM that a leader began with, or had while it was alone"] += 1
+        led.told(hwm)
+    claim(context, led, hwm, line, fetch.replica)
+    led.aging.append((line.answered, None, hwm))
+
+
+def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: Diverging) -> None:
+    """B3. The answer names the last epoch that both logs can have and its end; the rest of the log is guessed by it."""
+    epoch, end = parted.epoch, parted.end_offset
+    ranks = {e: i for i, e in enumerate(sorted({epoch, asked.last_epoch} - {-1}))}
+    known = led.epochs_ended.get(epoch)
+    offsets = sorted({end, asked.offset})
+    place, at = offsets.index(end) + (end > 0), offsets.index(asked.offset) + (asked.offset > 0)
+    shared = [ranks.get(epoch, 0)] * place if epoch >= 0 else []
+    rest = [3] * (2 - len(shared)) if asked.last_epoch < led.epoch else []
+    found = led.acting.diverges(at, ranks.get(asked.last_epoch, -1), (*shared, *rest))
+    # Where nothing is shared Kafka names the epoch that was asked for, and the model none: both say offset 0.
+    same_epoch = not found.end or found.epoch == ranks.get(epoch)
+    agrees = found.diverging and same_epoch and found.end == len(shared) and epoch <= asked.last_epoch
+    if agrees and (known is None or known == end) and epoch < led.epoch:
+        context.verdicts.explained[DIVERGED] += 1
+        context.verdicts.guessed["where an epoch of the leader's log ends"] += known is None
+        led.epochs_ended[epoch] = end
+        led.leso = max(led.leso, end)
+        led.mark(end)
+        return
+    model = (
+        (epoch, known)
+        if known is not None
+        else ("no divergence" if not found.diverging else (found.epoch, found.end))
+    )
+    context.verdicts.not_explained(
+        fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, (epoch, end))}, f=fetch.replica
+    )  # fmt: skip
+
+
+# --- writes ----------------------------------------------------------------------------------------------
+
+NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 0, 7, 19, 20
+ALL = -1
+
+
+def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
+    """A write to a broker of which nothing says that it led then."""
+    if found.error == NOT_LEADER or found.error in NOT_THERE:
+        context.verdicts.explained[NOT_WRITTEN] += 1
+    elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
+        guards = ("the broker takes itself for the leader",)
+        context.verdicts.not_explained(line, history.name, WRITTEN, guards, None, leader=node)
+    else:
+        context.verdicts.outside[f"write answered with error {found.error}"] += 1
+
+
+def produced(context: Context, led: Leadership, line: RequestLine, found: Produced, history: History) -> None:
+    """A write to a leader."""
+    verdicts, error = context.verdicts, found.error
+    led.logs_writes &= not found.transactional and found.acks != 0
+    led.go_on(line.answered)
+    led.settle_until(line.taken - OWN_MS)
+    stages = led.possible(line.taken)
+    if error == NOT_ENOUGH:
+        _refused(context, led, line, stages)
+    elif error == NOT_LEADER or error in NOT_THERE:
+        _not_leader(context, led, line, history)
+        if found.offset >= 0:
+            led.append(found.offset)
+    elif error in (NONE, TIMED_OUT, NOT_ENOUGH_AFTER):
+        if found.offset >= 0:
+            _appended(context, led, line, found, stages)
+        elif found.acks == 0 or error != NONE:
+            verdicts.explained[WRITTEN] += 1
+        else:
+            verdicts.not_explained(line, led.name, WRITTEN, (), {"baseOffset": ("an offset", found.offset)})
+    else:
+        verdicts.outside[f"write answered with error {error}"] += 1
+
+
+def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
+    """B6. What refuses a write with acks=all in a stage, and whether its ISR is too small to acknowledge one."""
+    if stage.refusals is None:
+        leading, _ = led.ranked(stage, {}, 0)
+        nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
+        passed = nobody._replace(hwm=1, end=1)
+        stage.refusals = led.acting.write_refused(nobody), led.acting.acknowledgement_refused(passed, 0)
+    return stage.refusals
+
+
+def _refused(context: Context, led: Leadership, line: RequestLine, stages: Sequence[Stage]) -> None:
+    """B6. The ISR was under min ISR in a stage that the leader can have been in."""
+    if any(_refusals(led, stage)[0] for stage in stages):
+        context.verdicts.explained[NOT_WRITTEN] += 1
+        return
+    sizes = sorted({(len(s.version.state.isr), s.min_isr) for s in stages})
+    context.verdicts.not_explained(
+        line, led.name, NOT_WRITTEN, (), {"(ISR, min ISR)": (sizes, "NOT_ENOUGH_REPLICAS")}
+    )
+
+
+def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
+    """A broker that leads, by all that is known, and says that it does not."""
+    ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
+    begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
+    led.denied = line.answered
+    if ended or begins:
+        context.verdicts.explained[NOT_WRITTEN] += 1
+    else:
+        context.verdicts.not_explained(line, led.name, NOT_WRITTEN, (), None, leader=led.broker)
+
+
+def _appended(
+    context: Context, led: Leadership, line: RequestLine, found: Produced, stages: Sequence[Stage]
+) -> None:
+    verdicts = context.verdicts
+    is_new = led.append(found.offset)
+    if is_new:
+        verdicts.explained[WRITTEN] += 1
+    else:
+        # An idempotent producer is told where its batch is already.
+        verdicts.explained["write_acks_all, sent again"] += 1
+        verdicts.guessed["that an earlier leader appended what is acknowledged"] += is_new is None
+        if is_new is False and led.appended[found.offset]:
+            verdicts.guessed["that a producer sent again what was acknowledged"] += 1
+    if found.acks != ALL:
+        return
+    refusals = [_refusals(led, stage) for stage in stages]
+    if is_new and all(write for write, _ in refusals):
+        verdicts.not_explained(line, led.name, WRITTEN, refusals[0][0], None, leader=led.broker)
+    if found.error != NONE:
+        verdicts.outside["written, and not acknowledged"] += 1
+        return
+    verdicts.explained[ACKNOWLEDGED] += 1
+    if found.offset in led.appended:
+        led.appended[found.offset] = True
+    if all(too_small for _, too_small in refusals):
+        verdicts.not_explained(
+            line, led.name, ACKNOWLEDGED, ("the record is committed",), None, leader=led.broker
+        )
+    claim(context, led, found.offset + 1, line, None)
+    led.aging.append((line.answered, None, found.offset + 1))
+    led.last_answered = max(led.last_answered, line.answered)

@@ -1,0 +1,659 @@
+"""A leader by its request log: the model's actions on ranks, the views that it goes through, and bounds of its HWM.
+
+The model's own actions in states in which offsets are ranks: a leader, its followers and what they fetch.
+
+A message is about few offsets: where each follower is, the HWM, the end of the log. The leader is slot 0; the others
+have slots in an order that their caller knows.
+
+What a leader can have known of its partition, and when: the stages that it goes through in a leader epoch.
+
+The metadata log says which ISRs the epoch had, and the controller's requests what the leader proposed in between. The
+leader learns of them later, by an answer or by metadata, and no log says when. So at a time of its own clock it can be
+in any of several stages: not in one that did not exist yet, and not before one that it has shown to know. Clocks of two
+machines are compared for that only, with an allowance.
+
+A leader of one partition in one leader epoch, by its own log: what it heard, and how far its HWM can be.
+
+What is not logged is kept open. The HWM is between a least and a greatest value: the greatest counts every fetch as
+soon as it was taken up and the stage that waits for the fewest, the least counts it once it was surely noted and the
+stage that waits for the most. Both are the model's ``advanced_hwm`` of that knowledge, which grows with what followers
+have and falls with what the leader waits for, so that the true value is between them. A value that is too high for
+what was read so far is kept until the lines are there of all fetches that were under way then.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from highwater.model.language.state import State
+from highwater.model.language.step import Memo, Stepper, with_room
+from highwater.model.language.values import Number
+from highwater.model.replication import high_watermark
+from highwater.model.replication.protocol import Replication
+from highwater.model.replication.rules import PROFILES
+from highwater.traces.messages.context import CLOCKS_MS, Apart
+from highwater.traces.messages.metadata_index import NEVER, History, Version
+from highwater.traces.messages.request_lines import RequestLine
+from highwater.traces.messages.request_messages import Proposal
+
+# --- acting ----------------------------------------------------------------------------------------------
+
+MAX_SLOTS = 8
+"""The most brokers that a partition can concern at a time: its leader, its replicas, and its ISR."""
+RANKS = 12
+"""The most different offsets in one step."""
+UNHEARD = -1
+"""In the place of the rank of an offset: the leader has heard no fetch."""
+
+Bits = tuple[int, int, int, int]
+"""The first four fields of Leading."""
+Ranks = tuple[tuple[int, ...], int, int]
+"""Its other fields."""
+
+
+class Leading(NamedTuple):
+    """A leader in ranks. Sets are bits of slots; ``proposed`` is −1 where nothing is.
+
+    ``leos`` has the rank of each slot's last fetch offset, UNHEARD for none; that of the leader itself is not looked
+    at. ``end`` is the rank of the log's end.
+    """
+
+    isr: int
+    proposed: int
+    replicas: int
+    min_isr: int
+    leos: tuple[int, ...]
+    hwm: int
+    end: int
+
+
+class Answered(NamedTuple):
+    """What the model makes of a fetch: who refuses it (names of guards), the HWM after it, and the answer."""
+
+    refused_by: tuple[str, ...]
+    hwm: int
+    diverging: bool
+    epoch: int
+    end: int
+
+
+class Acting:
+    """The protocol for so many slots and these rules. Every answer is remembered, up to a limit."""
+
+    def __init__(self, slots: int, rules: frozenset[str]) -> None:
+        self.slots = slots
+        sizes = {
+            "brokers": slots,
+            "replication_factor": slots,
+            "records": RANKS,
+            "min_isr": 1,
+            "min_isr_changes": 1,
+            "losses": 1,
+            "shrinks": 1,
+        }
+        self._stepper = Stepper(with_room(Replication, sizes, rules))
+        self._at = self._stepper.at
+        self._template = list(self._stepper.encode(next(iter(self._stepper.protocol.initial()))))
+        self._advance = self._stepper.function(_advanced_hwm)
+        self.memo, self.settled_memo = Memo(), Memo()
+
+    # --- a leader's state -----------------------------------------------------------------------------
+
+    def _state(self, leading: Leading, epoch: int = 1, records: int = 1) -> list[int]:
+        """A state whose slot 0 leads in this epoch, with records of that one."""
+        state, at = self._template.copy(), self._at
+        state[at["brokers[0].view.leader"]] = 0
+        state[at["brokers[0].view.leader_epoch"]] = epoch
+        state[at["brokers[0].view.isr"]] = leading.isr
+        state[at["brokers[0].view.replicas"]] = leading.replicas
+        state[at["brokers[0].view.min_isr"]] = leading.min_isr
+        state[at["brokers[0].view.active"]] = (1 << self.slots) - 1
+        if leading.proposed >= 0:
+            state[at["brokers[0].proposed?"]] = 1
+            state[at["brokers[0].proposed"]] = leading.proposed
+        state[at["brokers[0].hwm"]] = leading.hwm
+        state[at["brokers[0].log.length"]] = leading.end
+        for i in range(leading.end):
+            state[at[f"brokers[0].log[{i}].epoch"]] = records
+        for slot in range(1, self.slots):
+            place = at[f"brokers[0].followers[{slot}].leo"]
+            state[place] = leading.leos[slot]
+            caught_up = at.get(f"brokers[0].followers[{slot}].caught_up")
+            if caught_up is not None:
+                state[caught_up] = 1
+        return state
+
+    def settled(self, leading: Leading) -> int:
+        """The rank that the HWM goes to as things are (B4, 966.1)."""
+        return self.settles(leading[:4], leading[4:])
+
+    def settles(self, bits: Bits, ranks: Ranks) -> int:
+        """The same, of a leader in two parts."""
+        found: int | None = self.settled_memo.get((bits, ranks))
+        return self.settled_memo.of((bits, ranks), self._settles, bits, ranks) if found is None else found
+
+    def _settles(self, bits: Bits, ranks: Ranks) -> int:
+        return int(self._advance(self._state(Leading(*bits, *ranks)))[0])
+
+    # --- fetches ----------------------------------------------------------------------------------------
+
+    def _with_fetch(
+        self, state: list[int], f: int, offset: int, last_epoch: int, epoch: int, broker_epoch: int
+    ) -> None:
+        at, fetch = self._at, f"fetch_requests[{f}]"
+        state[at[f"{fetch}?"]] = 1
+        state[at[f"{fetch}.leader"]] = 0
+        state[at[f"{fetch}.leader_epoch"]] = epoch
+        state[at[f"{fetch}.offset"]] = offset
+        state[at[f"{fetch}.last_epoch"]] = last_epoch
+        state[at[f"{fetch}.broker_epoch"]] = broker_epoch
+
+    def answered(
+        self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int = 1, stale: bool = False
+    ) -> Answered:
+        """The leader answers a fetch from this rank, whose log is the leader's as far as it goes (B2, B3, B4).
+
+        ``fetch_epoch`` is that of the fetch, where the leader's is 1. ``stale``: the leader's metadata has a later
+        broker epoch of the sender.
+        """
+        asked = leading, f, offset, has_last, fetch_epoch, stale
+        return self.memo.of(("answer", asked), self._answered, *asked)
+
+    def _answered(
+        self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int, stale: bool
+    ) -> Answered:
+        state = self._state(leading)
+        self._with_fetch(state, f, offset, 1 if has_last else -1, fetch_epoch, 0)
+        state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(stale)
+        return self._answer(state, f)
+
+    def diverges(self, offset: int, last_epoch: int, epochs: Sequence[int]) -> Answered:
+        """The answer (B3) to a fetch from this rank and this last epoch; of the log's records these are the epochs.
+
+        The leader's epoch is 3, and the epochs are 0 to 3.
+        """
+        asked = offset, last_epoch, tuple(epochs)
+        return self.memo.of(("diverges", asked), self._diverges, *asked)
+
+    def _diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
+        state = self._state(self._silent(1, 3, len(epochs)), epoch=3)
+        for i, epoch in enumerate(epochs):
+            state[self._at[f"brokers[0].log[{i}].epoch"]] = epoch
+        self._with_fetch(state, 1, offset, last_epoch, 3, 0)
+        return self._answer(state, 1)
+
+    def _silent(self, isr: int, replicas: int, end: int = 0) -> Leading:
+        """A leader that has heard no fetch."""
+        return Leading(isr, -1, replicas, 1, (UNHEARD,) * self.slots, 0, end)
+
+    def _answer(self, state: list[int], f: int) -> Answered:
+        step = self._stepper.step("answer_fetch", (0, f, False))
+        assert step is not None
+        after, at, answer = step.after(state), self._at, f"fetch_responses[{f}]"
+        return Answered(
+            step.refusals(state), after[at["brokers[0].hwm"]], bool(after[at[f"{answer}.diverging"]]),
+            after[at[f"{answer}.epoch"]], after[at[f"{answer}.end"]],
+        )  # fmt: skip
+
+    def _refusals(self, action: str, state: list[int], *values: int) -> tuple[str, ...]:
+        step = self._stepper.step(action, values)
+        assert step is not None, action
+        return step.refusals(state)
+
+    def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
+        """Whether a broker may refuse a fetch of epoch 1 (B2): by whether it leads, and the epoch that it knows."""
+        return self.memo.of(("refuse", leads, epoch, stale), self._refuses, leads, epoch, stale)
+
+    def _refuses(self, leads: bool, epoch: int, stale: bool) -> bool:
+        state = self._state(self._silent(3, 3), epoch=epoch)
+        state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
+        state[self._at["brokers[0].view.epochs[1]"]] = int(stale)
+        self._with_fetch(state, 1, 0, -1, 1, 0)
+        return not self._refusals("refuse_fetch", state, 1)
+
+    def goes_on_from(self, offset: int, brings: bool) -> int:
+        """Where a follower whose log ends at this rank asks next (B3), by whether the answer brought a record."""
+        return self.memo.of(("taken", offset, brings), self._goes_on_from, offset, brings)
+
+    def _goes_on_from(self, offset: int, brings: bool) -> int:
+        state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
+        state[at["brokers[1].view.leader_epoch"]] = 1
+        state[at["brokers[1].view.leader"]] = 0
+        state[at["brokers[1].log.length"]] = offset
+        state[at[f"{answer}?"]] = 1
+        state[at[f"{answer}.leader_epoch"]] = 1
+        state[at[f"{answer}.offset"]] = offset
+        state[at[f"{answer}.record?"]] = int(brings)
+        step = self._stepper.step("take_fetch_answer", (1,))
+        assert step is not None
+        return step.after(state)[at["brokers[1].log.length"]]
+
+    # --- clients ----------------------------------------------------------------------------------------
+
+    def write_refused(self, leading: Leading) -> tuple[str, ...]:
+        """The guards that refuse a write with acks=all (B6)."""
+        silent = leading._replace(leos=(UNHEARD,) * self.slots, hwm=0, end=0)
+        key = ("write", leading.isr, leading.min_isr, leading.replicas)
+        return self.memo.of(key, lambda: self._refusals("write_acks_all", self._state(silent), 0, 0))
+
+    def acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
+        """Whether the record at this rank may not be acknowledged as things are (B6)."""
+        return self.memo.of(("acknowledge", leading, offset), self._acknowledgement_refused, leading, offset)
+
+    def _acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
+        state = self._state(leading)
+        for i in range(leading.end):
+            state[self._at[f"brokers[0].log[{i}].value"]] = i
+        state[self._at[f"writes[{offset}]"]] = 2
+        return bool(self._refusals("acknowledge", state, 0, offset))
+
+    # --- proposals ----------------------------------------------------------------------------------------
+
+    def expansion_refused(
+        self, leading: Leading, f: int, leso: int, epoch_fits: bool = True
+    ) -> tuple[str, ...]:
+        """The guards that refuse to propose a slot for the ISR (B5, 841.1, 903.2)."""
+        asked = leading, f, leso, epoch_fits
+        return self.memo.of(("expand", asked), self._expansion_refused, *asked)
+
+    def _expansion_refused(self, leading: Leading, f: int, leso: int, epoch_fits: bool) -> tuple[str, ...]:
+        state = self._state(leading)
+        state[self._at["brokers[0].leso"]] = leso
+        state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(not epoch_fits)
+        in_epoch = self._at.get(f"brokers[0].followers[{f}].in_epoch")
+        if in_epoch is not None:
+            state[in_epoch] = 1
+        return self._refusals("propose_expand", state, 0, f)
+
+    def may_send_another(self, one_is_under_way: bool) -> bool:
+        """Whether a leader whose proposal stands may send it again, with one under way or not (B7, B8)."""
+        state = self._state(Leading(1, 3, 3, 1, (0,) * self.slots, 0, 0))
+        state[self._at["alter_requests[0]?"]] = int(one_is_under_way)
+        return not self._refusals("retry_alter_partition", state, 0)
+
+
+def _advanced_hwm(protocol: Replication, s: State) -> Number:
+    """How far the HWM of slot 0 goes: the model's function, over a state."""
+    hwm: Number = high_watermark.advanced_hwm(protocol, protocol.t.broker.lift(0), s.brokers[0])
+    return hwm
+
+
+@lru_cache(maxsize=32)
+def acting(slots: int, profile: str, patient: bool = False) -> Acting:
+    """The actions for so many slots, by the brokers' rules of a profile; of Kafka 4.2 where the profile is another.
+
+    ``patient``: the HWM also waits for replicas outside the ISR that are caught up (K3), as Kafka's does.
+    """
+    rules = PROFILES[profile if profile in PROFILES else "kafka_4_2"].rules
+    return Acting(max(2, slots), rules | {"hwm_waits_for_caught_up"} if patient else rules)
+
+
+# --- stages ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a leader goes by: a version of the partition, and the ISR that it has proposed over it, if any.
+
+    It is possible from ``since`` on, and the leader has shown to be there, or further, by ``reached``.
+    """
+
+    version: Version
+    proposed: frozenset[int] | None
+    since: float
+    reached: float = NEVER
+    bits: Bits | None = None
+    """The same in slots, once it was asked for."""
+    answers: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What refuses the fetch of each broker in it, once it was asked."""
+    refusals: tuple[tuple[str, ...], bool] | None = None
+    """What refuses a write with acks=all in it, and whether its ISR is too small to acknowledge one."""
+
+    @property
+    def min_isr(self) -> int:
+        """The effective min ISR; 1 where it is not known, which allows the most."""
+        return self.version.min_isr or 1
+
+
+def stages(
+    history: History, epoch: int, proposals: Iterable[Proposal], knew: Callable[[int], float]
+) -> list[Stage]:
+    """The stages of a leader epoch in their order; none where the metadata log has no such epoch.
+
+    ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` says by when, of the
+    controller's clock, the leader had surely replayed the metadata log up to an offset.
+    """
+    found: list[Stage] = []
+    waiting = list(proposals)
+    versions = list(history.of_epoch(epoch))
+    for number, version in enumerate(versions):
+        found.append(Stage(version, None, version.time, knew(version.position)))
+        following = versions[number + 1].time if number + 1 < len(versions) else NEVER
+        while waiting and waiting[0].partition_epoch <= version.state.partition_epoch:
+            proposal = waiting[0]
+            later = versions[number + 1].state.partition_epoch if number + 1 < len(versions) else -1
+            if later == proposal.partition_epoch and proposal.line.arrived > following + CLOCKS_MS:
+                break  # a setting changed in between, with the partition as it was
+            waiting.pop(0)
+            if proposal.partition_epoch < version.state.partition_epoch:
+                continue
+            members = frozenset(m for m, _ in proposal.members)
+            found.append(Stage(version, members, version.time, proposal.line.arrived))
+            if proposal.error:
+                found.append(Stage(version, None, proposal.line.arrived))
+    latest = NEVER
+    for stage in reversed(found):
+        latest = stage.reached = min(stage.reached, latest)
+    return found
+
+
+# --- leading ---------------------------------------------------------------------------------------------
+
+LINES_MS = 3000.0
+"""Within so much time in which a node was active the lines are there of all requests that were under way."""
+IDLE_MS = 200.0
+"""Of the time between two lines so much counts as active: a process can be stopped for long."""
+MARKS = 8192
+"""So many offsets are kept at which the log was seen to be cut between records."""
+UNASKED: tuple[str, ...] = ("not asked",)
+TOP = 1 << 62
+"""Stands above every offset."""
+
+
+class Heard(Struct, gc=False, frozen=True):
+    """A follower's last fetch: its offset, broker epoch, and when it was taken up."""
+
+    offset: int
+    epoch: int
+    taken: float
+
+
+@dataclass(slots=True)
+class Claim:
+    """A value of the HWM that was told: in an answer, or by an acknowledgement of the record before it."""
+
+    hwm: int
+    line: RequestLine
+    exact: bool
+    since: float
+    """How long the node had been active then."""
+    follower: int | None
+    base: int
+    leos: dict[int, int]
+    """The greatest that the HWM can have been before, and where followers were then, as far as lines were read."""
+    asked: tuple[int, int, int] | None = None
+    """What was known when it was asked last whether the HWM reaches so far, and did not."""
+    moves: int = 0
+    """How often ``leos`` were changed."""
+
+
+@dataclass(slots=True)
+class Leadership:
+    """A leader's tenure. ``hwm`` is the greatest possible, None while the one at its start is not known."""
+
+    broker: int
+    name: str
+    epoch: int
+    stages: list[Stage]
+    acting: Acting
+    patient: Acting
+    slots: dict[int, int]
+    is_whole: bool
+    """Whether the log of its node goes back to the start of the epoch."""
+    at: int = 0
+    up_to: int = 0
+    active: float = 0.0
+    """How long the node has been active."""
+    heard: dict[int, Heard] = field(default_factory=dict)
+    certain: dict[int, int] = field(default_factory=dict)
+    aging: deque[tuple[float, int | None, int]] = field(default_factory=deque)
+    hwm: int | None = None
+    low: int = 0
+    is_behind: bool = False
+    """Whether more was surely noted, or a stage is over, since ``low`` was found."""
+    start: int | None = None
+    marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    claims: list[Claim] = field(default_factory=list)
+    epochs_ended: dict[int, int] = field(default_factory=dict)
+    """By a former epoch where it ends in the leader's log, as it told a follower whose log diverged."""
+    least_end: int = 0
+    """The log goes at least so far."""
+    leso: int = 0
+    """The leader epoch starts at this offset or behind it."""
+    appended: OrderedDict[int, bool] = field(default_factory=OrderedDict)
+    """Where batches begin that were appended in this epoch, and whether that was acknowledged."""
+    first_appended: int = TOP
+    last_appended: int = -1
+    cuts: deque[tuple[float, int, RequestLine]] = field(default_factory=deque)
+    """Where followers were whose last record was of this epoch, until the lines of the writes before are there."""
+    logs_writes: bool = True
+    """Whether all that is appended is in the request log."""
+    denied: float | None = None
+    """When the broker said last that it does not lead."""
+    epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
+    """The broker epochs of each follower's fetches, with when each came first."""
+    last_answered: float = 0.0
+    welcome: set[int] = field(default_factory=set)
+    """The brokers whose fetches nothing refuses in some stage that is possible now."""
+    watched: frozenset[int] = frozenset()
+    """The brokers of whose fetches it is asked whether they make them eligible."""
+    apart: Apart | None = None
+    """What shows that the clock of its node is off."""
+    over: float = float("inf")
+    """When the broker surely knew, by the controller's clock, that the leader epoch was over."""
+    proposed: dict[int, list[Proposal]] = field(default_factory=dict)
+    """Its proposals by partition epoch, in the order of their arrival."""
+
+    # --- time -----------------------------------------------------------------------------------------
+
+    def go_on(self, now: float) -> None:
+        """The stages that are possible at a time of the leader's clock."""
+        stages, at, up_to = self.stages, self.at, self.up_to
+        last = len(stages) - 1
+        if at == last:
+            return
+        while up_to < last and stages[up_to + 1].since <= now + CLOCKS_MS:
+            up_to += 1
+        while at < up_to and stages[at + 1].reached <= now - CLOCKS_MS:
+            at += 1
+        if at != self.at or up_to != self.up_to:
+            self.is_behind |= at != self.at
+            self.at, self.up_to = at, up_to
+            self.welcome.clear()
+
+    def settle_until(self, time: float) -> None:
+        """What ended before this time was surely noted by then: the least that the HWM can be."""
+        aging, certain = self.aging, self.certain
+        while aging and aging[0][0] <= time:
+            _, follower, offset = aging.popleft()
+            if follower is None:
+                if offset > self.low:
+                    self.low = offset
+            elif certain.get(follower, -1) < offset:
+                certain[follower] = offset
+                self.is_behind = True
+
+    def least(self) -> int:
+        """The least that the HWM can be; found out when it is asked for, as it seldom is."""
+        if self.is_behind:
+            self.is_behind = False
+            self.low = max(self.low, self._least_of(self.certain, None))
+        return self.low
+
+    def answer_refused(self, f: int) -> tuple[str, ...]:
+        """What refuses a fetch of a broker in all stages that are possible (B2, 903.2): nothing, of a replica."""
+        if f in self.welcome:
+            return ()
+        slot, found = self.slots.get(f), UNASKED
+        if slot is None:
+            nobody = Leading(1, -1, 1, 1, (UNHEARD,) * self.acting.slots, 0, 0)
+            return self.acting.answered(nobody, 1, 0, False).refused_by
+        for stage in self.possible():
+            found = stage.answers.get(f, UNASKED)
+            if found is UNASKED:
+                leading, _ = self.ranked(stage, {}, 0)
+                found = stage.answers[f] = self.acting.answered(leading, slot, 0, False).refused_by
+            if not found:
+                self.welcome.add(f)
+                return ()
+        return found
+
+    # --- the HWM --------------------------------------------------------------------------------------
+
+    def ranked(
+        self, stage: Stage, leos: dict[int, int], hwm: int, others: Sequence[int] = (), end: int = TOP
+    ) -> tuple[Leading, list[int]]:
+        """The leader in ranks as it goes by a stage, and the offsets that the ranks are of."""
+        offsets = sorted({hwm, end, *leos.values(), *others})
+        return Leading(*self._bits(stage), *self._ranks(offsets, leos, hwm, end)), offsets
+
+    def _ranks(self, offsets: list[int], leos: dict[int, int], hwm: int, end: int) -> Ranks:
+        slots, leo, rank = self.slots, [UNHEARD] * self.acting.slots, offsets.index
+        for broker, offset in leos.items():
+            leo[slots[broker]] = rank(offset)
+        return tuple(leo), rank(hwm), rank(end)
+
+    def _settled(
+        self, acting: Acting, stages: Sequence[Stage], leos: dict[int, int], hwm: int, end: int = TOP
+    ) -> list[int]:
+        """To where the HWM goes in each of these stages."""
+        offsets = sorted({hwm, end, *leos.values()})
+        ranks = self._ranks(offsets, leos, hwm, end)
+        return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
+
+    def _bits(self, stage: Stage) -> Bits:
+        if stage.bits is None:
+            stage.bits = self._found_bits(stage)
+        return stage.bits
+
+    def _found_bits(self, stage: Stage) -> Bits:
+        """ISR, proposed ISR, replicas as sets of slots, and min ISR."""
+        state, slots = stage.version.state, self.slots
+        proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)
+        isr, replicas = (sum(1 << slots[b] for b in members) for members in (state.isr, state.replicas))
+        return isr, proposed, replicas, min(stage.min_isr, self.acting.slots)
+
+    def possible(self, since: float | None = None) -> list[Stage]:
+        """The stages that the leader can be in, or can have been in since a time of its clock."""
+        first = self.at
+        if since is not None:
+            while first and self.stages[first].reached > since - CLOCKS_MS:
+                first -= 1
+        return self.stages[first : self.up_to + 1]
+
+    def _least_of(self, certain: dict[int, int], since: float | None) -> int:
+        """The least that the HWM can be with followers there, in the stages since a time."""
+        end = max(self.least_end, self.low)
+        return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
+
+    def greatest(self, since: float | None = None) -> int | None:
+        """The greatest that the HWM can be as things are, or were since then; None where nothing bounds it."""
+        if self.hwm is None:
+            return None
+        found = self.reached(self.hwm, self.leos(), since)
+        # Where it waits for nobody, how far it goes shows in what is told next.
+        self.hwm = found
+        if found is None:
+            self.start = None
+        return found
+
+    def leos(self) -> dict[int, int]:
+        """Where each follower was at its last fetch; anywhere, where that can have been before the log begins."""
+        found = {broker: heard.offset for broker, heard in self.heard.items()}
+        if not self.is_whole:
+            for broker, slot in self.slots.items():
+                if slot and broker not in found:
+                    found[broker] = TOP
+        return found
+
+    def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
+        """How far the HWM can have come from there, in the stages since a time; None where nothing bounds it."""
+        found = max(base, *self._settled(self.acting, self.possible(since), leos, base))
+        return None if found == TOP else found
+
+    def least_after(self, follower: int, offset: int, since: float) -> int:
+        """The least that the HWM can be once a follower was surely noted at an offset."""
+        noted = max(offset, self.certain.get(follower, 0))
+        return self._least_of({**self.certain, follower: noted}, since)
+
+    def told(self, hwm: int) -> None:
+        """An answer told this HWM; the first one is what it was at the start, or became since."""
+        if self.hwm is None or hwm > self.hwm:
+            self.hwm = hwm
+        if self.start is None:
+            self.start = hwm
+
+    def mark(self, offset: int) -> None:
+        """The log can be cut here: a follower was here, or a batch begins."""
+        self.marks[offset] = None
+        if len(self.marks) > MARKS:
+            self.marks.popitem(last=False)
+
+    def is_possible(self, claim: Claim, since: float) -> bool:
+        """Whether the HWM can have been as claimed, by what is known up to now; the last news are of ``since``."""
+        if claim.hwm > claim.base:
+            known = self.at, self.up_to, claim.moves
+            if claim.asked == known:
+                return False
+            high = self.reached(claim.base, claim.leos, since)
+            if high is not None and claim.hwm > high:
+                claim.asked = known
+                return False
+        return not claim.exact or self.can_be(claim.hwm)
+
+    def can_be(self, hwm: int) -> bool:
+        """Whether the HWM can have had this value: it is where some log ends, or where it was at the start."""
+        return hwm in self.marks or hwm == self.start
+
+    def broker_epoch(self, follower: int, epoch: int, taken: float) -> None:
+        """A follower fetched with this broker epoch."""
+        known = self.epochs_of.setdefault(follower, [])
+        if not known or known[-1][1] != epoch:
+            known.append((taken, epoch))
+            del known[:-8]
+
+    def append(self, offset: int) -> bool | None:
+        """A batch begins here. Whether it was appended now; None where an earlier leader must have appended it."""
+        if offset in self.appended:
+            return False
+        if offset < self.leso:
+            return None
+        self.appended[offset] = False
+        if len(self.appended) > MARKS:
+            self.appended.popitem(last=False)
+        self.mark(offset)
+        self.first_appended = min(self.first_appended, offset)
+        self.last_appended = max(self.last_appended, offset)
+        self.least_end = max(self.least_end, offset)
+        return True
+
+    def inside(self) -> tuple[int, RequestLine] | None:
+        """An offset at which a follower was, and at which no batch begins though there is one behind it."""
+        cuts, over = self.cuts, self.active - LINES_MS
+        while cuts and cuts[0][0] < over:
+            _, offset, line = cuts.popleft()
+            is_within = self.first_appended < offset < self.last_appended
+            if is_within and offset not in self.appended and self.logs_writes:
+                return offset, line
+        return None
+
+    def slot_of(self, broker: int) -> int | None:
+        """The slot of a broker, where it has to do with the partition."""
+        return self.slots.get(broker)
+
+
+def slots_for(leader: int, stages: Sequence[Stage]) -> dict[int, int] | None:
+    """Slots for all that have to do with a leader epoch, the leader first; None where they are too many."""
+    members = {
+        b for s in stages for b in (*s.version.state.replicas, *s.version.state.isr, *(s.proposed or ()))
+    }
+    others = sorted(members - {leader})
+    if len(others) + 1 > MAX_SLOTS:
+        return None
+    return {leader: 0, **{broker: i for i, broker in enumerate(others, start=1)}}

@@ -1,0 +1,430 @@
+"""One node's requests in the order of its log, and the results of several processes put together.
+
+One node's requests in the order of its log: which partition and which leadership each is about.
+
+What comes of the logs of some nodes: judged by themselves, and joined to what one replay of all of them says.
+
+What a broker says is held against what it said before, the metadata log and the controllers' requests, and against
+nothing that another broker says. So the logs of each can be read elsewhere. Only their order counts: which lines are
+told, of those over the limit, and in which order.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from highwater.invariants import statements
+from highwater.traces.kafka.data_dump import broker_of
+from highwater.traces.messages import answers, proposals
+from highwater.traces.messages.answers import Before, recheck
+from highwater.traces.messages.context import ANSWERED, CLOCKS_MS, OWN_MS, SENT, Apart, Context, Verdicts
+from highwater.traces.messages.leaders import IDLE_MS, LINES_MS, Leadership, acting, slots_for, stages
+from highwater.traces.messages.metadata_index import NEVER, History
+from highwater.traces.messages.request_lines import Answer, Asked, Counted, RequestLine, begins
+from highwater.traces.messages.request_messages import CONSUMER, Fetch, Key, Produced, Sessions
+from highwater.traces.reports.findings import Doubt
+from highwater.traces.rules import log_rules
+
+# --- nodes -----------------------------------------------------------------------------------------------
+
+MAX_BEFORE = 500_000
+"""Of so many pairs of a follower and a partition it is kept what was asked last."""
+LEADERSHIPS = 64
+"""From so many leaderships on it is asked from time to time which are of partitions that are deleted."""
+
+
+LIVES = 1000
+"""Of so many lives of brokers it is kept when they were."""
+
+
+class Node:
+    """A broker, by its request log. ``take_fetch`` and ``take_produce`` are fed in the order of the log."""
+
+    def __init__(self, context: Context, broker: int) -> None:
+        self.context, self.broker = context, broker
+        self.sessions, self.apart = Sessions(), Apart(broker)
+        self.led: dict[int, Leadership | None] = {}
+        self._before: OrderedDict[tuple[int, Key], Before] = OrderedDict()
+        self._pending: dict[int, list[proposals.Waiting]] = {}
+        self._lives: dict[tuple[int, int], tuple[float, float]] = {}
+        self._histories: dict[Key, History | None] = {}
+        self.first: float | None = None
+        self.now = self.active = 0.0
+        self._purge_at = LEADERSHIPS
+        self.paths: set[Path] = set()
+        self._path: Path | None = None
+        self._start = context.spine.starts_after(broker, -NEVER)
+        """When the broker registers with another epoch next."""
+
+    # --- fetches --------------------------------------------------------------------------------------
+
+    def take_fetch(self, fetch: Fetch) -> None:
+        """A fetch and its answer."""
+        verdicts = self.context.verdicts
+        self._time(fetch.line)
+        if fetch.line.path is not self._path:
+            self._path = fetch.line.path
+            self.paths.add(self._path)
+        if fetch.replica == CONSUMER:
+            verdicts.outside["fetch of a consumer"] += 1
+            return
+        asked, goes_on = self.sessions.take(fetch)
+        if fetch.error:
+            verdicts.outside[f"fetch without a session, error {fetch.error}"] += 1
+            return
+        verdicts.explained[SENT] += 1
+        named, answers = fetch.asked, fetch.answers
+        if not answers and not named:
+            verdicts.explained["answer_fetch, nothing new in any partition"] += 1
+        for key, answer in answers.items():
+            wanted = asked.get(key)
+            if wanted is None:
+                verdicts.guessed["a partition of a session that began before the log"] += 1
+            else:
+                self._fetched(fetch, key, wanted, answer, goes_on)
+        for key, wanted in named.items():
+            if key not in answers:
+                self._fetched(fetch, key, wanted, None, goes_on)
+
+    def _fetched(self, fetch: Fetch, key: Key, asked: Asked, answer: Answer | None, goes_on: bool) -> None:
+        context = self.context
+        history = self._histories[key] if key in self._histories else self._history(key)
+        if history is None:
+            context.verdicts.outside["partition that the metadata log does not have"] += 1
+            return
+        before = self._before.get((fetch.replica, key)) if goes_on else None
+        if answer is not None and answer.error:
+            answers.refused(
+                context, self.broker, self.led.get(history.number), history, fetch, asked, answer.error
+            )
+            self._before.pop((fetch.replica, key), None)
+            return
+        if not self._is_registered(history, fetch):
+            return
+        answers.continued(context, history.name, fetch, asked, before)
+        is_later = before is not None and before.leader_epoch > asked.leader_epoch
+        led = self._leads(history, asked.leader_epoch, fetch.line, is_later)
+        hwm = before.hwm if before is not None and before.leader_epoch == asked.leader_epoch else -1
+        told = answer if answer is not None else Answer(key[1], 0, hwm, 0) if hwm >= 0 else None
+        if led is not None:
+            if fetch.line.taken > led.over:
+                by = fetch.line.taken - led.over
+                self.apart.answer(fetch.line, history.number, led.epoch, by, early=False)
+            if self._is_stale(led, fetch):
+                return
+            if told is not None:
+                answers.answered(context, led, fetch, asked, told, before)
+        elif not self._was_under_way(history, asked.leader_epoch):
+            return
+        kind, end = "empty", -1
+        if told is not None and told.diverging is not None:
+            kind, end = "diverging", told.diverging.end_offset
+        elif told is not None and told.size:
+            kind = "record"
+        self._keep(
+            (fetch.replica, key),
+            Before(
+                asked.leader_epoch, fetch.epoch, asked.offset, kind, end,
+                hwm if told is None else told.hwm, fetch.line.answered,
+            ),
+        )  # fmt: skip
+        if led is None:
+            return
+        pending = self._pending.get(id(led))
+        if pending:
+            if fetch.replica in led.watched and fetch.replica in led.heard and kind != "diverging":
+                proposals.noted(context, led, pending, fetch.replica, fetch.line.taken)
+            if self.now >= pending[0].until:
+                self._judge(led)
+
+    def _is_current(self, fetch: Fetch) -> bool:
+        """Whether the sender is in the only life that it had around then; else the judges say what they make of it."""
+        sender = (fetch.replica, fetch.epoch)
+        if sender not in self._lives:
+            if len(self._lives) >= LIVES:
+                self._lives.clear()
+            self._lives[sender] = _life(self.context, fetch)
+        begins, ends = self._lives[sender]
+        return begins <= fetch.line.answered and fetch.line.answered < ends
+
+    def _is_registered(self, history: History, fetch: Fetch) -> bool:
+        return self._is_current(fetch) or answers.sender_is_known(self.context, history.name, fetch)
+
+    def _is_stale(self, led: Leadership, fetch: Fetch) -> bool:
+        return not self._is_current(fetch) and answers.is_stale(self.context, led, fetch)
+
+    def _was_under_way(self, history: History, epoch: int) -> bool:
+        """Whether a fetch that is of no leadership now was one of this leader's last epoch but one."""
+        led = self.led.get(history.number)
+        begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
+        return begins is not None and begins.leader == self.broker
+
+    def _keep(self, key: tuple[int, Key], before: Before) -> None:
+        self._before[key] = before
+        self._before.move_to_end(key)
+        if len(self._before) > MAX_BEFORE:
+            self._before.popitem(last=False)
+
+    # --- writes ---------------------------------------------------------------------------------------
+
+    def take_produce(self, line: RequestLine, written: list[Produced]) -> None:
+        """A write and its answer, partition by partition."""
+        self._time(line)
+        for found in written:
+            history = self._history(found.key)
+            if history is None:
+                self.context.verdicts.outside["partition that the metadata log does not have"] += 1
+                continue
+            led = self.led.get(history.number)
+            epoch = self._epoch_led(history, led, line)
+            if (
+                epoch is not None
+                and (led is None or led.epoch != epoch)
+                and found.error != answers.NOT_LEADER
+            ):
+                led = self._leads(history, epoch, line)
+            if led is None:
+                if epoch is not None:
+                    self.context.verdicts.outside["partition with too many brokers"] += 1
+                else:
+                    answers.not_led(self.context, self.broker, history, line, found)
+            else:
+                led.active = self.active
+                answers.produced(self.context, led, line, found, history)
+                self._judge(led)
+
+    def _judge(self, led: Leadership) -> None:
+        pending = self._pending.get(id(led))
+        if pending:
+            self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now)
+
+    def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
+        """The last leader epoch that this broker can have led in while a request was under way."""
+        if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
+            return led.epoch
+        found = history.led_by(self.broker, line.answered + CLOCKS_MS)
+        return None if found is None or (led is not None and found < led.epoch) else found
+
+    # --- leaderships ------------------------------------------------------------------------------------
+
+    def _leads(
+        self, history: History, epoch: int, line: RequestLine, is_later: bool = False
+    ) -> Leadership | None:
+        """The leadership that a message is of; None where there is none, which is told.
+
+        ``is_later``: what it is about surely came behind an answer in a later leader epoch.
+        """
+        led = self.led.get(history.number)
+        if led is not None and led.epoch == epoch:
+            led.active = self.active
+            return led
+        verdicts, begins = self.context.verdicts, history.begins(epoch)
+        if begins is None or begins.time > line.answered + CLOCKS_MS:
+            if begins is not None and begins.leader == self.broker:
+                self.apart.answer(line, history.number, epoch, begins.time - line.answered, early=True)
+            there = history.begun(line.answered + CLOCKS_MS)
+            verdicts.not_explained(line, history.name, ANSWERED, (), {"currentLeaderEpoch": (there, epoch)})
+            return None
+        if begins.leader != self.broker:
+            own = history.led_by(self.broker, NEVER)
+            self._former(history, epoch, -1 if own is None else own, line)
+            return None
+        if led is not None and epoch < led.epoch:
+            if 0 < led.last_answered <= line.taken - OWN_MS or is_later:
+                self._former(history, epoch, led.epoch, line)
+            else:
+                verdicts.guessed["a request that was under way when the leader epoch began"] += 1
+            return None
+        if history.number in self.led and led is None:
+            verdicts.outside["partition with too many brokers"] += 1
+            return None
+        if led is not None:
+            self._close(led)
+        return self._begin(history, epoch)
+
+    def _former(self, history: History, asked: int, leads: int, line: RequestLine) -> None:
+        assert not log_rules.leader_answers_in_its_epoch(asked=asked, leads=leads)
+        self.context.finding(
+            statements.leader_answers_in_its_epoch, "B2", line, history.name,
+            f"broker {self.broker} answered a fetch of leader epoch {asked}, which is not the one that it leads in",
+            "what the follower has may not be the leader's log",
+        )  # fmt: skip
+
+    def _begin(self, history: History, epoch: int) -> Leadership | None:
+        context = self.context
+        proposed = list(context.asked.proposed(self.broker, history.number, epoch))
+        of_epoch = stages(history, epoch, proposed, partial(context.asked.knew, self.broker))
+        slots = slots_for(self.broker, of_epoch)
+        if slots is None:
+            self.led[history.number] = None
+            context.verdicts.outside["partition with too many brokers"] += 1
+            return None
+        count = 4 if len(slots) <= 4 else 8
+        models = acting(count, context.profile), acting(count, context.profile, patient=True)
+        whole = self.first is not None and of_epoch[0].version.time > self.first
+        led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
+        led.apart = self.apart
+        later = history.later(epoch)
+        led.over = NEVER if later is None else context.asked.knew(self.broker, later.position) + CLOCKS_MS
+        for proposal in proposed:
+            led.proposed.setdefault(proposal.partition_epoch, []).append(proposal)
+        self._purge()
+        self.led[history.number] = led
+        pending = self._pending[id(led)] = proposals.waiting(led, proposed)
+        led.watched = proposals.watched(pending)
+        return led
+
+    def _purge(self) -> None:
+        """Forget the leaderships of partitions that were deleted: their topics' ids do not come again."""
+        if len(self.led) < self._purge_at:
+            return
+        gone = [
+            key for key, history in self._histories.items()
+            if history is not None and history.deleted is not None and history.deleted < self.now - LINES_MS
+        ]  # fmt: skip
+        for key in gone:
+            history = self._histories.pop(key)
+            led = None if history is None else self.led.pop(history.number, None)
+            if led is not None:
+                self._close(led)
+        self._purge_at = max(LEADERSHIPS, 2 * len(self.led))
+
+    def _close(self, led: Leadership) -> None:
+        led.active = self.active
+        recheck(self.context, led, ends=True)
+        pending = self._pending.pop(id(led), [])
+        proposals.judge(self.context, led, pending, self.now, ends=True)
+
+    def finish(self) -> None:
+        """The log is read."""
+        for led in self.led.values():
+            if led is not None:
+                self._close(led)
+        self.led.clear()
+
+    def _history(self, key: Key) -> History | None:
+        if key not in self._histories:
+            self._histories[key] = self.context.spine.history(*key)
+        return self._histories[key]
+
+    def _restarted(self, now: float) -> None:
+        """The broker has registered anew: of what was under way when its process died there is no line."""
+        self._start = self.context.spine.starts_after(self.broker, now)
+        for led in self.led.values():
+            if led is not None:
+                recheck(self.context, led, ends=True)
+                pending = self._pending[id(led)]
+                self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now, ends=True)
+
+    def _time(self, line: RequestLine) -> None:
+        if line.ended >= self._start:
+            self._restarted(line.ended)
+        if self.first is None:
+            self.first = line.arrived
+        passed = line.ended - self.now
+        if passed > 0:
+            if self.now:
+                self.active += min(passed, IDLE_MS)
+            self.now = line.ended
+
+
+def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
+    """From when to when a broker was registered with the epoch that it fetches with; never, where it was not."""
+    begins = context.spine.registered(fetch.replica, fetch.epoch)
+    ends, _ = context.spine.registered_later(fetch.replica, fetch.epoch)
+    return begins + CLOCKS_MS, ends - CLOCKS_MS
+
+
+# --- parts -----------------------------------------------------------------------------------------------
+
+
+class SharedNode(Exception):
+    """Two parts have logs of one node, which are to be read one after the other."""
+
+
+@dataclass
+class NodeEnds:
+    """A node whose logs are read: what was still open, whether its clock is off; ``place`` is where it came first."""
+
+    broker: int
+    place: tuple[int, int]
+    verdicts: Verdicts
+    doubt: Doubt | None
+    files: tuple[str, ...]
+    gaps: int
+
+
+@dataclass
+class NodesPart:
+    """What came of some files, by their numbers: ``ends`` says how many lines were told when each was read."""
+
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    ends: dict[int, tuple[int, int]] = field(default_factory=dict)
+    nodes: list[NodeEnds] = field(default_factory=list)
+    counted: Counted = field(default_factory=Counted)
+
+
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """Files by when they begin: that is their order, and their numbers. Raises TraceError."""
+    return sorted(paths, key=begins)
+
+
+def divided(paths: Sequence[Path], count: int) -> list[list[int]]:
+    """At most so many groups of files, by their numbers, of about the same size: those of a node are in one."""
+    sizes: dict[object, int] = defaultdict(int)
+    of_node: dict[object, list[int]] = defaultdict(list)
+    for number, path in enumerate(paths):
+        broker = broker_of(path)
+        node: object = path if broker is None else broker
+        sizes[node] += path.stat().st_size
+        of_node[node].append(number)
+    groups: list[list[int]] = [[] for _ in range(min(count, len(sizes)))]
+    filled = [0] * len(groups)
+    for node in sorted(sizes, key=lambda one: (-sizes[one], of_node[one])):
+        least = filled.index(min(filled))
+        groups[least] += of_node[node]
+        filled[least] += sizes[node]
+    return [sorted(group) for group in groups]
+
+
+@dataclass
+class Joined:
+    """What the parts come to together, beside the verdicts that they are added to."""
+
+    nodes: list[NodeEnds] = field(default_factory=list)
+    counted: Counted = field(default_factory=Counted)
+
+
+def join(verdicts: Verdicts, parts: Iterable[NodesPart], paths: list[Path]) -> Joined:
+    """Add parts to what the controllers' requests came to, in the order of the files. Raises SharedNode."""
+    listed, found = list(parts), Joined()
+    of_files = sorted((number, part) for part in range(len(listed)) for number in listed[part].ends)
+    at = [(0, 0)] * len(listed)
+    for number, which in of_files:
+        part = listed[which]
+        verdicts.tell_more(part.verdicts, at[which], part.ends[number])
+        at[which] = part.ends[number]
+    for which, part in enumerate(listed):
+        # Of a file that was not read to its end.
+        rest = part.verdicts
+        verdicts.tell_more(rest, at[which], (len(rest.unexplained), len(rest.findings)))
+        verdicts.count(rest)
+    found.nodes = sorted((n for part in listed for n in part.nodes), key=lambda n: n.place)
+    if len({n.broker for n in found.nodes}) < len(found.nodes):
+        raise SharedNode
+    for node in found.nodes:
+        told = node.verdicts
+        verdicts.tell_more(told, (0, 0), (len(told.unexplained), len(told.findings)))
+        verdicts.count(told)
+    order = {path: number for number, path in enumerate(paths)}
+    for part in listed:
+        found.counted.others += part.counted.others
+        found.counted.cut += part.counted.cut
+        found.counted.lines += part.counted.lines
+    cuts = [part.counted.first_cut for part in listed if part.counted.first_cut is not None]
+    found.counted.first_cut = min(cuts, key=lambda cut: order[cut[0]], default=None)
+    return found

@@ -1,0 +1,401 @@
+"""AlterPartition: what a leader had heard when it proposed (B5, 903), and what the controller answered (841).
+
+What a leader had heard when it proposed an ISR (B5, 841.1, 903.2, 903.3).
+
+AlterPartition (B5, B7, B8, 841, 903): what the controller answered, and what the leader had when it proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwater.invariants import statements
+from highwater.traces.messages.context import CLOCKS_MS, DECIDED, OWN_MS, PROPOSED, Context
+from highwater.traces.messages.leaders import LINES_MS, MAX_SLOTS, Leadership, Stage, acting
+from highwater.traces.messages.metadata_index import History, Version
+from highwater.traces.messages.request_lines import NO_EPOCH
+from highwater.traces.messages.request_messages import Key, Proposal
+from highwater.traces.reports.observed import PartitionState
+from highwater.traces.rules import log_rules
+from highwater.traces.rules.decisions import decisions
+
+# --- expansions ------------------------------------------------------------------------------------------
+
+SENT_MS = 30_000.0
+"""So long before it arrives a proposal can have been made: it is given up and sent again after that."""
+INELIGIBLE = 107
+"""The error by which a proposal is over."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A proposal until the lines are there of all fetches before it: who joins, and whose best fetch is enough."""
+
+    proposal: Proposal
+    stage: Stage
+    """The first in which the partition is as the proposal says."""
+    joining: frozenset[int]
+    until: float
+    """Up to here, of the leader's clock, a fetch can have been before the proposal."""
+    fits: set[int] = field(default_factory=set)
+    passed: float | None = None
+    """How long the node had been active when its log passed the proposal."""
+    late: dict[int, float] = field(default_factory=dict)
+    """Of each who joins by how many ms its first fetch that is enough came too late."""
+    best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Of each who joins the offset of its last fetch, with the least HWM and the least epoch start of then."""
+
+
+def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
+    """The leader's proposals with the versions that they are about; those about none are left out."""
+    found = []
+    first: dict[int, Stage] = {}
+    for stage in led.stages:
+        first.setdefault(stage.version.state.partition_epoch, stage)
+    for proposal in proposals:
+        known = first.get(proposal.partition_epoch)
+        if known is not None:
+            members = frozenset(m for m, _ in proposal.members)
+            joining = members - set(known.version.state.isr)
+            found.append(Waiting(proposal, known, joining, proposal.line.arrived + CLOCKS_MS))
+    return found
+
+
+def watched(pending: Iterable[Waiting]) -> frozenset[int]:
+    """The brokers of whom a proposal waits to learn whether a fetch makes them eligible."""
+    return frozenset(f for w in pending for f in w.joining if f not in w.fits and f not in w.late)
+
+
+def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
+    """A fetch was noted: whether it makes the follower eligible for what is proposed next."""
+    for wanted in pending:
+        if f not in wanted.joining or f in wanted.fits or f in wanted.late:
+            continue
+        heard, slot = led.heard[f], led.slot_of(f)
+        if slot is None:
+            continue
+        leading, offsets = led.ranked(wanted.stage, {f: heard.offset}, led.least(), (led.leso,))
+        known = heard.epoch < 0 or context.spine.registered(f, heard.epoch) <= wanted.until
+        refused = led.acting.expansion_refused(
+            leading._replace(proposed=-1), slot, offsets.index(led.leso), epoch_fits=known
+        )
+        if taken > wanted.until:
+            if not refused:
+                wanted.late[f] = taken - wanted.until
+            continue
+        wanted.best[f] = (heard.offset, led.low, led.leso)
+        if not refused:
+            wanted.fits.add(f)
+    led.watched = watched(pending)
+
+
+def judge(
+    context: Context, led: Leadership, pending: list[Waiting], now: float, ends: bool = False
+) -> list[Waiting]:
+    """Judge the proposals whose time is over, of some in the order of their arrival; those that are left."""
+    if pending and now < pending[0].until and not ends:
+        return pending
+    left: list[Waiting] = []
+    passed = 0
+    for wanted in pending:
+        if now < wanted.until and not ends:
+            break
+        passed += 1
+        if wanted.passed is None and now >= wanted.until:
+            wanted.passed = led.active
+        if wanted.passed is not None and led.active >= wanted.passed + LINES_MS:
+            _judge(context, led, wanted)
+        elif not ends:
+            left.append(wanted)
+        elif wanted.passed is None or wanted.joining - wanted.fits:
+            context.verdicts.guessed["what a leader had heard where its log ends"] += 1
+        else:
+            _judge(context, led, wanted)
+    return pending if passed == len(left) else left + pending[passed:]
+
+
+def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
+    proposal, verdicts = wanted.proposal, context.verdicts
+    is_right = True
+    if {m for m, _ in proposal.members} == set(
+        wanted.stage.version.state.isr
+    ) and not wanted.stage.version.is_recovering:
+        guards = ("the follower is outside the ISR", "the follower is in the ISR")
+        verdicts.not_explained(proposal.line, led.name, PROPOSED, guards, None, leader=led.broker)
+        return
+    for member, epoch in proposal.members:
+        if member != led.broker:
+            is_right &= _epoch(context, led, wanted, member, epoch)
+    for f in sorted(wanted.joining - wanted.fits):
+        if f not in wanted.best and not led.is_whole:
+            verdicts.guessed["what a leader had heard before its log begins"] += 1
+            continue
+        is_right = False
+        if f in wanted.late and led.apart is not None:
+            led.apart.join(wanted.proposal.line, wanted.late[f])
+        _too_soon(context, led, wanted, f)
+    if wanted.fits and led.apart is not None:
+        led.apart.joins_in_time += 1
+    if is_right:
+        verdicts.explained[PROPOSED] += 1
+
+
+def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> None:
+    """B5. A follower was proposed that no fetch made eligible."""
+    line = wanted.proposal.line
+    leo, hwm, start = wanted.best.get(f, (-1, led.least(), led.leso))
+    if log_rules.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=start):
+        guards = ("the follower is eligible",)
+        context.verdicts.not_explained(line, led.name, "propose_expand", guards, None, leader=led.broker, f=f)
+        return
+    at = f"its fetches reached {leo}" if f in wanted.best else "it had not fetched in this leader epoch"
+    context.finding(
+        statements.isr_joined_caught_up, "B5", line, led.name,
+        f"leader {led.broker} proposed broker {f} for the ISR in leader epoch {led.epoch}: {at}, the HWM was at "
+        f"least {hwm}, and the leader epoch starts at {start} or later",
+        "what is committed is missing where it is elected", facts={"leo": leo, "hwm": hwm, "epoch_start": start},
+    )  # fmt: skip
+
+
+def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
+    """903.3. The epoch that is named is that of the member's last fetch, as far as that is known, or the first one."""
+    first = _named_first(led, wanted.proposal, member)
+    if first is not None:
+        if log_rules.proposals_name_fetched_epochs(named=named, fetched=first):
+            return True
+        said = f"whom it had named with {first} when it sent the same proposal before"
+        _wrongly_named(context, led, wanted.proposal, member, named, said)
+        return False
+    known, start = led.epochs_of.get(member, []), wanted.proposal.line.arrived - SENT_MS
+    before = [epoch for time, epoch in known if time <= wanted.until]
+    certain = [epoch for time, epoch in known if time <= start]
+    can_be = before[len(certain) - 1 if certain else 0 :]
+    if named == NO_EPOCH or named in can_be:
+        return True
+    if not before or (not certain and not led.is_whole):
+        context.verdicts.guessed["the broker epoch of a member that was heard before"] += 1
+        return True
+    if log_rules.proposals_name_fetched_epochs(named=named, fetched=before[-1]):
+        return True
+    said = f"whose last fetch was under {before[-1]}"
+    _wrongly_named(context, led, wanted.proposal, member, named, said)
+    return False
+
+
+def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
+    """The epoch that a member was named with when the leader proposed the same before; None where it did not.
+
+    A proposal that was refused for a member that may not join is over (841.3): what comes then is another one.
+    """
+    members = [m for m, _ in proposal.members]
+    for earlier in led.proposed.get(proposal.partition_epoch, ()):
+        if earlier.line.arrived >= proposal.line.arrived:
+            break
+        if [m for m, _ in earlier.members] == members and earlier.error != INELIGIBLE:
+            return dict(earlier.members)[member]
+    return None
+
+
+def _wrongly_named(
+    context: Context, led: Leadership, proposal: Proposal, member: int, named: int, said: str
+) -> None:
+    context.finding(
+        statements.proposals_name_fetched_epochs, "903.3", proposal.line, led.name,
+        f"leader {led.broker} named broker epoch {named} of broker {member}, {said}",
+        "a life of the broker can be taken in that has less than the leader heard of",
+    )  # fmt: skip
+
+
+# --- proposals -------------------------------------------------------------------------------------------
+
+ERRORS = {
+    0: "NONE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 41: "NOT_CONTROLLER", 42: "INVALID_REQUEST", 74: "FENCED_LEADER_EPOCH",
+    77: "STALE_BROKER_EPOCH", 95: "INVALID_UPDATE_VERSION", 96: "OPERATION_NOT_ATTEMPTED", 100: "UNKNOWN_TOPIC_ID",
+    107: "INELIGIBLE_REPLICA", 108: "NEW_LEADER_ELECTED",
+}  # fmt: skip
+"""Kafka's error codes that the model's controller answers."""
+MAX_LAST = 100_000
+"""Of so many pairs of a leader and a partition the last proposal is kept."""
+PROPOSED_CHANGE = "alter_partition"
+"""The controller's action that a proposal leads to."""
+
+
+def decided(context: Context, history: History, proposal: Proposal) -> None:
+    """The controller's answer is the model's to this request, by what it had when it decided (841.2, 903.4)."""
+    line, verdicts = proposal.line, context.verdicts
+    if proposal.error not in ERRORS:
+        verdicts.outside[f"AlterPartition answered with error {proposal.error}"] += 1
+        return
+    slots = _slots(context, history, proposal, line.arrived - OWN_MS, line.answered + OWN_MS)
+    if slots is None:
+        verdicts.outside["AlterPartition of a partition with too many brokers"] += 1
+        return
+    recorded = _recorded(proposal)
+    told: list[tuple[tuple[str, ...], Any]] = []
+    for position, version in context.spine.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
+        if proposal.error == 0 and version.state.partition_epoch > proposal.partition_epoch:
+            continue  # what it made itself
+        refused_by, answer = _answer(context, proposal, slots, position, version)
+        if answer == recorded:
+            verdicts.explained[DECIDED] += 1
+            return
+        told.append((refused_by, answer))
+    answers = {answer[0] for _, answer in told}
+    if proposal.error == 0 and answers == {"STALE_BROKER_EPOCH"}:
+        sent, latest = proposal.broker_epoch, context.spine.latest_epoch(proposal.broker)
+        text = f"the controller carried out a proposal of broker {proposal.broker} under broker epoch {sent}"
+        if _stale(context, history, proposal, text, sent, latest):
+            return
+    for member, sent in proposal.members:
+        latest = context.spine.latest_epoch(member, line.arrived)
+        if proposal.error == 0 and answers == {"INELIGIBLE_REPLICA"} and sent != NO_EPOCH:
+            text = f"the controller took in broker {member} under broker epoch {sent}, when {latest} was registered"
+            if _stale(context, history, proposal, text, sent, latest):
+                return
+    refused_by, answer = told[-1] if told else ((), ("no such partition then",))
+    verdicts.not_explained(
+        line, history.name, DECIDED, refused_by, {"answer": (answer, recorded)}, b=proposal.broker
+    )  # fmt: skip
+
+
+def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
+    """903.4. Tell that what was sent under an epoch counted, where a later one was known; whether that is so."""
+    if log_rules.stale_epochs_are_refused(sent=sent, known=known):
+        return False
+    context.finding(
+        statements.stale_epochs_are_refused, "903.4", proposal.line, history.name, text,
+        "who registered anew may lack what it had, and can be elected",
+    )  # fmt: skip
+    return True
+
+
+def _recorded(proposal: Proposal) -> tuple[Any, ...]:
+    if proposal.error:
+        return (ERRORS[proposal.error],)
+    return (
+        "NONE", proposal.answer_leader, proposal.answer_leader_epoch, tuple(sorted(proposal.answer_isr)),
+        proposal.answer_partition_epoch,
+    )  # fmt: skip
+
+
+def _slots(
+    context: Context, history: History, proposal: Proposal, start: float, end: float
+) -> dict[int, int] | None:
+    states = [v.state for v in history.around(start, end)]
+    members = {proposal.broker, *(m for m, _ in proposal.members)}
+    for s in states:
+        members.update(s.replicas, s.isr, s.elr, s.last_known_elr, () if s.leader is None else (s.leader,))
+    found = {broker: i for i, broker in enumerate(sorted(members))}
+    return found if len(found) <= MAX_SLOTS else None
+
+
+def _answer(
+    context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: Version
+) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """What the model's controller answers in the state at an offset of its log, and who refuses."""
+    model = decisions(_rounded(len(slots)), context.rules)
+    members = [{"broker": slots[m], "epoch": None if e == NO_EPOCH else e} for m, e in proposal.members]
+    found = model.alter_partition(
+        partition=_plain(version.state, slots, model),
+        registrations=_registrations(context, slots, position, _rounded(len(slots))),
+        min_isr=version.min_isr or 1,
+        unclean_election=bool(version.unclean_election),
+        topic_known=True,
+        partition_known=True,
+        reorders=False,
+        request={
+            "version": proposal.version,
+            "broker": slots[proposal.broker],
+            "broker_epoch": max(0, proposal.broker_epoch),
+            "leader_epoch": max(0, proposal.leader_epoch),
+            "partition_epoch": max(0, proposal.partition_epoch),
+            "new_isr": members[: model.t.proposed_isr.maximum],
+            "leader_recovery_state": "RECOVERING" if proposal.recovering else "RECOVERED",
+        },
+    )
+    verdict = found["checks"]
+    error = verdict.answer if verdict.refused_by else found["error"]
+    if error != "NONE":
+        return verdict.refused_by, (error,)
+    after, nodes = found["after"], {slot: broker for broker, slot in slots.items()}
+    leader = -1 if after["leader"] is None else nodes[after["leader"]]
+    isr = tuple(sorted(nodes[slot] for slot in after["isr"]))
+    return (), ("NONE", leader, after["leader_epoch"], isr, after["partition_epoch"])
+
+
+def _rounded(count: int) -> int:
+    return 4 if count <= 4 else MAX_SLOTS
+
+
+def _plain(state: PartitionState, slots: dict[int, int], model: Any) -> dict[str, Any]:
+    """A partition as the model's types have it."""
+    plain = {
+        "replicas": [slots[b] for b in state.replicas],
+        "adding": [slots[b] for b in state.adding if b in slots],
+        "removing": [slots[b] for b in state.removing if b in slots],
+        "isr": [slots[b] for b in state.isr],
+        "elr": [slots[b] for b in state.elr],
+        "last_known_elr": [],
+        "last_known_leader": slots[state.last_known_elr[0]] if state.last_known_elr else None,
+        "leader": None if state.leader is None else slots[state.leader],
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+        "leader_recovery_state": state.leader_recovery_state,
+        "offline": [],
+    }
+    return {name: plain[name] for name in model.t.partition.fields}
+
+
+def _registrations(
+    context: Context, slots: dict[int, int], position: int, count: int
+) -> list[dict[str, Any]]:
+    found = [
+        {"registered": False, "epoch": 0, "fenced": True, "in_controlled_shutdown": False}
+        for _ in range(count)
+    ]
+    for broker, slot in slots.items():
+        known = context.spine.registration(broker, position)
+        if known is not None:
+            found[slot] = {
+                "registered": known.registered, "epoch": max(0, known.epoch), "fenced": known.fenced,
+                "in_controlled_shutdown": known.in_controlled_shutdown,
+            }  # fmt: skip
+    return found
+
+
+def missing(context: Context, first: float, last: float) -> None:
+    """Changes of the metadata log between two times, of the first and the last proposal, of which no line tells."""
+    for topic in context.asked.topics():
+        for history in context.spine.partitions(topic):
+            for version in history.versions():
+                is_asked_for = version.cause == PROPOSED_CHANGE and first <= version.time <= last
+                if is_asked_for and not context.asked.made(history.number, version):
+                    context.verdicts.guessed["an AlterPartition whose line is missing"] += 1
+
+
+def in_flight(context: Context) -> None:
+    """B7, B8. No proposal arrives while one of the same leader for the same partition is under way."""
+    if acting(3, context.profile).may_send_another(True):
+        return
+    last: dict[tuple[int, Key], Proposal] = {}
+    for proposal in context.asked.proposals():
+        key = (proposal.broker, proposal.key)
+        before = last.pop(key, None)
+        last[key] = proposal
+        if len(last) > MAX_LAST:
+            del last[next(iter(last))]
+        if before is None or before.broker_epoch != proposal.broker_epoch:
+            continue
+        under_way = 1 + (proposal.line.arrived < before.line.answered - OWN_MS)
+        if not log_rules.one_proposal_is_under_way(under_way=under_way):
+            history = context.spine.history(*proposal.key)
+            # Where its connection broke the leader does not know that the first one arrived.
+            context.finding(
+                statements.one_proposal_is_under_way, "B7, B8", proposal.line, "" if history is None else history.name,
+                f"leader {proposal.broker} sent an AlterPartition while one was under way "
+                f"(line {before.line.line})",
+                "which ISR its HWM has to wait for",
+                certain=proposal.line.connection == before.line.connection,
+            )  # fmt: skip

@@ -1,0 +1,655 @@
+"""Lines of raft logs as steps of the model: fetches, answers, appends and the HWM.
+
+Raft logs explained: for each line the step of the model that it tells of, from the state that those before it make.
+
+What a node does in one go is told by several lines: a message taken, then what came of it. Such a *turn* begins with a
+message, or an append; the model says what has to follow, and each line is held against that. Fetches are in
+``fetches.py``, leaders in ``leaders.py``, votes and roles in ``elections.py``.
+
+Fetches, their answers, appends and the HWM, as lines tell them.
+
+What leaders do, as lines tell it: they take fetches, answer or park them, append, and move the HWM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from highwater.traces.messages import raft_events as e
+from highwater.traces.messages.context import Verdicts
+from highwater.traces.messages.quorum import (
+    UNKNOWN,
+    Belief,
+    Judge,
+    Log,
+    Node,
+    Outcome,
+    Parked,
+    Response,
+    TooLarge,
+    Window,
+)
+from highwater.traces.messages.raft_events import Exchange, Order
+from highwater.traces.reports.findings import Candidate, Unexplained
+
+# --- explain ---------------------------------------------------------------------------------------------
+
+Differences = dict[str, tuple[Any, Any]]
+
+
+@dataclass
+class Turn:
+    """What a node is at, and what is still to be told of it.
+
+    ``hwm`` is where its HWM has to go. ``answers`` are those that it has to send, by the member; of them ``completed``
+    end a parked fetch, and those that were ``seen`` to are told. ``pending``: it took an answer and did not use it yet.
+    """
+
+    what: e.What
+    event: e.Event
+    exchange: Exchange | None = None
+    hwm: int | None = None
+    hwm_before: int = UNKNOWN
+    seen_hwm: bool = False
+    answers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    completed: dict[int, Parked] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+    pending: bool = False
+    roles: list[int | None] = field(default_factory=list)
+    """Whom it has voted for, in each of the lines that are still to say what it is now."""
+
+
+class Explainer:
+    """Holds events, in order, against the model. ``verdicts`` has the result."""
+
+    def __init__(self, judge: Judge, order: Order, voters: tuple[int, ...]) -> None:
+        self.judge, self.order = judge, order
+        self.belief = Belief(voters)
+        self.turns: dict[int, Turn] = {}
+        # Nodes whose process was seen to begin: before that they may have sent what is in no line.
+        self.begun: set[int] = set()
+        # Nodes that tell each move of the HWM in two lines, as Kafka does.
+        self.double: set[int] = set()
+        # Answers that were under way when their members fetched anew, and where from that was.
+        self.late: dict[int, tuple[Response, int]] = {}
+        self.verdicts = Verdicts(limit=100)
+        self.event: e.Event | None = None
+
+    # --- what is found ------------------------------------------------------------------------------------------
+
+    def explain(self, action: str, parameters: dict[str, Any], differences: Differences) -> None:
+        """A line is as the model says, or differs in these fields: the model's value, and what was recorded."""
+        found = {name: pair for name, pair in differences.items() if pair[0] != pair[1]}
+        if found:
+            self.fail(action, parameters, differences=found)
+        else:
+            self.verdicts.explained[action] += 1
+
+    def fail(
+        self,
+        action: str,
+        parameters: dict[str, Any],
+        refused: Iterable[str] = (),
+        differences: Differences | None = None,
+        event: e.Event | None = None,
+    ) -> None:
+        """A line is not explained: the action that comes near, and why it is not it."""
+        event = event or self.event
+        assert event is not None
+        self.verdicts.unfit(
+            Unexplained(
+                {"line": event.place.line},
+                event.time_ms,
+                f"node {event.node} ({event.place.path.parent.name}/{event.place.path.name})",
+                self._before(event.node),
+                (Candidate(action, parameters, tuple(refused), (), differences or {}),),
+            )
+        )
+
+    def _before(self, number: int) -> dict[str, Any]:
+        node = self.belief.node(number)
+        log = node.log or Log()
+        return {"epoch": node.epoch, "leader": node.leader, "leo": log.end, "hwm": node.hwm}
+
+    def guess(self, what: str) -> None:
+        """Something that no line tells has to have happened."""
+        self.verdicts.guessed[what] += 1
+
+    # --- the model ----------------------------------------------------------------------------------------------
+
+    def take(self, window: Window, action: str, **parameters: int) -> Outcome:
+        """A step of the model. One that is about too much is refused with that as the reason."""
+        try:
+            return self.judge.take(window, action, **parameters)
+        except TooLarge as large:
+            return Outcome(None, (f"too much for the model here: {large}",))
+
+    def adopt(self, window: Window, outcome: Outcome, number: int) -> None:
+        """Take over what a step made of a member, its log apart."""
+        assert outcome.after is not None
+        node, after = self.belief.node(number), outcome.after["members"][window.slots[number]]
+        node.epoch = window.epochs.value(after["epoch"])
+        node.leader = window.id(after["leader"])
+        node.hwm, node.peak = window.offsets.value(after["hwm"]), window.offsets.value(after["peak"])
+        node.ballot = after["ballot"]
+        node.granted = frozenset(window.ids[slot] for slot in after["granted"])
+        node.voted = window.id(after["voted"])
+        node.heard = bool(after["heard"])
+        ends = (window.offsets.value(rank) for rank in after["fetched"])
+        node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
+
+    def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
+        """A member's log; where nothing was said of it yet, one that ends so, of one epoch."""
+        if node.log is None:
+            node.log = Log()
+            if end > 0:
+                self.guess("a log from before the recording")
+                known = next((n.log for n in self.belief.nodes.values() if n.log and n.log.end >= end), None)
+                node.log = known.copy() if known else Log([(0, last_epoch)], end)
+                node.log.truncate(end)
+        elif node.maybe_more is not None:
+            upto, epoch = node.maybe_more
+            if node.log.end < end <= upto and epoch == last_epoch:
+                self.guess("an append whose line its process did not write any more")
+                node.log.append(end, epoch)
+            node.maybe_more = None
+        return node.log
+
+
+# --- fetches ---------------------------------------------------------------------------------------------
+
+
+class Fetches(Explainer):
+    """The part that is about fetches."""
+
+    # --- the member that asks -----------------------------------------------------------------------------------
+
+    def sent_fetch(self, event: e.Event, what: e.Sent, fetch: e.Fetch) -> None:
+        """It asks from its LEO, with the HWM that it knows."""
+        b, f = self.belief, event.node
+        node = b.node(f)
+        self.log_of(node, fetch.offset, fetch.last_epoch)
+        if f in b.requests or f in b.parked or f in b.responses:
+            self.guess("a fetch, or its answer, that was lost")
+            if f in b.responses:
+                self.late[f] = b.responses[f], what.to
+            for under_way in (b.requests, b.parked, b.responses):
+                under_way.pop(f, None)
+        follows = node.leader == what.to and node.ballot == "none"
+        looks = not follows
+        before = node.leader, node.ballot
+        if looks:
+            # The model's members fetch from a leader that they know; one that looks for it says the same of itself.
+            self.guess("a fetch to look for a leader")
+            node.leader, node.ballot = next(v for v in b.voters if v != f), "none"
+        window = Window(b, [f], [fetch.offset, fetch.hwm or 0])
+        outcome = self.take(window, "send_fetch", f=window.slots[f])
+        node.leader, node.ballot = before
+        says = {"sender": f, "to": what.to}
+        if outcome.after is None:
+            self.fail("send_fetch", says, outcome.refused)
+        else:
+            sent = outcome.after["requests"][window.slots[f]]
+            self.explain("send_fetch", says, {
+                "sender": (f, fetch.sender),
+                "epoch": (window.epochs.value(sent["epoch"]), fetch.epoch),
+                "offset": (window.offsets.value(sent["offset"]), fetch.offset),
+                "last_epoch": (window.epochs.value(sent["last_epoch"] or 0), fetch.last_epoch),
+                "hwm": (None if sent["hwm"] is None else window.offsets.value(sent["hwm"]), fetch.hwm),
+            })  # fmt: skip
+        b.requests[f] = what.to, fetch
+
+    def got_fetch_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
+        """The answer has come; what it does is told by the lines behind it."""
+        b, f = self.belief, event.node
+        if what.failed:
+            self.verdicts.outside["an answer of the own client: the other could not be reached"] += 1
+            if exchange is not None and b.requests.get(f, (None, None))[1] == exchange.request:
+                b.requests.pop(f, None)
+            b.responses.pop(f, None)
+            return
+        answer = what.message
+        assert isinstance(answer, e.FetchAnswer)
+        if self.order.has_log(what.source):
+            self.explain("take_answer: as it was sent", {"member": f}, {
+                "answer": (exchange and exchange.answer, answer),
+            })  # fmt: skip
+        if answer.error:
+            self.verdicts.outside["an answer that is an error: it tells an epoch and a leader only"] += 1
+            self.drop_response(f, exchange)
+            return
+        has_log = self.order.has_log(what.source)
+        if (
+            f not in b.responses
+            and exchange is not None
+            and isinstance(exchange.request, e.Fetch)
+            and not has_log
+        ):
+            b.responses[f] = Response(
+                answer.epoch,
+                answer.size > 0,
+                answer.hwm,
+                answer.diverging,
+                exchange.request.offset,
+                None,
+                exchange=exchange,
+            )
+        if f not in b.responses and f in self.late and self.late[f][1] != what.source:
+            # It looks for a leader in several places at a time.
+            b.responses[f] = self.late.pop(f)[0]
+        self.turns[f] = Turn(what, event, exchange, pending=True, hwm_before=b.node(f).hwm)
+
+    def drop_response(self, f: int, exchange: Exchange | None) -> None:
+        """An answer is not used; one to another fetch of the same member is still under way."""
+        response = self.belief.responses.get(f)
+        if response is not None and response.exchange is exchange:
+            del self.belief.responses[f]
+
+    def use_answer(self, turn: Turn, end: int | None, epoch: int | None) -> None:
+        """Hold what a member made of an answer against the model: its LEO where it appended, and its HWM."""
+        b, f = self.belief, turn.event.node
+        node, response = b.node(f), b.responses.get(f)
+        turn.pending = False
+        if response is None:
+            # One that it has given up it would not use any more.
+            self.fail("take_answer", {"member": f}, ("an answer is under way",), event=turn.event)
+            return
+        log = self.log_of(node, response.offset, response.epoch)
+        stretches = self._stretches(response, log, end)
+        outcome: Outcome | None = None
+        before = log.end
+        for upto, of in stretches:
+            b.responses[f] = replace(response, records=upto is not None, offset=log.end, source=None)
+            window = Window(b, [f], [upto] if upto is not None else (), [of])
+            state_record = upto is not None
+            outcome = self._take_one(window, f, of if state_record else None)
+            if outcome.after is None:
+                break
+            after = outcome.after["members"][window.slots[f]]
+            self.adopt(window, outcome, f)
+            length = window.offsets.value(len(after["log"]))
+            if length < log.end:
+                log.truncate(length)
+            elif after["log"]:
+                log.append(length, window.epochs.value(after["log"][-1]["epoch"]))
+        b.responses.pop(f, None)
+        if outcome is None or outcome.after is None:
+            self.fail("take_answer", {"member": f}, outcome.refused if outcome else (), event=turn.event)
+            return
+        if response.records and end is None and log.end > before:
+            # Every answer with records ends in a line that says how far they go: the model would have taken them.
+            log.truncate(before)
+            self.fail("take_answer", {"member": f}, differences={"appended": (True, False)}, event=turn.event)
+            return
+        told_end = end if end is not None else before if response.diverging is None else log.end
+        differences: Differences = {"leo": (log.end, told_end)}
+        if epoch is not None:
+            differences["last_epoch"] = (log.last_epoch, epoch)
+        recorded = log.copy()
+        recorded.truncate(told_end)
+        recorded.append(told_end, epoch if epoch is not None else response.epoch)
+        node.log = recorded
+        if node.hwm != turn.hwm_before:
+            turn.hwm = node.hwm
+        self.explain("take_answer", {"member": f}, differences)
+
+    def _take_one(self, window: Window, f: int, epoch: int | None) -> Outcome:
+        """The model's answer has one record: its epoch is that of the stretch."""
+        response = self.belief.responses[f]
+        if epoch is not None:
+            response.source = Log([(0, epoch)], response.offset + 1)
+        return self.take(window, "take_answer", f=window.slots[f])
+
+    def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
+        """What an answer brought, in stretches of one epoch that the HWM does not part; one of nothing at least."""
+        if not response.records:
+            return [(None, response.epoch)]
+        if end is None or end <= log.end:
+            end = log.end + 1
+        source = response.source
+        starts = [start for start, _ in source.cuts] if source is not None else []
+        ends = sorted({end, *(o for o in (*starts, response.hwm) if log.end < o < end)})
+        found: list[tuple[int | None, int]] = []
+        for upto in ends:
+            found.append((upto, source.epoch_at(upto - 1) if source is not None else response.epoch))
+        return found
+
+
+# --- leaders ---------------------------------------------------------------------------------------------
+
+EARLY, LATE = 0.9, 1.1
+"""A timer counts as run out after so much of its time: the line that tells when a fetch came is written later. Up to
+the other it can be that it ran out, and its answer is not written yet."""
+
+
+class Leaders(Fetches):
+    """The part that is about leaders."""
+
+    def received_fetch(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
+        """The leader notes how far its sender is, and answers or parks the fetch; or it cannot use it."""
+        b, leader, fetch = self.belief, event.node, what.message
+        assert isinstance(fetch, e.Fetch)
+        f = fetch.sender
+        if exchange is None:
+            self.fail("receive_fetch", {"leader": leader, "member": f}, ("it was sent",))
+        elif exchange.sent_ms is None and self.order.has_log(f):
+            self._of_silent(f, fetch, b.node(leader))
+        b.requests[f] = leader, fetch
+        turn = self.turns[leader] = Turn(what, event, exchange)
+        node = b.node(leader)
+        if leader not in b.voters:
+            self.verdicts.outside["a fetch to a node that is no voter"] += 1
+            return
+        mine = node.log or Log()
+        window = Window(b, [leader, f], commits=True)
+        names = {"leader": window.slots[leader], "f": window.slots[f]}
+        outcome = self.take(window, "receive_fetch", **names)
+        says = {"leader": leader, "member": f}
+        if outcome.after is None:
+            refuse = self.take(window, "refuse_fetch", f=window.slots[f])
+            if refuse.after is None:
+                self.fail("receive_fetch", says, outcome.refused)
+            else:
+                self.verdicts.explained["refuse_fetch"] += 1
+                turn.answers[f] = {"refused": True}
+            b.requests.pop(f, None)
+            return
+        others = [g for g, parked in b.parked.items() if parked.leader == leader and g != f]
+        completed = {g: self._completed(leader, g, "receive_fetch", names, f) for g in others}
+        hwm = node.hwm
+        self.adopt(window, outcome, leader)
+        self._commit(window, outcome, mine)
+        b.requests.pop(f, None)
+        if node.hwm != hwm:
+            turn.hwm, turn.hwm_before = node.hwm, hwm
+        slot = window.slots[f]
+        self._expect(turn, completed)
+        if outcome.after["parked"][slot] is not None:
+            b.parked[f] = Parked(leader, fetch.epoch, fetch.offset, node.hwm, exchange)
+            self.verdicts.explained["receive_fetch: parked"] += 1
+        else:
+            turn.answers[f] = self._told(window, outcome, slot, fetch.offset)
+            self.verdicts.explained["receive_fetch: answered"] += 1
+
+    def _of_silent(self, f: int, fetch: e.Fetch, leader: Node) -> None:
+        """A member whose process writes no more lines, and fetches: what it says of itself is taken as it is."""
+        self.guess("a fetch of a process that writes no more lines")
+        b, node = self.belief, self.belief.node(f)
+        if leader.log is not None:
+            node.log = leader.log.copy()
+            node.log.truncate(fetch.offset)
+        node.epoch, node.leader = fetch.epoch, leader.id
+        node.hwm = UNKNOWN if fetch.hwm is None else fetch.hwm
+        node.peak = max(node.peak, node.hwm)
+        b.responses.pop(f, None)
+
+    def _completed(
+        self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
+    ) -> dict[str, Any] | None:
+        """What a step answers to another member whose fetch is parked; None where it stays parked."""
+        b = self.belief
+        nodes = [leader, *([] if f is None else [f]), g]
+        ends = [b.node(leader).log.end] if action == "append" and b.node(leader).log else []  # type: ignore[union-attr]
+        window = Window(b, nodes, [*ends, *self._new_end], commits=True)
+        chosen = {"leader": window.slots[leader]} | ({} if f is None else {"f": window.slots[f]})
+        outcome = self.take(window, action, **chosen)
+        slot = window.slots[g]
+        if outcome.after is None or outcome.after["parked"][slot] is not None:
+            return None
+        return self._told(window, outcome, slot, b.parked[g].offset)
+
+    _new_end: tuple[int, ...] = ()
+
+    @staticmethod
+    def _told(window: Window, outcome: Outcome, slot: int, offset: int) -> dict[str, Any]:
+        """The answer to a fetch in the model's step."""
+        assert outcome.after is not None
+        sent = outcome.after["responses"][slot]
+        diverging = None
+        if sent["diverging"]:
+            epoch = 0 if sent["end_epoch"] is None else window.epochs.value(sent["end_epoch"])
+            diverging = epoch, window.offsets.value(sent["end"])
+        return {
+            "epoch": window.epochs.value(sent["epoch"]),
+            "hwm": window.offsets.value(sent["hwm"]),
+            "records": sent["record"] is not None,
+            "diverging": diverging,
+            "offset": offset,
+        }
+
+    def _expect(self, turn: Turn, completed: dict[int, dict[str, Any] | None]) -> None:
+        """Fetches that a step completes have to be answered in this turn."""
+        for g, told in completed.items():
+            if told is not None:
+                turn.answers[g] = told
+                turn.completed[g] = self.belief.parked.pop(g)
+
+    def _commit(self, window: Window, outcome: Outcome, log: Log) -> None:
+        assert outcome.after is not None
+        end = window.offsets.value(len(outcome.after["committed"]))
+        if end > self.belief.committed.end:
+            committed = log.copy()
+            committed.truncate(end)
+            self.belief.committed = committed
+
+    def appended(self, event: e.Event, what: e.Appended) -> None:
+        """A leader appends; fetches that wait for records are completed. Appends in a row are one."""
+        b, leader = self.belief, event.node
+        node = b.node(leader)
+        log = self.log_of(node, what.base, b.node(leader).epoch)
+        if node.starts:
+            self.explain("win: its first record", {"leader": leader}, {
+                "base": (log.end, what.base), "epoch": (node.epoch, what.epoch), "leads": (True, node.leads),
+            })  # fmt: skip
+            node.starts = False
+            log.append(what.end, what.epoch)
+            self.turns[leader] = Turn(what, event)
+            return
+        turn = self.turns.get(leader)
+        in_a_row = turn is not None and isinstance(turn.what, e.Appended) and bool(turn.answers)
+        before = log.end
+        self._new_end = (what.end,)
+        window = Window(b, [leader], [what.end], commits=True)
+        outcome = self.take(window, "append", leader=window.slots[leader])
+        if outcome.after is None:
+            self.fail("append", {"leader": leader}, outcome.refused)
+            log.append(what.end, what.epoch)
+            self._new_end = ()
+            return
+        others = [g for g, parked in b.parked.items() if parked.leader == leader]
+        completed = {g: self._completed(leader, g, "append", {}, None) for g in others}
+        self._new_end = ()
+        hwm = node.hwm
+        self.adopt(window, outcome, leader)
+        if in_a_row:
+            assert turn is not None
+        else:
+            turn = self.turns[leader] = Turn(what, event)
+        self._expect(turn, completed)
+        log.append(what.end, what.epoch)
+        self._commit(window, outcome, log)
+        if node.hwm != hwm:
+            turn.hwm, turn.hwm_before = node.hwm, hwm
+        self.explain("append", {"leader": leader}, {
+            "base": (before, what.base), "epoch": (node.epoch, what.epoch), "grows": (True, what.end > what.base),
+        })  # fmt: skip
+
+    def answered_fetch(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
+        """A leader answers: at once, because it completes a parked fetch, or because the time of that is over."""
+        b, leader, answer, fetch = self.belief, event.node, what.message, what.request
+        assert isinstance(answer, e.FetchAnswer)
+        if not isinstance(fetch, e.Fetch):
+            self.fail("answer", {"leader": leader}, ("it answers a fetch",))
+            return
+        f, turn, node = fetch.sender, self.turns.get(leader), b.node(leader)
+        says = {"leader": leader, "member": f}
+        if exchange is None:
+            self.fail("answer", says, ("it took the request",))
+        told = turn.answers.get(f) if turn is not None else None
+        if told is not None and turn is not None and (turn.exchange is exchange or f in turn.completed):
+            del turn.answers[f]
+            parked = turn.completed.pop(f, None)
+            if parked is not None and f not in turn.seen and self.is_over(event, exchange):
+                # The timer's own thread was first, and the line of the append was written before its answer.
+                self.guess("a park timer that ran out as its fetch was completed")
+                b.parked[f] = parked
+                self._timed_out(event, answer, exchange, says)
+                return
+            if parked is not None and f not in turn.seen:
+                self.fail("complete_parked", says, ("the line that completes it stands before",))
+            self._compare_answer(says, told, answer, node)
+        elif f in b.parked and b.parked[f].leader == leader:
+            self._timed_out(event, answer, exchange, says)
+            return
+        elif answer.error:
+            self.verdicts.outside["a parked fetch of a leader that leads no more"] += 1
+            return
+        else:
+            self.fail("answer", says, ("the fetch is parked, or has just come",))
+        if not answer.error:
+            self._on_its_way(answer, fetch, node, exchange)
+
+    def _on_its_way(
+        self,
+        answer: e.FetchAnswer,
+        fetch: e.Fetch,
+        node: Node,
+        exchange: Exchange | None,
+        timed_out: bool = False,
+    ) -> None:
+        source = None if node.log is None else node.log.copy()
+        self.belief.responses[fetch.sender] = Response(
+            answer.epoch,
+            answer.size > 0,
+            answer.hwm,
+            answer.diverging,
+            fetch.offset,
+            source,
+            timed_out,
+            exchange,
+        )
+
+    def _compare_answer(
+        self, says: dict[str, Any], told: dict[str, Any], answer: e.FetchAnswer, node: Node
+    ) -> None:
+        if told.get("refused"):
+            leader = UNKNOWN if node.leader is None else node.leader
+            self.explain("answer: refused", says, {
+                "is an error": (True, answer.error != 0), "epoch": (node.epoch, answer.epoch),
+                "leader": (leader if answer.leader != UNKNOWN else UNKNOWN, answer.leader),
+            })  # fmt: skip
+            return
+        self.explain("answer", says, {"error": (0, answer.error), **self._fields(told, node.id, answer)})
+
+    @staticmethod
+    def _fields(told: dict[str, Any], leader: int, answer: e.FetchAnswer) -> Differences:
+        return {
+            "epoch": (told["epoch"], answer.epoch),
+            "leader": (leader, answer.leader),
+            "hwm": (told["hwm"], answer.hwm),
+            "records": (told["records"], answer.size > 0),
+            "diverging": (told["diverging"], answer.diverging),
+        }
+
+    def _timed_out(
+        self, event: e.Event, answer: e.FetchAnswer, exchange: Exchange | None, says: dict[str, Any]
+    ) -> None:
+        b, leader, f = self.belief, event.node, says["member"]
+        parked = b.parked[f]
+        window = Window(b, [leader, f])
+        outcome = self.take(window, "park_timer", leader=window.slots[leader], f=window.slots[f])
+        if answer.error or outcome.after is None:
+            self.fail("park_timer", says, outcome.refused, {"error": (0, answer.error)})
+            b.parked.pop(f)
+            return
+        told = self._told(window, outcome, window.slots[f], parked.offset)
+        over = self.is_over(event, exchange)
+        found = self._fields(told, leader, answer)
+        self.explain("park_timer", says, {**found, "its time is over": (True, over)})
+        b.parked.pop(f)
+        if exchange is not None and isinstance(exchange.request, e.Fetch):
+            self._on_its_way(answer, exchange.request, b.node(leader), exchange, over)
+
+    @staticmethod
+    def is_over(event: e.Event, exchange: Exchange | None) -> bool:
+        """Whether a fetch has waited for as long as it may, by the clock of its leader."""
+        waited = Leaders.waited(event, exchange)
+        return waited is None or waited >= EARLY
+
+    @staticmethod
+    def waited(event: e.Event, exchange: Exchange | None) -> float | None:
+        """For how much of its time a fetch has waited, by the clock of its leader: 1 is all. None: not known."""
+        if exchange is None or exchange.received_ms is None or not isinstance(exchange.request, e.Fetch):
+            return None
+        return (event.time_ms - exchange.received_ms) / max(1, exchange.request.wait_ms)
+
+    def completing(self, event: e.Event, what: e.Completing) -> None:
+        """A parked fetch is completed: the turn has to say so."""
+        turn = self.turns.get(event.node)
+        says = {"leader": event.node, "member": what.sender}
+        if turn is None or what.sender not in turn.completed:
+            turn = self._drained(event, what.sender)
+        if turn is None:
+            self.fail("complete_parked", says, ("a step completes it",))
+            return
+        turn.seen.add(what.sender)
+        self.explain("complete_parked", says, {"offset": (turn.answers[what.sender]["offset"], what.offset)})
+
+    def _drained(self, event: e.Event, sender: int) -> Turn | None:
+        """K25. Nothing was appended and the HWM did not move, and parked fetches are completed all the same."""
+        b, leader = self.belief, event.node
+        others = [g for g, parked in b.parked.items() if parked.leader == leader]
+        window = Window(b, [leader, *[sender][: sender in others]])
+        outcome = self.take(window, "drain_nothing", leader=window.slots[leader])
+        if outcome.after is None or sender not in others:
+            return None
+        turn = self.turns[leader] = Turn(event.what, event)
+        completed = {g: self._completed(leader, g, "drain_nothing", {}, None) for g in others}
+        self._expect(turn, completed)
+        self.verdicts.explained["drain_nothing"] += 1
+        return turn
+
+    # --- the HWM ------------------------------------------------------------------------------------------------
+
+    def hwm(self, event: e.Event, what: e.Hwm) -> None:
+        """The HWM has moved, as this turn says."""
+        turn, node = self.turns.get(event.node), self.belief.node(event.node)
+        if turn is not None and turn.pending:
+            self.use_answer(turn, None, None)
+        says = {"node": event.node}
+        if turn is None or turn.hwm is None:
+            self.fail("hwm", says, differences={"hwm": (node.hwm, what.offset)})
+            self._believe_hwm(node, what)
+            return
+        differences: Differences = {
+            "hwm": (turn.hwm, what.offset),
+            "leads": (node.leads, what.leads),
+        }
+        if what.before is not None:
+            differences["before"] = (turn.hwm_before, what.before)
+        if what.ends is not None:
+            assert node.log is not None
+            ends = {
+                v: node.log.end if v == node.id else node.fetched.get(v, UNKNOWN) for v in self.belief.voters
+            }
+            differences["ends"] = (ends, dict(what.ends))
+        self.explain("hwm: leader" if what.leads else "hwm: follower", says, differences)
+        if turn.hwm != what.offset:
+            self._believe_hwm(node, what)
+        if not what.final:
+            self.double.add(event.node)
+            turn.seen_hwm = True
+            return
+        if event.node in self.double and not turn.seen_hwm:
+            self.fail("hwm", says, ("the state's own line stands before it",))
+        turn.hwm, turn.seen_hwm = None, False
+
+    def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
+        """Go on from what was recorded."""
+        node.hwm, node.peak = what.offset, max(node.peak, what.offset)
+        if node.leads and node.log is not None and what.offset > self.belief.committed.end:
+            committed = node.log.copy()
+            committed.truncate(what.offset)
+            self.belief.committed = committed

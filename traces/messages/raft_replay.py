@@ -1,0 +1,339 @@
+"""Raft logs of a cluster's nodes: whether the quorum's rules explain them, what they break, and the delays (P2)."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+
+from highwater.invariants.quorum import INVARIANTS
+from highwater.model.language.choices import rules_on
+from highwater.model.quorum import Quorum
+from highwater.model.rulebook import RULEBOOK
+from highwater.traces.messages import raft_events as e
+from highwater.traces.messages.quorum import (
+    OBSERVERS,
+    PROFILE,
+    Judge,
+    TooLarge,
+)
+from highwater.traces.messages.quorum_roles import Follower
+from highwater.traces.messages.raft_events import (
+    Answered,
+    Appended,
+    Event,
+    Exchange,
+    Fetch,
+    Hwm,
+    Order,
+    Received,
+    Started,
+)
+from highwater.traces.messages.raft_lines import RaftLog
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.report import Report
+
+# --- delays ----------------------------------------------------------------------------------------------
+
+MAX_APPENDS = 200
+"""Appends that are followed at a time; older ones are given up."""
+
+
+@dataclass
+class _Append:
+    """Records up to ``end``, and the messages between leader and each member since."""
+
+    leader: int
+    epoch: int
+    end: int
+    time_ms: int
+    messages: Counter[int] = field(default_factory=Counter)
+    timers: Counter[int] = field(default_factory=Counter)
+    known: set[int] = field(default_factory=set)
+    committed: bool = False
+
+
+@dataclass
+class Measured:
+    """Delays of one kind: how often so many messages, and milliseconds in order of time."""
+
+    messages: Counter[int] = field(default_factory=Counter)
+    ms: list[int] = field(default_factory=list)
+    with_timer: int = 0
+
+    def add(self, messages: int, ms: int, timers: int) -> None:
+        """One more."""
+        self.messages[messages] += 1
+        self.ms.append(ms)
+        self.with_timer += timers > 0
+
+    def quantile(self, share: float) -> int:
+        """The delay that so many have at most, in ms."""
+        return sorted(self.ms)[min(len(self.ms) - 1, int(share * len(self.ms)))] if self.ms else 0
+
+
+class Delays:
+    """Fed with events in order. ``committed`` is of the leader's own HWM, ``members`` of each other one's."""
+
+    def __init__(self) -> None:
+        self.committed = Measured()
+        self.members: dict[int, Measured] = {}
+        self._open: deque[_Append] = deque()
+        self._last_fetch: dict[int, int] = {}
+        self._fetching: set[int] = set()
+
+    def take(self, event: Event, exchange: Exchange | None, timed_out: bool) -> None:
+        """The next event; ``timed_out`` says that it is an answer that a park timer gave."""
+        what = event.what
+        if isinstance(what, Appended):
+            while self._open and self._open[0].leader != event.node:
+                self._open.popleft()
+            self._open.append(_Append(event.node, what.epoch, what.end, event.time_ms))
+            if len(self._open) > MAX_APPENDS:
+                self._open.popleft()
+        elif isinstance(what, Started):
+            # What was appended while its process was down is no delay of the protocol's.
+            for append in self._open:
+                append.known.add(event.node)
+        elif isinstance(what, Received) and isinstance(what.message, Fetch):
+            self._message(event.node, what.message.sender, False)
+            self._last_fetch[event.node] = what.message.sender
+            self._fetching.add(what.message.sender)
+        elif isinstance(what, Answered) and isinstance(what.request, Fetch):
+            self._message(event.node, what.request.sender, timed_out)
+        elif isinstance(what, Hwm) and what.final:
+            self._moved(event, what)
+
+    def _message(self, leader: int, member: int, timed_out: bool) -> None:
+        for append in self._open:
+            if append.leader == leader and member not in append.known:
+                append.messages[member] += 1
+                append.timers[member] += timed_out
+
+    def _moved(self, event: Event, what: Hwm) -> None:
+        for append in self._open:
+            if what.offset < append.end:
+                continue
+            ms = event.time_ms - append.time_ms
+            if what.leads and append.leader == event.node and not append.committed:
+                append.committed = True
+                by = self._last_fetch.get(event.node, event.node)
+                self.committed.add(append.messages[by], ms, append.timers[by])
+            elif not what.leads and append.leader != event.node and event.node not in append.known:
+                append.known.add(event.node)
+                found = self.members.setdefault(event.node, Measured())
+                found.add(append.messages[event.node], ms, append.timers[event.node])
+        while self._open and self._open[0].committed:
+            # Who is slow is waited for as well, as soon as it has fetched once.
+            everybody = (self._fetching | self.members.keys()) - {self._open[0].leader}
+            if not everybody <= self._open[0].known:
+                break
+            self._open.popleft()
+
+    def figures(self) -> dict[str, int]:
+        """As totals for a report."""
+        found: dict[str, int] = {}
+        kinds = [("commit", self.committed)] if self.committed.ms else []
+        everybody = Measured()
+        for one in self.members.values():
+            everybody.messages += one.messages
+            everybody.ms += one.ms
+            everybody.with_timer += one.with_timer
+        if everybody.ms:
+            kinds.append(("hwm at members", everybody))
+        for name, measured in kinds:
+            found |= {f"{name}, median ms": measured.quantile(0.5), f"{name}, 90 % ms": measured.quantile(0.9),
+                      f"{name}, longest ms": max(measured.ms)}  # fmt: skip
+            found |= {f"{name}, in {n} messages": count for n, count in sorted(measured.messages.items())}
+            found[f"{name}, with a park timer"] = measured.with_timer
+        return found
+
+
+# --- replay ----------------------------------------------------------------------------------------------
+
+KIND = "raft logs"
+TOPIC = "__cluster_metadata-0"
+PROGRESS_EVERY = 5_000
+MAX_MEMBERS = 5
+"""Voters that the model can have."""
+
+Progress = Callable[[Report], None]
+
+_judge = lru_cache(maxsize=4)(Judge)
+"""What was traced, and evaluated, for one cluster is kept for the next."""
+
+
+@dataclass
+class _NodeLogs:
+    """The files of one node, in order of time, and what could not be read of them."""
+
+    node: int
+    logs: list[RaftLog]
+    wrong: list[TraceError]
+
+    def __iter__(self) -> Iterator[e.Event]:
+        for log in self.logs:
+            for event in log:
+                if event.node != self.node:
+                    raise event.place.wrong(f"a line of node {event.node} in the log of node {self.node}")
+                yield event
+
+
+def replay_raft(
+    files: Sequence[Path],
+    profile: str | None = None,
+    rules: Mapping[str, bool] | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Hold the raft logs of one cluster against the protocol `quorum`: one file a node, or several of different times.
+
+    Raises TraceError where a file cannot be read or says what cannot be, LanguageError where the profile or a rule does
+    not exist.
+    """
+    begun = time.monotonic()
+    profile = profile or PROFILE
+    in_force = rules_on(Quorum, profile, rules or {})
+    report = Report(str(_common(files)), KIND, profile, tuple(sorted(in_force)))
+    nodes = _nodes(files, report)
+    voters = next(
+        (event.what.voters for node in nodes for event in _first(node) if isinstance(event.what, e.Started)),
+        (),
+    )
+    if not voters:
+        raise TraceError(
+            files[0],
+            None,
+            None,
+            "no line says who the voters are: a log that begins with a process is needed",
+        )
+    if len(voters) > MAX_MEMBERS:
+        raise TraceError(files[0], None, "voters", f"more than {MAX_MEMBERS}")
+    order = Order((node.node, node) for node in nodes)
+    follower, delays = Follower(_judge(len(voters), in_force), order, voters), Delays()
+    asked, evaluated = _Asked(follower, report), follower.judge.steps.missed
+    try:
+        for count, (event, exchange) in enumerate(order, start=1):
+            timers = follower.verdicts.explained["park_timer"]
+            asked.before(event)
+            follower.follow(event, exchange)
+            delays.take(event, exchange, follower.verdicts.explained["park_timer"] > timers)
+            if progress is not None and count % PROGRESS_EVERY == 0:
+                report.operations = count
+                progress(report)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    follower.finish()
+    asked.ask(None)
+    _tell(report, nodes, follower, delays)
+    report.figures["steps evaluated"] = follower.judge.steps.missed - evaluated
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def _common(files: Sequence[Path]) -> Path:
+    parents = [file.absolute().parents for file in files]
+    shared = [p for p in parents[0] if all(p in of for of in parents)]
+    return shared[0] if len(files) > 1 and shared else files[0]
+
+
+def _first(node: _NodeLogs) -> Iterator[e.Event]:
+    """The first lines that say something, which every process writes in the same order."""
+    for count, event in enumerate(node.logs[0]):
+        if count >= 100:
+            return
+        yield event
+
+
+def _nodes(files: Sequence[Path], report: Report) -> list[_NodeLogs]:
+    found: dict[int, list[tuple[int, RaftLog]]] = {}
+    for file in files:
+        first = next(iter(RaftLog(file)), None)
+        if first is None:
+            report.notes.append(f"{file}: no line of a raft client, left out")
+            continue
+        report.bytes_total += file.stat().st_size
+        found.setdefault(first.node, []).append((first.time_ms, RaftLog(file)))
+    if not found:
+        raise TraceError(files[0], None, None, "no line of a raft client")
+    in_order = {
+        node: [log for _, log in sorted(logs, key=lambda pair: pair[0])] for node, logs in found.items()
+    }
+    return [_NodeLogs(node, logs, []) for node, logs in sorted(in_order.items())]
+
+
+class _Asked:
+    """Asks the properties of `quorum` of what is believed between turns, and tells each once while it is violated."""
+
+    def __init__(self, follower: Follower, report: Report) -> None:
+        self._follower, self._report = follower, report
+        self._violated: frozenset[str] = frozenset()
+        self._last: e.Event | None = None
+        self._source = {i.name: i for i in INVARIANTS}
+        self.not_asked = 0
+
+    def before(self, event: e.Event) -> None:
+        """What a line changed is asked when its turn is over: before the next message, on any node."""
+        if isinstance(event.what, e.Sent | e.Received | e.GotAnswer | e.Appended | e.Started):
+            self.ask(self._last)
+        self._last = event
+
+    def ask(self, event: e.Event | None) -> None:
+        """Ask, of the voters and of who has just done something."""
+        event = event or self._last
+        if event is None:
+            return
+        belief = self._follower.belief
+        others = [event.node] if event.node not in belief.voters else []
+        parked = [f for f in (*belief.responses, *belief.parked) if f not in belief.voters]
+        chosen = list(dict.fromkeys([*others, *parked]))[:OBSERVERS]
+        nodes = [n for n in (*belief.voters, *chosen) if n in belief.nodes and belief.node(n).log is not None]
+        try:
+            violated = frozenset(self._follower.judge.violated(belief, nodes))
+        except TooLarge:
+            self.not_asked += 1
+            return
+        for name in sorted(violated - self._violated):
+            self._find(event, name)
+        self._violated = violated
+
+    def _find(self, event: e.Event, name: str) -> None:
+        invariant = self._source[name]
+        rule = invariant.source.split(",")[0].strip()
+        said = f"{invariant.meaning[0].lower()}{invariant.meaning[1:]}"
+        self._report.find(
+            Finding(
+                invariant.source,
+                name,
+                TOPIC,
+                {"file": str(event.place.path), "line": event.place.line},
+                event.time_ms,
+                f"behind this line of node {event.node} it is not so that {said}",
+                kip=RULEBOOK.origin(rule),
+                facts={"node": event.node},
+            )
+        )
+
+
+def _tell(report: Report, nodes: Sequence[_NodeLogs], follower: Follower, delays: Delays) -> None:
+    logs = list(chain.from_iterable(node.logs for node in nodes))
+    report.operations = sum(log.lines for log in logs)
+    report.bytes_read = sum(log.bytes_read for log in logs)
+    report.changes = sum(follower.verdicts.explained.values())
+    report.skipped = dict(sorted(follower.verdicts.outside.items()))
+    for line in follower.verdicts.unexplained:
+        report.add(line)
+    report.unexplained_count = follower.verdicts.unexplained_count
+    cut = sum(log.cut for log in logs)
+    if cut:
+        report.notes.append(f"{cut} lines break off, where a process died, and are left out")
+    report.figures = delays.figures()
+    report.figures |= {
+        f"explained: {name}": count for name, count in sorted(follower.verdicts.explained.items())
+    }
+    report.figures |= {f"guessed: {name}": count for name, count in sorted(follower.verdicts.guessed.items())}
+    report.figures["nodes"] = len(nodes)

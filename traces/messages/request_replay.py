@@ -1,0 +1,527 @@
+"""Request logs beside a metadata log: read, held against the model, and shown around what happened.
+
+Request logs beside a metadata log: read, put into order, and held against the model.
+
+The controller's requests are read first, as they are few: proposals, registrations, heartbeats. Then the logs of all
+nodes are read, one after the other: what a broker says is held against what it said before, and against the metadata
+log by epochs.
+
+Request logs beside the replay of a metadata log: what the replay tells, and what comes of it in the report.
+
+Messages around what happened to a partition: read once more, for the page, as few as can be looked at.
+
+Of each node's log are kept the last messages about a partition before each place of interest, and the first ones
+behind it. Places are the messages that are told of, and the changes of the partition.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from highwater.traces.kafka.data_dump import broker_of
+from highwater.traces.kafka.metadata_log import MetadataLog
+from highwater.traces.messages import proposals, request_messages
+from highwater.traces.messages.context import (
+    CLOCKS_MS,
+    REGISTERED,
+    Context,
+    Json,
+    Verdicts,
+    controllers_ahead,
+    from_json,
+    to_json,
+)
+from highwater.traces.messages.metadata_index import NEVER, Spine
+from highwater.traces.messages.nodes import Node, NodeEnds, NodesPart, in_order, join
+from highwater.traces.messages.proposals import ERRORS
+from highwater.traces.messages.request_lines import (
+    ALTER_PARTITION,
+    FETCH,
+    HEARTBEAT,
+    PRODUCE,
+    REGISTRATION,
+    Counted,
+    RequestLine,
+    read_request_log,
+)
+from highwater.traces.messages.request_messages import (
+    Fetch,
+    Key,
+    Registered,
+    read_alter,
+    read_fetch,
+    read_heartbeat,
+    read_produce,
+    read_registered,
+)
+from highwater.traces.metadata.replay import rarely_collected
+from highwater.traces.reports.exchanges import (
+    CLIENT,
+    CONTROLLER,
+    PROPOSAL,
+    WRITE,
+    ShownAnswer,
+    ShownMessage,
+    ShownRequest,
+)
+from highwater.traces.reports.exchanges import FETCH as SHOWN_FETCH
+from highwater.traces.reports.findings import Doubt, Finding, Unexplained
+from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.report import Report, Timeline
+from highwater.traces.reports.settings import SettingInForce
+
+# --- replay ----------------------------------------------------------------------------------------------
+
+QUORUM = frozenset({"AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"})
+"""The topic of the metadata log, whose fetches are the quorum's."""
+_OF_CONTROLLER = frozenset({ALTER_PARTITION, REGISTRATION, HEARTBEAT})
+_OF_BROKERS = frozenset({FETCH, PRODUCE})
+
+
+class Requests:
+    """The request logs of a cluster. ``replay`` reads them; what came of it is in the context's verdicts."""
+
+    def __init__(
+        self,
+        context: Context,
+        paths: Sequence[Path],
+        read: Callable[..., Iterator[RequestLine]] = read_request_log,
+    ) -> None:
+        self.context, self.paths, self._read = context, in_order(paths), read
+        self.counted = Counted()
+        self.notes: list[str] = []
+        self.doubts: list[Doubt] = []
+        self.files_off: set[str] = set()
+        """Logs of nodes whose clocks are off."""
+        self.offset_ms = 0
+        self._controllers_ahead: dict[Path, float] = {}
+        self._nodes: dict[int, Node] = {}
+        self._of_listener: dict[str, int | None] = {}
+        self._in: Path | None = None
+        """The log that ``_of_listener`` is about."""
+
+    def replay(self) -> None:
+        """Read all logs. Raises TraceError where one cannot be read."""
+        part = NodesPart()
+        try:
+            self.controllers()
+            self.read(range(len(self.paths)), part)
+        finally:
+            self.join([part])
+
+    def read(self, numbers: Iterable[int], part: NodesPart) -> None:
+        """Read the brokers' requests in some of the files, in the order of their numbers. Raises TraceError."""
+        context, first = self.context, dict[int, tuple[int, int]]()
+        context.verdicts, before = part.verdicts, context.verdicts
+        try:
+            for number in sorted(numbers):
+                path = self.paths[number]
+                for line in self._read(path, part.counted, _OF_BROKERS, self._ahead(path)):
+                    self._of_broker(line)
+                    if len(first) < len(self._nodes):
+                        first[next(reversed(self._nodes))] = (number, len(first))
+                part.ends[number] = (len(part.verdicts.unexplained), len(part.verdicts.findings))
+            for broker, node in self._nodes.items():
+                context.verdicts = Verdicts()
+                node.finish()
+                files = tuple(str(path) for path in node.paths)
+                ends = NodeEnds(
+                    broker, first[broker], context.verdicts, node.apart.doubt(), files, node.sessions.gaps
+                )
+                part.nodes.append(ends)
+        finally:
+            context.verdicts = before
+
+    def join(self, parts: Iterable[NodesPart]) -> None:
+        """Put together what came of all files. Raises SharedNode."""
+        verdicts = self.context.verdicts
+        joined = join(verdicts, parts, self.paths)
+        self.counted = joined.counted
+        for node in joined.nodes:
+            if node.doubt is not None:
+                self.doubts.append(node.doubt)
+                self.files_off |= set(node.files)
+        for name, count in self.counted.others.items():
+            if name not in _SKIPPED_NAMES:
+                verdicts.outside[f"request {name}"] += count
+        gaps = sum(node.gaps for node in joined.nodes)
+        if gaps:
+            verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
+        if self.counted.first_cut is not None:
+            path, number = self.counted.first_cut
+            self.notes.append(
+                f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
+            )
+
+    # --- once more ------------------------------------------------------------------------------------
+
+    def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
+        """The lines once more, those of these kinds, with the clocks' differences taken out. Raises TraceError."""
+        for path in self.paths:
+            yield from self._read(path, Counted(), wanted, self._ahead(path))
+
+    def name_of(self, key: Key) -> str | None:
+        """The name of a partition, None where the metadata log does not have it."""
+        history = self.context.spine.history(*key)
+        return None if history is None else history.name
+
+    # --- the controller -------------------------------------------------------------------------------
+
+    def controllers(self) -> None:
+        """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
+        asked, verdicts = self.context.asked, self.context.verdicts
+        ignored = Counted()
+        for path in self.paths:
+            for line in self._read(path, ignored, _OF_CONTROLLER):
+                if line.api == ALTER_PARTITION:
+                    for proposal in read_alter(line):
+                        asked.add_proposal(proposal)
+                elif line.api == REGISTRATION:
+                    asked.add_registration(line, read_registered(line))
+                else:
+                    verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
+                    asked.add_heartbeat(line, read_heartbeat(line))
+        self.offset_ms = asked.offset_ms
+        self._controllers_ahead = controllers_ahead(asked)
+        for path, ms in self._controllers_ahead.items():
+            self.notes.append(
+                f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's, which is taken out"
+            )
+        asked.settle(self._ahead)
+        if asked.unknown:
+            verdicts.outside["AlterPartition of a partition that the metadata log does not have"] += (
+                asked.unknown
+            )
+        for registration in asked.registrations():
+            self._registered(registration)
+        first, last = NEVER, -NEVER
+        for proposal in asked.proposals():
+            history = self.context.spine.history(*proposal.key)
+            if history is not None:
+                proposals.decided(self.context, history, proposal)
+            first, last = min(first, proposal.line.arrived), max(last, proposal.line.answered)
+        proposals.in_flight(self.context)
+        proposals.missing(self.context, first, last)
+
+    def _ahead(self, path: Path) -> float:
+        """By how many ms the times in a log are ahead of the metadata log's."""
+        return self.offset_ms + self._controllers_ahead.get(path, 0.0)
+
+    def _registered(self, found: Registered) -> None:
+        """A registration that was accepted is in the metadata log."""
+        verdicts = self.context.verdicts
+        if found.error:
+            verdicts.outside[f"registration answered with error {found.error}"] += 1
+            return
+        spine = self.context.spine
+        if spine.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
+            verdicts.explained[REGISTERED] += 1
+        else:
+            verdicts.not_explained(
+                found.line, None, REGISTERED, (),
+                {"brokerEpoch": (spine.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
+            )  # fmt: skip
+
+    # --- brokers --------------------------------------------------------------------------------------
+
+    def _of_broker(self, line: RequestLine) -> None:
+        if line.api == FETCH:
+            fetch = read_fetch(line)
+            if self._is_quorums(fetch):
+                self.context.verdicts.outside["fetch of the metadata log (the quorum's)"] += 1
+                return
+            node = self._node(line)
+            if node is not None:
+                node.take_fetch(fetch)
+        else:
+            node = self._node(line)
+            if node is not None:
+                node.take_produce(line, read_produce(line))
+
+    def _is_quorums(self, fetch: Fetch) -> bool:
+        for topic, _ in fetch.asked or fetch.answers:
+            return topic in QUORUM
+        return self.broker_of(fetch.line) is None
+
+    def _node(self, line: RequestLine) -> Node | None:
+        broker = self.broker_of(line)
+        if broker is None:
+            self.context.verdicts.outside["request to a node that is not known"] += 1
+            return None
+        found = self._nodes.get(broker)
+        if found is None:
+            found = self._nodes[broker] = Node(self.context, broker)
+        return found
+
+    def broker_of(self, line: RequestLine) -> int | None:
+        """The broker that a request came to: by the address, by the port, or by the name of the file."""
+        known, listener = self._of_listener, line.listener
+        if line.path is not self._in:
+            self._in = line.path
+            known.clear()
+        if listener not in known:
+            known[listener] = self._found_broker(listener, line.path)
+        return known[listener]
+
+    def _found_broker(self, listener: str, path: Path) -> int | None:
+        listeners = self.context.spine.listeners
+        if listener in listeners:
+            return listeners[listener]
+        by_port: dict[str, set[int]] = defaultdict(set)
+        for address, broker in listeners.items():
+            by_port[address.rpartition(":")[2]].add(broker)
+        same = by_port.get(listener.rpartition(":")[2], set())
+        if len(same) == 1:
+            return next(iter(same))
+        named = broker_of(path)
+        return named if named in self.context.spine.brokers else None
+
+
+_SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
+"""Read before the brokers' requests, and counted there."""
+
+
+# --- beside ----------------------------------------------------------------------------------------------
+
+
+class RequestsBeside:
+    """The request logs of a cluster: told what the metadata log says (``change``, ``setting``), then judged."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths, self._spine = paths, Spine()
+        self._requests: Requests | None = None
+
+    def change(self, change: PartitionChange) -> None:
+        """A change of a partition, in the order of the metadata log."""
+        self._spine.change(change)
+
+    def setting(self, name: str, setting: SettingInForce) -> None:
+        """What a setting is for a partition from here on."""
+        self._spine.setting(name, setting)
+
+    def judge(self, log: MetadataLog, report: Report) -> None:
+        """Read the request logs, and add what came of them to the report of the metadata log.
+
+        KeyboardInterrupt ends it with what was found so far. Raises TraceError where a log cannot be read.
+        """
+        started = time.perf_counter()
+        requests = self._begin(log, report)
+        try:
+            with rarely_collected():
+                requests.replay()
+        except KeyboardInterrupt:
+            report.interrupted = True
+        tell(requests, report)
+        report.seconds += time.perf_counter() - started
+
+    def part(self, log: MetadataLog, report: Report, numbers: Sequence[int]) -> Json:
+        """Read the brokers' requests of some of the files, by their numbers, for ``joined``. Raises TraceError.
+
+        Returned is JSON: what came of them, with the report of the metadata log and what the controllers' requests say.
+        """
+        requests, part = self._begin(log, report), NodesPart()
+        with rarely_collected():
+            requests.controllers()
+            requests.read(numbers, part)
+        verdicts = requests.context.verdicts
+        found = {"report": report.to_json(), "verdicts": to_json(verdicts), "notes": requests.notes}
+        return {**found, "part": to_json(part)}
+
+    def _begin(self, log: MetadataLog, report: Report) -> Requests:
+        self._spine.tables.check()
+        self._spine.read(log)
+        context = Context(self._spine, report.profile, frozenset(report.rules))
+        self._requests = Requests(context, self._paths)
+        return self._requests
+
+    def collect(self, report: Report) -> None:
+        """Put messages into the report's timelines, once it is judged: the logs are read again. Raises TraceError."""
+        if self._requests is not None and report.timelines:
+            try:
+                Around(self._requests, report).collect()
+            except KeyboardInterrupt:
+                report.interrupted = True
+
+
+def joined(paths: Sequence[Path], found: Sequence[Json]) -> Report:
+    """The report of the parts that ``RequestsBeside.part`` gave; that of the metadata log is the first one's.
+
+    Raises SharedNode, TraceError.
+    """
+    report = Report.from_json(found[0]["report"])
+    requests = Requests(Context(Spine(), report.profile, frozenset(report.rules)), paths)
+    requests.context.verdicts = from_json(found[0]["verdicts"], Verdicts)
+    requests.notes += found[0]["notes"]
+    requests.join(from_json(one["part"], NodesPart) for one in found)
+    tell(requests, report)
+    return report
+
+
+def tell(requests: Requests, report: Report) -> None:
+    """Add what came of request logs to the report of the metadata log."""
+    verdicts, off = requests.context.verdicts, requests.files_off
+    report.doubts += requests.doubts
+
+    def reliable(of: Unexplained | Finding) -> bool:
+        return not report.is_doubted(of.partition) and of.position.get("file") not in off
+
+    verdicts.unexplained = [replace(u, reliable=reliable(u)) for u in verdicts.unexplained]
+    verdicts.findings = [replace(f, reliable=reliable(f)) for f in verdicts.findings]
+    verdicts.tell(report)
+    report.notes += requests.notes
+    report.figures["request log lines"] = requests.counted.lines
+
+
+# --- around ----------------------------------------------------------------------------------------------
+
+SIDE = 12
+"""So many messages of a node are kept before a place, and behind it."""
+MAX_PLACES, MAX_PARTITIONS = 60, 200
+"""Of so many partitions so many places, those with something to tell first."""
+_READ = frozenset({FETCH, PRODUCE, ALTER_PARTITION})
+_OTHERS = {
+    1: "OFFSET_OUT_OF_RANGE", 6: "NOT_LEADER_OR_FOLLOWER", 7: "REQUEST_TIMED_OUT", 19: "NOT_ENOUGH_REPLICAS",
+    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND", 45: "OUT_OF_ORDER_SEQUENCE_NUMBER", 75: "UNKNOWN_LEADER_EPOCH",
+    103: "INCONSISTENT_TOPIC_ID",
+}  # fmt: skip
+
+
+def _error(code: int) -> str:
+    return "" if not code else _OTHERS.get(code) or ERRORS.get(code) or f"error {code}"
+
+
+@dataclass
+class _Around:
+    """One partition in the log of one node."""
+
+    places: list[float]
+    kept: list[ShownMessage] = field(default_factory=list)
+    waiting: deque[ShownMessage] = field(default_factory=lambda: deque(maxlen=SIDE))
+    behind: int = 0
+    at: int = 0
+    number: int = 0
+
+    def take(self, message: ShownMessage) -> None:
+        """The next message of the log."""
+        passed = bisect_left(self.places, message.arrived)
+        if passed > self.at:
+            self.at, self.behind = passed, SIDE
+            self.kept += self.waiting
+            self.waiting.clear()
+        if self.behind:
+            self.behind -= 1
+            self.kept.append(message)
+        else:
+            self.waiting.append(message)
+
+    def all(self) -> list[ShownMessage]:
+        """What is kept, at the end of the log."""
+        ahead = self.waiting if self.at < len(self.places) else ()
+        return [*self.kept, *ahead]
+
+
+class Around:
+    """Collects what a page shows of a cluster's messages, in the timelines of a report."""
+
+    def __init__(self, requests: Requests, report: Report) -> None:
+        self._requests, self._report = requests, report
+        self._places = _places(report)
+        self._of: dict[tuple[str, str], _Around] = {}
+        self._numbers: dict[tuple[str, str], int] = defaultdict(int)
+
+    def collect(self) -> None:
+        """Read the logs and fill ``messages`` of the timelines. Raises TraceError where a log cannot be read."""
+        for line in self._requests.again(_READ):
+            for name, message in self._messages(line):
+                self._take(name, message)
+        found: dict[str, list[ShownMessage]] = defaultdict(list)
+        for (name, _), around in self._of.items():
+            found[name] += around.all()
+        for name, kept in found.items():
+            self._report.timelines[name].messages = sorted(kept, key=lambda m: m.arrived)
+
+    def _take(self, name: str, message: ShownMessage) -> None:
+        places = self._places.get(name)
+        if places is None:
+            return
+        key = (name, str(message.receiver))
+        if key not in self._of:
+            self._of[key] = _Around(places)
+        self._of[key].take(message)
+
+    def _numbered(self, name: str, node: int | str) -> int:
+        self._numbers[(name, str(node))] += 1
+        return self._numbers[(name, str(node))]
+
+    def _messages(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
+        if line.api == FETCH:
+            yield from self._fetched(line)
+        elif line.api == PRODUCE:
+            for written in request_messages.read_produce(line):
+                offset = written.offset if written.offset >= 0 else None
+                told = ShownAnswer(_error(written.error), offset=offset) if written.answered else None
+                yield from self._message(line, written.key, CLIENT, WRITE, ShownRequest(), told)
+        else:
+            for proposal in request_messages.read_alter(line):
+                isr = tuple(member for member, _ in proposal.members)
+                asked = ShownRequest(None, proposal.leader_epoch, isr, proposal.partition_epoch)
+                done = ShownAnswer(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
+                told = ShownAnswer(_error(proposal.error)) if proposal.error else done
+                yield from self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
+
+    def _fetched(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
+        fetch = request_messages.read_fetch(line)
+        if fetch.replica == request_messages.CONSUMER:
+            return
+        for key in {**fetch.asked, **fetch.answers}:
+            sent, answer = fetch.asked.get(key), fetch.answers.get(key)
+            asked = ShownRequest() if sent is None else ShownRequest(sent.offset, sent.leader_epoch)
+            told = None
+            if answer is not None:
+                diverging = answer.diverging
+                parted = None if diverging is None else (diverging.epoch, diverging.end_offset)
+                told = ShownAnswer(_error(answer.error), answer.hwm, answer.size, parted)
+            yield from self._message(line, key, fetch.replica, SHOWN_FETCH, asked, told)
+
+    def _message(
+        self,
+        line: RequestLine,
+        key: request_messages.Key,
+        sender: int | str,
+        kind: str,
+        asked: ShownRequest,
+        told: ShownAnswer | None,
+    ) -> Iterator[tuple[str, ShownMessage]]:
+        name = self._requests.name_of(key)
+        receiver = CONTROLLER if kind == PROPOSAL else self._requests.broker_of(line)
+        if name is not None and receiver is not None and name in self._places:
+            number = self._numbered(name, receiver)
+            yield name, ShownMessage(
+                line.arrived, line.answered, sender, receiver, kind, asked, told, str(line.path), line.line, number
+            )  # fmt: skip
+
+
+def _places(report: Report) -> dict[str, list[float]]:
+    """The times that are looked at, in order, by the names of partitions with a timeline."""
+    told: dict[str, list[float]] = defaultdict(list)
+    of_lines: list[Finding | Unexplained] = [*report.findings, *report.unexplained]
+    for one in of_lines:
+        if one.partition in report.timelines and "line" in one.position:
+            told[one.partition].append(float(one.time or 0))
+    found: dict[str, list[float]] = {}
+    ranked = sorted(report.timelines.values(), key=lambda t: -len(told[t.partition]))
+    for timeline in ranked[:MAX_PARTITIONS]:
+        found[timeline.partition] = sorted([*told[timeline.partition], *_changes(timeline)][:MAX_PLACES])
+    return {name: places for name, places in found.items() if places}
+
+
+def _changes(timeline: Timeline) -> list[float]:
+    """The times of changes; where there are too many, of some of all of them."""
+    times = [float(change.time) for change in timeline.changes]
+    every = max(1, -(-len(times) // MAX_PLACES))
+    return times[::every]
