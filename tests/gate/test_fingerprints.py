@@ -13,7 +13,7 @@ from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.comparing.models.image import image
-from highwater.checker.comparing.models.restored import RestoredModel
+from highwater.checker.comparing.models.revisions import RestoredModel
 from highwater.model.language import (
     Int,
     Model,

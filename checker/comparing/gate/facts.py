@@ -25,7 +25,7 @@ from highwater.checker.asking.search import SearchOptions, SearchResult, Violati
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.comparing.gate.entries import PROOF, GateEntry
 from highwater.checker.comparing.models import fingerprints
-from highwater.checker.comparing.models.restored import Image, RestoredModel, UnknownImageError
+from highwater.checker.comparing.models.revisions import Image, RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running import one as exploration
 from highwater.checker.telling import counterexample

@@ -13,14 +13,18 @@ from highwater.checker.base.status import Status
 from highwater.checker.comparing.gate import elsewhere, facts, runs, sources
 from highwater.checker.comparing.gate.baseline import Baseline
 from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, rules_on_nowhere
 from highwater.checker.comparing.gate.facts import Facts
-from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
 from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import compared as models
 from highwater.checker.comparing.models.differences import Comparison
-from highwater.checker.comparing.models.restored import Image, UnknownImageError
-from highwater.checker.comparing.models.revisions import Revision, checked_out, last_change
+from highwater.checker.comparing.models.revisions import (
+    Image,
+    Revision,
+    UnknownImageError,
+    checked_out,
+    last_change,
+)
 from highwater.checker.comparing.models.texts import TextChange
 from highwater.model.language.errors import LanguageError
 
@@ -383,7 +387,7 @@ def _explain(
 
 def _print_of(image: Image) -> str | None:
     from highwater.checker.comparing.models import fingerprints
-    from highwater.checker.comparing.models.restored import RestoredModel
+    from highwater.checker.comparing.models.revisions import RestoredModel
 
     try:
         return fingerprints.KEPT.model(RestoredModel(image), image["symmetry"], image["deadlock"])
