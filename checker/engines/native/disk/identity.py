@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.native.disk.checkpoint import MANIFEST
+from highwater.checker.engines.native.search_state import SearchState
 from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.engines.native.text.symmetry import canonical
 
-if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import NativeSearch
 
-
-def model_of(run: NativeSearch) -> dict[str, Any]:
+def model_of(run: SearchState) -> dict[str, Any]:
     """What a search is of, for people."""
     model, options = run.program.model, run.options
     return {
@@ -27,7 +25,7 @@ def model_of(run: NativeSearch) -> dict[str, Any]:
     }
 
 
-def content_of(run: NativeSearch) -> str:
+def content_of(run: SearchState) -> str:
     """A digest of what is compiled for a search: states of another one would mean something else."""
     program = run.program
     digest = hashlib.sha256()
@@ -51,7 +49,7 @@ def content_of(run: NativeSearch) -> str:
     return digest.hexdigest()
 
 
-def refuse_other(directory: object, manifest: dict[str, Any], run: NativeSearch) -> None:
+def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState) -> None:
     """InputError where a checkpoint is of another search."""
     then, now = manifest.get("model"), model_of(run)
     if not isinstance(then, dict):

@@ -11,7 +11,7 @@ import itertools
 import time
 from collections import deque
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from highwater.checker.engines.native.disk.unvisited import unvisited
 from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.engines.native.files import DataFile, SavedFile
 from highwater.checker.engines.native.frontier import Chunk, KeptArray, Level, Store
-
-if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import NativeSearch
+from highwater.checker.engines.native.search_state import SearchState
 
 EVERY = 60.0
 """Seconds from one checkpoint to the next, at least."""
@@ -37,7 +35,7 @@ _CHUNK = 1 << 16
 class Keeper:
     """Keeps a search in a directory."""
 
-    def __init__(self, run: NativeSearch, directory: str) -> None:
+    def __init__(self, run: SearchState, directory: str) -> None:
         """Raises InputError where the directory cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)

@@ -7,25 +7,22 @@ those that it still needs has a fingerprint among the visited ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.disk.code import code
+from highwater.checker.engines.native.search_state import SearchState
 from highwater.checker.engines.native.table import FULL
-
-if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import NativeSearch
 
 _AT_ONCE = 1 << 18
 """States whose fingerprints are computed together."""
 
 
-def unvisited(run: NativeSearch) -> int:
+def unvisited(run: SearchState) -> int:
     """How many of the states that were restored are none that was visited, or are there twice. Raises OSError."""
     return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
 
 
-def _fingerprints(run: NativeSearch) -> Iterator[Words]:
+def _fingerprints(run: SearchState) -> Iterator[Words]:
     """Those of the states that are kept of the last two levels."""
     for level in run.levels[-2:]:
         for chunk in level.chunks:
@@ -35,14 +32,14 @@ def _fingerprints(run: NativeSearch) -> Iterator[Words]:
                     yield run.program.fingerprints(states[start : start + _AT_ONCE])
 
 
-def _not_in_table(run: NativeSearch) -> int:
+def _not_in_table(run: SearchState) -> int:
     table, missing = run.table, 0
     for part in _fingerprints(run):
         missing += len(part) - code().held(table.address, table.capacity, part.ctypes.data, len(part))
     return missing
 
 
-def _not_on_disk(run: NativeSearch) -> int:
+def _not_on_disk(run: SearchState) -> int:
     """The table, which is empty now, is filled as with candidates: each of them was visited."""
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
