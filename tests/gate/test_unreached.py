@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from highwater.checker.asking import scenarios
+from highwater.checker.asking.model_key import by_action
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.comparing.gate.entries import GateEntry, rules_on_nowhere
 from highwater.checker.comparing.models.differences import (
@@ -17,7 +18,6 @@ from highwater.checker.comparing.models.differences import (
     lines,
     questions_of_both,
 )
-from highwater.checker.comparing.models.fingerprints import by_action
 from highwater.checker.comparing.models.unreached import unreached
 from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.model.language import graph

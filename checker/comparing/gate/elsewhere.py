@@ -15,6 +15,7 @@ from itertools import chain, islice, zip_longest
 import numpy as np
 
 from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.model_key import KEPT, by_action
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.asking.search import EngineError, SearchOptions
 from highwater.checker.base.problems import InputError
@@ -22,7 +23,6 @@ from highwater.checker.comparing.gate.baseline import Baseline
 from highwater.checker.comparing.gate.entries import SCENARIO, GateEntry
 from highwater.checker.comparing.models.compared import restored
 from highwater.checker.comparing.models.differences import ActionChange, Comparison, instances_of_both
-from highwater.checker.comparing.models.fingerprints import KEPT, by_action
 from highwater.checker.comparing.models.revisions import Image, RestoredModel, Revision, UnknownImageError
 from highwater.checker.comparing.models.states import answers, described, example
 from highwater.checker.engines.native.state_graph import explore

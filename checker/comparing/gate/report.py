@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from highwater.checker.asking.model_key import engine_key
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
-from highwater.checker.comparing.gate.facts import engine
 from highwater.checker.comparing.gate.gating import Gate
 from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import differences
@@ -124,7 +124,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "source_unknown": gate.source_unknown,
         "strict": gate.strict,
         "notes": gate.notes,
-        "engine": engine(),
+        "engine": engine_key(),
         "versions": versions("gate"),
     }
 

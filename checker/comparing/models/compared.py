@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from highwater.checker.asking.model_key import Fingerprints
 from highwater.checker.comparing.models.differences import Comparison, Expressions
-from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.comparing.models.revisions import Image, RestoredModel
 from highwater.checker.comparing.models.states import States
 from highwater.model.language.model import Model

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.checker.comparing.models.fingerprints import Fingerprints, by_action
+from highwater.checker.asking.model_key import Fingerprints, by_action
 from highwater.checker.comparing.models.revisions import RestoredModel
 from highwater.checker.telling.page.shown import ShownRun
 from highwater.model.language import graph

@@ -24,9 +24,9 @@ from highwater.checker.asking.search import (
 from highwater.checker.base.interruption import interruption
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.checkpoint import Checkpointer
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.keeper import Keeper
 from highwater.checker.engines.native.disk.program import RowWorker
 from highwater.checker.engines.native.files import not_written
 from highwater.checker.engines.native.frontier import Level, Part
@@ -69,17 +69,17 @@ class NativeSearch(SearchState):
         self.lost = False  # whether a state that was found is in no level, so that no checkpoint may be made
         self.pause: Pause | None = None
         self.pool: ThreadPoolExecutor | None = None
-        self.keeper: Keeper | None = None
+        self.checkpointer: Checkpointer | None = None
         if options.checkpoint is not None:
-            self.keeper = Keeper(self, options.checkpoint)
-            self.new_file = self.keeper.new_file
+            self.checkpointer = Checkpointer(self, options.checkpoint)
+            self.new_file = self.checkpointer.new_file
 
     def close(self) -> None:
         """Free what the search held."""
         self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
-        for held in (self.delayed, self.states, self.predecessors, self.table, self.keeper):
+        for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpointer):
             if held is not None:
                 held.close()
 
@@ -104,7 +104,7 @@ class NativeSearch(SearchState):
                 self._finish_level()
                 self._report()
                 self._check_limits()
-                if self.keeper is not None and self.keeper.due and not self.stop:
+                if self.checkpointer is not None and self.checkpointer.due and not self.stop:
                     self._save()
             self._save(over=True)
 
@@ -114,7 +114,7 @@ class NativeSearch(SearchState):
 
     def _begin(self) -> None:
         """The first level; or all that was found before, and the rest of the level that was being expanded."""
-        if self.keeper is not None and self.keeper.restore():
+        if self.checkpointer is not None and self.checkpointer.restore():
             if len(self.levels) > 1:
                 self._check_limits()
                 self._finish_level()
@@ -282,7 +282,7 @@ class NativeSearch(SearchState):
                 self.pause = Pause.FULL
         if options.limit_seconds is not None and time.perf_counter() - self.started > options.limit_seconds:
             self._end("seconds")
-        if self.keeper is not None and self.keeper.due:
+        if self.checkpointer is not None and self.checkpointer.due:
             self.pause = self.pause or Pause.DUE
 
     # --- beyond memory, and kept ------------------------------------------------------------------
@@ -313,10 +313,10 @@ class NativeSearch(SearchState):
 
     def _save(self, *, over: bool = False) -> None:
         """Make a checkpoint, where that is asked for. A search that is ``over`` has its result without it, too."""
-        if self.keeper is None or self.lost:
+        if self.checkpointer is None or self.lost:
             return
         try:
-            self.keeper.save()
+            self.checkpointer.save()
         except OSError as wrong:
             if over:
                 self.result.trouble = not_written(wrong, self.options.spill_directory)

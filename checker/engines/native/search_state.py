@@ -1,6 +1,6 @@
 """What a native search has found so far, where it is kept, and what is reported of it.
 
-The loop that finds it is ``search.py``; checkpoints (``disk/keeper.py``) write and restore it.
+The loop that finds it is ``search.py``; checkpoints (``checkpoint.py``) write and restore it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class SearchState:
         self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
         self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
         self._divide_memory(options.memory_bytes or int(available_memory() * 0.8))
+        self.code = program.name
         self.delayed: Delayed | None = None
         self.new_file: NewFile = self._unnamed_file
         self.levels: list[Level] = []
