@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from highwater.checker.asking import identity
+from highwater.checker.asking import model_key
 from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Searches are small here: better code comes when most are done. tests/native/test_beside.py has it made.
     program._BEGIN = program._CROWDED = 0
     # Tests change the code that is traced: what was found out about it is not kept. tests/native/test_kept.py keeps it.
-    identity.named = False
+    model_key.named = False
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # What tests keep need not outlive the machine, and on a busy disk waiting for it is most of their time.

@@ -6,13 +6,9 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Scalars
-
-if TYPE_CHECKING:
-    from highwater.checker.engines.state_graph import Explored
 
 DEADLOCK = "deadlock"
 """Name of the property that a state without any step violates; asked for by SearchOptions.deadlock."""
@@ -121,7 +117,8 @@ class SearchResult:
     ``premises`` counts, for each property, the states in which it had something to say; for a property of steps, the
     steps of which it had, among those that can violate it.
     ``collision_probability`` bounds the chance that two states shared a fingerprint, so that one was never
-    looked at; 0 where an engine keeps whole states. ``graph`` is the explored graph, where it was asked for and made.
+    looked at; 0 where an engine keeps whole states. ``graph`` is the explored graph
+    (``engines/state_graph.py``), where it was asked for and made.
     """
 
     distinct_states: int = 0
@@ -140,7 +137,7 @@ class SearchResult:
     table_bytes: int = 0
     peak_memory_bytes: int = 0
     spilled_bytes: int = 0
-    graph: Explored | None = None
+    graph: object | None = None
 
     @property
     def complete(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.base.output import JsonOutput, write_text
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
 from highwater.checker.commands.options import (
@@ -19,7 +19,7 @@ from highwater.checker.commands.options import (
     workers_option,
 )
 from highwater.checker.comparing.gate import baseline as baselines
-from highwater.checker.comparing.gate import report, shown
+from highwater.checker.comparing.gate import report
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
@@ -60,9 +60,6 @@ from highwater.checker.telling.page.output import PageOutput, html_option
 @allow_code_option
 @workers_option
 @cache_option
-@click.option("--markdown", metavar="FILE", help="Write a summary as Markdown.")
-@click.option("--junit", metavar="FILE", help="Write a test suite as JUnit XML.")
-@click.option("--github", is_flag=True, help="Print annotations for a workflow of GitHub.")
 @json_option
 @html_option("the runs to what is new")
 @quiet_option("the last lines")
@@ -76,9 +73,6 @@ def gate(
     budget: float | None,
     explain: int,
     workers: int | None,
-    markdown: str | None,
-    junit: str | None,
-    github: bool,
     json_file: str | None,
     html: str | None,
     quiet: bool,
@@ -98,9 +92,6 @@ def gate(
     if against and only_changed:
         raise InputError("--only-changed is about the baseline; --against leaves out what is the same anyway")
     output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
-    for option, target in (("--markdown", markdown), ("--junit", junit)):
-        if target is not None:
-            refuse_unwritable(option, target)
     options = Options(() if update else names, budget, only_changed, explain, workers, quiet, strict)
     path = path or _nearest()
     if path.exists() and not path.is_file():
@@ -115,15 +106,9 @@ def gate(
         output.say(line)
     if found.interrupted:
         click.echo("highwater: interrupted", err=True)
-    if github:
-        for line in report.github(found):
-            output.say(line)
-    for option, target, text in (("--markdown", markdown, report.markdown), ("--junit", junit, report.junit)):
-        if target is not None:
-            write_text(option, target, text(found))
     if html is not None:
         about = [("baseline", str(path)), ("compared with", found.against or "the baseline's facts")]
-        runs = list(shown.runs(found))
+        runs = list(report.new_runs(found))
         output.note(
             page.write_about(report.summary(found), about, runs, "nothing new is violated or reached")
         )

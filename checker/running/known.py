@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from highwater.checker.asking.identity import identity_of
+from highwater.checker.asking.model_key import request_key
 from highwater.checker.asking.request import Request
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import kept
@@ -26,7 +26,7 @@ _TRACED = ("instances", "properties", "step_properties", "bounds")
 
 def model_of(request: Request) -> Model:
     """The request's model, with its name. Raises as ``Request.model`` does; what was traced before raises nothing."""
-    identity = identity_of(request)
+    identity = request_key(request)
     # The graph that liveness is asked of needs the traced protocol in any case.
     outline = None if request.liveness else kept.found(Outline, identity)
     if outline is not None:

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+from highwater.checker.asking.model_key import KEPT, model_key
 from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
-from highwater.checker.comparing.models import fingerprints
 from highwater.checker.engines.liveness import search_with_liveness, violating_run
 from highwater.checker.engines.native import search as native_search
 from highwater.checker.engines.native.state_graph import explore
@@ -131,7 +131,7 @@ def once(function: Callable[Given, Found]) -> Callable[Given, Found]:
 def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], Answer]) -> Answer:
     """The answer to a question about models; ``what`` and ``about`` (plain data) tell it from others about them."""
     key = blake2b(digest_size=10)
-    for part in (what, json.dumps(about, sort_keys=True), *map(_fingerprint, models)):
+    for part in (what, json.dumps(about, sort_keys=True), *map(_key_of, models)):
         key.update(part.encode() + b"\0")
     return ANSWERS.to(key.hexdigest(), f"{what}: {'; '.join(map(_called, models))}", ask)
 
@@ -171,7 +171,7 @@ class Graph:
 
     def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
         """A run that violates a property, the model's or another one; and the states that ask for its goal."""
-        about = [prop.name, fingerprints.KEPT.liveness(self.model, prop)]
+        about = [prop.name, KEPT.liveness(self.model, prop)]
         run, premises = self._answer("fair run", about, lambda: self._run(prop))
         return run and violation(self.model, run), premises
 
@@ -234,11 +234,7 @@ def violation(model: Model, said: Answer) -> ViolatingRun:
     return ViolatingRun(name, sorted(model.initial)[initial], tuple(path), start, case, tuple(others))
 
 
-@lru_cache(maxsize=4)
-def _fingerprint(model: Model) -> str:
-    """Of all that a search can tell, and of the order in which it looks."""
-    names = [*model.safety, *(p.name for p in model.liveness)]
-    return json.dumps([fingerprints.KEPT.model(model), list(map(str, model.instances)), names])
+_key_of = lru_cache(maxsize=4)(model_key)
 
 
 def _called(model: Model) -> str:

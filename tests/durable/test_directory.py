@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 from highwater.checker.base.durable.aside import aside
 from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory, remove_files
 from highwater.checker.base.problems import InputError
-from highwater.checker.engines.native.disk.checkpoint import Checkpoint as Native
+from highwater.checker.engines.native.checkpoint import Checkpoint as Native
 from highwater.checker.engines.spark.levels.checkpoint import CommittedLevel, Totals
 from highwater.checker.engines.spark.levels.checkpoint import SparkCheckpoint as OnSpark
 

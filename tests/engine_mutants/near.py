@@ -11,7 +11,7 @@ AREAS = {
     "checker/testing/conformance": ("conformance",),
     "checker/comparing/coverage": ("gate",),
     "checker/explore": ("explore", "pages"),
-    "checker/telling/falsity": ("falsity", "pages"),
+    "checker/telling/falsity.py": ("falsity", "pages"),
     "checker/comparing/gate": ("gate",),
     "checker/engines/liveness": ("liveness",),
     "checker/comparing/mutation": ("mutation",),

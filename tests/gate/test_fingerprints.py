@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from highwater.checker.asking import scenarios
+from highwater.checker.asking.model_key import Fingerprints
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.comparing.models.image import image
-from highwater.checker.comparing.models.restored import RestoredModel
+from highwater.checker.comparing.models.revisions import RestoredModel
 from highwater.model.language import (
     Int,
     Model,

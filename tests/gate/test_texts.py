@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.comparing.models.pieces import CodePiece, all_pieces, differing_pieces
-from highwater.checker.comparing.models.texts import changed
+from highwater.checker.comparing.models.texts import CodePiece, all_pieces, changed, differing_pieces
 
 BEFORE = """
 LIMIT = 3

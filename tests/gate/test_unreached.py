@@ -8,12 +8,16 @@ from types import SimpleNamespace
 import pytest
 
 from highwater.checker.asking import scenarios
+from highwater.checker.asking.model_key import by_action
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.comparing.gate.entries import GateEntry
-from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
-from highwater.checker.comparing.models.differences import ActionChange, Comparison, lines
-from highwater.checker.comparing.models.fingerprints import by_action
-from highwater.checker.comparing.models.questions import instances_of_both, questions_of_both
+from highwater.checker.comparing.gate.entries import GateEntry, rules_on_nowhere
+from highwater.checker.comparing.models.differences import (
+    ActionChange,
+    Comparison,
+    instances_of_both,
+    lines,
+    questions_of_both,
+)
 from highwater.checker.comparing.models.unreached import unreached
 from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.model.language import graph

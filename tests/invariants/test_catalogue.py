@@ -13,8 +13,8 @@ import pytest
 import highwater.invariants
 import highwater.traces
 from highwater.checker.asking.catalogue import load, scenario_files
+from highwater.checker.asking.model_key import Fingerprints
 from highwater.checker.asking.scenarios import find
-from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.engines.solver.helpers import helpers
 from highwater.invariants import catalogue, statements
 from highwater.invariants.catalogue import BROKER_LOGS, METADATA_LOG, Stated, stated

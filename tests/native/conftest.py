@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import catalogue, identity, scenarios
+from highwater.checker.asking import catalogue, model_key, scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
@@ -34,9 +34,9 @@ def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where facts are kept: nothing yet. Requests have names here, as in a process of their own."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "kept"))
-    monkeypatch.setattr(identity, "named", True)
-    monkeypatch.setattr(identity, "_BEFORE", float("inf"))
-    identity._source.cache_clear()
+    monkeypatch.setattr(model_key, "named", True)
+    monkeypatch.setattr(model_key, "_BEFORE", float("inf"))
+    model_key._source.cache_clear()
     for name in [m for m in sys.modules if m.startswith(catalogue.OWN_FILE)]:
         monkeypatch.delitem(sys.modules, name)
     return tmp_path / "kept"

@@ -96,12 +96,12 @@ def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(program, "Beside", Never)
     alone, crowded = (Program(counters(), effort=Effort.QUICK) for _ in range(2))
-    states = alone._name.size // BEGIN + 1
+    states = alone.name.size // BEGIN + 1
     crowded.improve(states, crowded=True)
     assert not begun
     alone.improve(states)
     assert len(begun) == 1
-    crowded.improve(crowded._name.size, crowded=True)
+    crowded.improve(crowded.name.size, crowded=True)
     assert len(begun) == 2
 
 

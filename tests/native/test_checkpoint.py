@@ -24,9 +24,8 @@ from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.engines.native import search
-from highwater.checker.engines.native.disk import identity
-from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
-from highwater.checker.engines.native.disk.keeper import Keeper
+from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint, Checkpointer
+from highwater.checker.engines.native.code import program
 from highwater.checker.engines.native.files import DataFile
 from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.engines.native.text.symmetry import canonical
@@ -86,7 +85,7 @@ def test_a_search_in_parts_is_one_search(
     """With checkpoints at the ends of the parts only, and between them, in the middle of levels."""
     if often:
         asked = itertools.count()
-        monkeypatch.setattr(Keeper, "due", property(lambda self: next(asked) % 7 == 0))
+        monkeypatch.setattr(Checkpointer, "due", property(lambda self: next(asked) % 7 == 0))
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     for number, states in enumerate((9_000, 30_000, None)):
         found = part(model, place, tmp_path / "kept", states, resume=number > 0)
@@ -270,7 +269,7 @@ def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     search(model, SearchOptions(**asked, limit_states=4000))
     honest = Runtime.text
     for where, name, changed in (
-        (identity, "canonical", lambda *given: canonical(*given) + "\n; another least one"),
+        (program, "canonical", lambda *given: canonical(*given) + "\n; another least one\n"),
         (Runtime, "text", lambda self: honest(self) + "\n; another fingerprint"),
     ):
         with monkeypatch.context() as otherwise:
@@ -321,7 +320,7 @@ def test_one_owner(model: Model, whole: SearchResult, kept: Path) -> None:
 
 def test_the_lock_goes_with_its_process(kept: Path) -> None:
     code = (
-        "import sys, time; from highwater.checker.engines.native.disk.checkpoint import Checkpoint;"
+        "import sys, time; from highwater.checker.engines.native.checkpoint import Checkpoint;"
         "held = Checkpoint(sys.argv[1], resume=True); print('held', flush=True); time.sleep(600)"
     )
     owner = subprocess.Popen([sys.executable, "-c", code, str(kept)], stdout=subprocess.PIPE)
@@ -400,8 +399,8 @@ def test_the_command_tells_of_a_full_disk(tmp_path: Path, full_disk: list[int]) 
 CHECK = """
 import os, sys
 from highwater.checker.engines.native import worker
-from highwater.checker.engines.native.disk import keeper
-keeper.EVERY, keeper.SHARE = 0.05, 1
+from highwater.checker.engines.native import checkpoint
+checkpoint.EVERY, checkpoint.SHARE = 0.05, 1
 os.fsync = lambda descriptor: None
 worker.OUTPUT = 64
 from highwater.checker.cli import cli

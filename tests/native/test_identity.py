@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import highwater
-from highwater.checker.asking import identity
-from highwater.checker.asking.identity import digest_of, identity_of
+from highwater.checker.asking import model_key
+from highwater.checker.asking.model_key import digest_of, request_key
 from tests.native.conftest import asked
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -30,24 +30,24 @@ pytestmark = pytest.mark.usefixtures("folder")
     ids=str,
 )
 def test_other_settings_have_another_name(settings: dict[str, Any]) -> None:
-    assert identity_of(asked()) is not None
-    assert identity_of(asked()) == identity_of(asked())
-    assert identity_of(asked(**settings)) not in (None, identity_of(asked()))
+    assert request_key(asked()) is not None
+    assert request_key(asked()) == request_key(asked())
+    assert request_key(asked(**settings)) not in (None, request_key(asked()))
 
 
 def test_another_source_gives_a_request_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = identity_of(asked())
-    monkeypatch.setattr(identity, "digest_of", lambda package: (b"another", 1.0))
-    identity._source.cache_clear()
-    assert identity_of(asked()) not in (None, before)
+    before = request_key(asked())
+    monkeypatch.setattr(model_key, "digest_of", lambda package: (b"another", 1.0))
+    model_key._source.cache_clear()
+    assert request_key(asked()) not in (None, before)
 
 
 def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     request = asked()
     definition = replace(request.scenario.definition, name="quorum")
     other = replace(request, scenario=replace(request.scenario, definition=definition))
-    monkeypatch.setattr(identity, "_comes_with_the_checker", lambda request: True)
-    assert identity_of(other) not in (None, identity_of(request))
+    monkeypatch.setattr(model_key, "_comes_with_the_checker", lambda request: True)
+    assert request_key(other) not in (None, request_key(request))
 
 
 @pytest.fixture(scope="module")
@@ -95,31 +95,31 @@ def test_a_scenario_is_no_source(copied: Path) -> None:
 
 def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     _, changed = digest_of(Path(highwater.__file__).parent)
-    monkeypatch.setattr(identity, "_BEFORE", changed)
-    assert identity_of(asked()) is None
-    identity._source.cache_clear()
-    monkeypatch.setattr(identity, "_BEFORE", changed + 1)
-    assert identity_of(asked()) is not None
+    monkeypatch.setattr(model_key, "_BEFORE", changed)
+    assert request_key(asked()) is None
+    model_key._source.cache_clear()
+    monkeypatch.setattr(model_key, "_BEFORE", changed + 1)
+    assert request_key(asked()) is not None
 
 
 def test_no_sources_give_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(highwater, "__file__", str(tmp_path / "__init__.py"))
-    assert identity_of(asked()) is None
+    assert request_key(asked()) is None
 
 
 def test_what_is_not_as_the_package_has_it_has_no_name(tmp_path: Path) -> None:
     request = asked()
     own = replace(request.invariants[0])
     assert own == request.invariants[0]
-    assert identity_of(replace(request, invariants=(own,))) is None
+    assert request_key(replace(request, invariants=(own,))) is None
     definition = replace(request.scenario.definition, protocol=type("Own", (request.scenario.protocol,), {}))
-    assert identity_of(replace(request, scenario=replace(request.scenario, definition=definition))) is None
-    assert identity_of(asked(outside=True)) is None
+    assert request_key(replace(request, scenario=replace(request.scenario, definition=definition))) is None
+    assert request_key(asked(outside=True)) is None
     (tmp_path / "box.py").write_text(BOX)
     (tmp_path / "box.toml").write_text('protocol = "box.py"\n')
-    assert identity_of(request) is not None
-    assert identity_of(asked(str(tmp_path / "box.toml"))) is None
-    assert identity_of(request) is None, "what was executed can have changed anything"
+    assert request_key(request) is not None
+    assert request_key(asked(str(tmp_path / "box.toml"))) is None
+    assert request_key(request) is None, "what was executed can have changed anything"
 
 
 BOX = '''

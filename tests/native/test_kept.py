@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking import catalogue, identity
-from highwater.checker.asking.identity import identity_of
+from highwater.checker.asking import catalogue, model_key
+from highwater.checker.asking.model_key import request_key
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InternalError
 from highwater.checker.cli import cli
@@ -86,7 +86,7 @@ def test_nothing_is_kept_where_that_is_off(tmp_path: Path, monkeypatch: pytest.M
     if off == "the variable":
         monkeypatch.setenv(code_cache.VARIABLE, code_cache.OFF)
     if off == "names":
-        monkeypatch.setattr(identity, "named", False)
+        monkeypatch.setattr(model_key, "named", False)
     checked(tmp_path, SMALL, *["--no-cache"] * (off == "the option"))
     assert bool(calls) == (off == "nothing")
 
@@ -289,7 +289,7 @@ def test_the_name_of_a_model_that_is_made_otherwise() -> None:
     """Whoever asks the request for its model can change it: it has no name."""
     assert Model(zoo.Counters({"counters": 2})).identity is None
     assert asked().model().identity is None
-    assert model_of(asked()).identity == identity_of(asked())
+    assert model_of(asked()).identity == request_key(asked())
     for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
         options = SearchOptions(workers=1)
         model, _ = one.explore(asked(), engine, by_name.search(engine), options, keep=keep)
@@ -301,10 +301,10 @@ def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
     """Kernels and loops are part of what is asked, as is symmetry."""
     model = model_of(asked("truncation/kip-320"))
     programs = [Program(model), DiskProgram(model), LinkProgram(model), Program(model, symmetry=True)]
-    assert len({p._name.digest for p in programs}) == 4
+    assert len({p.name.digest for p in programs}) == 4
     work.clear()
     again = [Program(model), DiskProgram(model), LinkProgram(model), Program(model, symmetry=True)]
-    assert [p._name for p in again] == [p._name for p in programs]
+    assert [p.name for p in again] == [p.name for p in programs]
     assert not work
     assert [p.text for p in again] == [p.text for p in programs]
 
@@ -330,7 +330,7 @@ def test_better_code_that_was_given_up_is_not_begun_again(monkeypatch: pytest.Mo
         return Program(model, effort=Effort.QUICK)
 
     first = compiled()
-    states = first._name.size // BEGIN + 1
+    states = first.name.size // BEGIN + 1
     first.improve(states)
     assert len(begun) == 1
     first.settle(states)
@@ -339,6 +339,6 @@ def test_better_code_that_was_given_up_is_not_begun_again(monkeypatch: pytest.Mo
     assert len(begun) == 1
     again.improve(states + 1)
     assert len(begun) == 2
-    again.settle(again._name.size)
+    again.settle(again.name.size)
     compiled().improve(states + 1)
     assert len(begun) == 3, "what is worth waiting for is not given up"

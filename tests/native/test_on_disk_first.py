@@ -18,9 +18,9 @@ from highwater.checker.base.durable.directory import CheckpointDirectory
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native import search
+from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import runs, visited
-from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.disk.detection import Delayed
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
 from highwater.checker.engines.native.disk.visited import MOST_RUNS, VisitedRuns, merged_run

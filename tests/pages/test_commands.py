@@ -39,7 +39,12 @@ def test_check_writes_its_counterexamples(highwater: Command, tmp_path: Path) ->
     assert run["title"] == "no_acknowledged_write_is_lost is violated"
     assert [s["sentence"] for s in run["steps"]][-1] == "the leader dies and replica 1 takes over"
     assert run["why"]["3"]["leaves"] == [
-        ["stored[leader] >= acknowledged", False, [["stored[leader]", "0"], ["acknowledged", "1"]], False]
+        [
+            "stored[1] >= acknowledged",
+            False,
+            [["stored[1]", "0"], ["leader", "1"], ["acknowledged", "1"]],
+            False,
+        ]
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native
-from highwater.checker.engines.native.disk.checkpoint import MANIFEST
+from highwater.checker.engines.native.checkpoint import MANIFEST
 from highwater.checker.telling import counterexample
 from highwater.model.language import Model
 from tests.native.on_disk import assert_same

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from highwater.checker.asking.model_key import Fingerprints, by_action
 from highwater.checker.comparing.coverage.counting import count
-from highwater.checker.comparing.models.fingerprints import Fingerprints, by_action
-from highwater.checker.comparing.models.questions import instances_of_both, leads_elsewhere
+from highwater.checker.comparing.models.differences import instances_of_both, leads_elsewhere
 from highwater.checker.engines.layout import Layout, Words
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.evaluation import Evaluation

@@ -15,17 +15,15 @@ from itertools import chain, islice, zip_longest
 import numpy as np
 
 from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.model_key import KEPT, by_action
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.asking.search import EngineError, SearchOptions
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate.baseline import Baseline
 from highwater.checker.comparing.gate.entries import SCENARIO, GateEntry
 from highwater.checker.comparing.models.compared import restored
-from highwater.checker.comparing.models.differences import ActionChange, Comparison
-from highwater.checker.comparing.models.fingerprints import KEPT, by_action
-from highwater.checker.comparing.models.questions import instances_of_both
-from highwater.checker.comparing.models.restored import Image, RestoredModel, UnknownImageError
-from highwater.checker.comparing.models.revisions import Revision
+from highwater.checker.comparing.models.differences import ActionChange, Comparison, instances_of_both
+from highwater.checker.comparing.models.revisions import Image, RestoredModel, Revision, UnknownImageError
 from highwater.checker.comparing.models.states import answers, described, example
 from highwater.checker.engines.native.state_graph import explore
 from highwater.model.language.errors import LanguageError

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from highwater.checker.asking import allowed_code, scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.models.revisions import Asked
+from highwater.model.language.protocol import Protocol
 
 SCENARIO, PROOF = "scenario", "proof"
 
@@ -63,3 +65,24 @@ class GateEntry:
         if self.scenario.endswith(".toml"):
             return scenarios.read(self.root / self.scenario, self.scenario)
         return scenarios.find(self.scenario)
+
+
+def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
+    """What to say of the rules, of the protocols of these entries, that no profile has and no entry switches on."""
+    protocols: dict[str, type[Protocol]] = {}
+    on: dict[str, set[str]] = {}
+    for entry in entries:
+        try:
+            asked = entry.request()
+        except InputError:  # it is told where the entry is run
+            continue
+        name = asked.scenario.definition.name
+        protocols[name] = asked.scenario.protocol
+        on.setdefault(name, set()).update(rule for rule, is_on in asked.rules.items() if is_on)
+    found = []
+    for name, protocol in sorted(protocols.items()):
+        somewhere = on[name].union(*(profile.rules for profile in protocol.profiles.values()))
+        rules = [f"{rule} ({r.source})" for rule, r in protocol.rules.items() if rule not in somewhere]
+        if rules:
+            found.append(f"{name}: on in no profile and in nothing that is run here: {', '.join(rules)}")
+    return found

@@ -15,17 +15,15 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import highwater
+from highwater.checker.asking import model_key
 from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.comparing.gate.entries import PROOF, GateEntry
-from highwater.checker.comparing.models import fingerprints
-from highwater.checker.comparing.models.restored import Image, RestoredModel, UnknownImageError
+from highwater.checker.comparing.models.revisions import Image, RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running import one as exploration
 from highwater.checker.telling import counterexample
@@ -85,23 +83,6 @@ def run(entry: GateEntry, limit_seconds: float | None = None, memory_bytes: int 
     return ran
 
 
-def engine() -> str:
-    """What the facts of an unchanged model depend on besides: engines, language and their libraries, as one digest."""
-    top = Path(highwater.__file__).parent
-    digest = blake2b(digest_size=10)
-    for folder in (
-        "model/language",
-        "checker/engines/native",
-        "checker/engines/liveness",
-        "checker/engines/solver",
-    ):
-        for path in sorted((top / folder).glob("*.py")):
-            digest.update(path.read_bytes())
-    for library in ("llvmlite", "z3-solver"):
-        digest.update(version(library).encode())
-    return digest.hexdigest()
-
-
 def fingerprint(entry: GateEntry) -> str | None:
     """The fingerprint of an entry's model; None where it cannot be had (running it will say why)."""
     try:
@@ -114,11 +95,11 @@ def _graph(entry: GateEntry) -> tuple[Model, str]:
     request = entry.request()
     if entry.kind != PROOF:
         model = request.model()
-        return model, fingerprints.KEPT.model(model, request.symmetry, request.deadlock)
+        return model, model_key.KEPT.model(model, request.symmetry, request.deadlock)
     from highwater.checker.engines.solver.helpers import with_helpers
 
     model = with_helpers(request).model()
-    return model, fingerprints.KEPT.model(model, entry.unbounded)
+    return model, model_key.KEPT.model(model, entry.unbounded)
 
 
 def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
@@ -187,7 +168,7 @@ def _found(
         "complete": result.complete,
         "distinct_states": result.distinct_states,
         "depth": result.depth,
-        "graph": fingerprints.KEPT.model(model, symmetry, deadlock),
+        "graph": model_key.KEPT.model(model, symmetry, deadlock),
     }
     if reached:
         facts["reachable"] = reached

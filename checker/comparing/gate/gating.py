@@ -7,20 +7,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from highwater.checker.asking.model_key import KEPT, engine_key
 from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
-from highwater.checker.comparing.gate import elsewhere, facts, runs, sources
+from highwater.checker.comparing.gate import elsewhere, runs, sources
 from highwater.checker.comparing.gate.baseline import Baseline
 from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, rules_on_nowhere
 from highwater.checker.comparing.gate.facts import Facts
-from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
 from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import compared as models
 from highwater.checker.comparing.models.differences import Comparison
-from highwater.checker.comparing.models.restored import Image, UnknownImageError
-from highwater.checker.comparing.models.revisions import Revision, checked_out, last_change
+from highwater.checker.comparing.models.revisions import (
+    Image,
+    Revision,
+    UnknownImageError,
+    checked_out,
+    last_change,
+)
 from highwater.checker.comparing.models.texts import TextChange
 from highwater.model.language.errors import LanguageError
 
@@ -190,7 +195,7 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
         raise InputError(f"{baseline.path}: select.scenarios: no scenario is called {missing}")
     entries = baseline.select.entries(baseline.root)
     source = sources.digest(baseline.root, sources.own_folders(entries, baseline.root))
-    new = Baseline(baseline.path, baseline.select, facts.engine(), source=source)
+    new = Baseline(baseline.path, baseline.select, engine_key(), source=source)
     gate = Gate(baseline)
     costs = {e.key: _cost(baseline.facts.get(e.key, {}), e) for e in entries}
     entries.sort(key=lambda e: -costs[e.key])
@@ -233,7 +238,7 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
     prints = runs.fingerprints(entries, processes=options.processes, quiet=options.quiet)
     untouched = {e.key for e in entries if prints[e.key] == baseline.facts[e.key].get(GRAPH)}
     if options.only_changed:
-        if baseline.engine == facts.engine():
+        if baseline.engine == engine_key():
             for entry in [e for e in entries if e.key in untouched]:
                 note = "the model and the engine are those of the baseline"
                 gate.verdicts.append(
@@ -382,10 +387,9 @@ def _explain(
 
 
 def _print_of(image: Image) -> str | None:
-    from highwater.checker.comparing.models import fingerprints
-    from highwater.checker.comparing.models.restored import RestoredModel
+    from highwater.checker.comparing.models.revisions import RestoredModel
 
     try:
-        return fingerprints.KEPT.model(RestoredModel(image), image["symmetry"], image["deadlock"])
+        return KEPT.model(RestoredModel(image), image["symmetry"], image["deadlock"])
     except (UnknownImageError, LanguageError):
         return None

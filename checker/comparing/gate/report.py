@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as xml
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from highwater.checker.asking.model_key import engine_key
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
-from highwater.checker.comparing.gate.facts import engine
 from highwater.checker.comparing.gate.gating import Gate
-from highwater.checker.comparing.gate.sources import STRICT, Effect
+from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import differences
 from highwater.checker.comparing.models.texts import TextChange
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.page.shown import ShownRun, of_example
+from highwater.model.language.interpreter import Interpreter
 from highwater.model.versions import versions
 
 SHOWN = 8
@@ -108,114 +111,6 @@ def _why(gate: Gate) -> Iterator[str]:
         yield ""
 
 
-def markdown(gate: Gate) -> str:
-    """A summary for a page of continuous integration."""
-    word = {0: "passes", 1: "**does not pass**", 3: "is inconclusive", 130: "was interrupted"}[
-        int(gate.status)
-    ]
-    said = [f"## The gate {word}", "", summary(gate), ""]
-    said += [line for found in source_summary(gate) for line in (_cell(found), "")]
-    told = [v for v in gate.verdicts if v.state not in (EntryState.SAME, EntryState.SKIPPED)]
-    if told:
-        said += ["| | verdict | what |", "| --- | --- | --- |"]
-        for verdict in told:
-            what = [d for d in verdict_lines(verdict) if not d.startswith(" ")][:SHOWN]
-            said.append(
-                f"| {_cell(verdict.entry.name)} | {verdict.state} | {'<br/>'.join(map(_cell, what))} |"
-            )
-        said.append("")
-    why = list(_why(gate))
-    if any(why):
-        said += ["<details open><summary>What the protocol does otherwise</summary>", "", "```text"]
-        said += [line.replace("```", "'''") for line in why]
-        said += ["```", "", "</details>", ""]
-    if gate.unlisted:
-        said += [f"Selected, but not in the baseline: {', '.join(map(_cell, gate.unlisted))}", ""]
-    said += [f"- {_cell(note)}" for note in gate.notes]
-    return "\n".join(said).rstrip() + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
-
-
-def junit(gate: Gate) -> str:
-    """A test suite with a case for each entry, as XML."""
-    bad = [v for v in gate.verdicts if v.state in (EntryState.DIFFERENT, EntryState.FAILED)]
-    skipped = [v for v in gate.verdicts if v.state in (EntryState.NOT_RUN, EntryState.SKIPPED)]
-    suite = xml.Element(
-        "testsuite",
-        name="highwater gate",
-        tests=str(len(gate.verdicts)),
-        failures=str(sum(v.state is EntryState.DIFFERENT for v in bad)),
-        errors=str(sum(v.state is EntryState.FAILED for v in bad)),
-        skipped=str(len(skipped)),
-        time=f"{sum(v.ran.seconds for v in gate.verdicts):.3f}",
-    )
-    for verdict in gate.verdicts:
-        case = xml.SubElement(
-            suite,
-            "testcase",
-            classname=f"gate.{verdict.entry.kind}",
-            name=verdict.entry.name,
-            time=f"{verdict.ran.seconds:.3f}",
-        )
-        said = verdict_lines(verdict)
-        if verdict in skipped:
-            xml.SubElement(case, "skipped", message=_clean(verdict.note or str(verdict.state)))
-        elif verdict in bad:
-            kind = "error" if verdict.state is EntryState.FAILED else "failure"
-            child = xml.SubElement(case, kind, message=_clean(said[0] if said else str(verdict.state)))
-            child.text = _clean("\n".join(said))
-    if gate.strict and gate.unseen:
-        case = xml.SubElement(suite, "testcase", classname="gate.source", name="strict", time="0.000")
-        child = xml.SubElement(case, "failure", message=_clean("; ".join(source_summary(gate))))
-        child.text = _clean("\n".join(gate.unseen))
-        suite.set("tests", str(len(gate.verdicts) + 1))
-        suite.set("failures", str(int(suite.get("failures", "0")) + 1))
-    if any(_why(gate)):
-        xml.SubElement(suite, "system-out").text = _clean("\n".join(_why(gate)))
-    suites = xml.Element("testsuites")
-    suites.append(suite)
-    xml.indent(suites)
-    return xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _clean(text: str) -> str:
-    """Text without what XML cannot hold."""
-    return "".join(c for c in text if c in "\t\n" or c >= " ")
-
-
-def github(gate: Gate) -> Iterator[str]:
-    """Workflow commands by which GitHub shows messages beside the lines that they are about."""
-    places = [p for c in gate.explained for a in c.actions for p in a.places]
-    for verdict in gate.verdicts:
-        if verdict.state in (EntryState.SAME, EntryState.SKIPPED):
-            continue
-        level = {EntryState.RENAMED: "notice", EntryState.NOT_RUN: "warning"}.get(verdict.state, "error")
-        own = [
-            p for c in gate.explained if c.scenario == verdict.entry.name for a in c.actions for p in a.places
-        ]
-        at = (own or places)[:1] if level == "error" else []
-        file, _, line = at[0].rpartition(":") if at else (str(gate.baseline.path), "", "")
-        where = f"file={_escaped(file, True)}" + (f",line={line}" if line else "")
-        message = "\n".join(verdict_lines(verdict)[: SHOWN + 1]) or str(verdict.state)
-        title = _escaped(f"highwater gate: {verdict.entry.name}", True)
-        yield f"::{level} {where},title={title}::{_escaped(message)}"
-    for text in gate.texts:
-        if text.effect in STRICT:
-            first = (text.unused or (text.line,))[0] if text.line else 1
-            where = f"file={_escaped(text.file, True)},line={first},title=highwater gate%3A {text.effect}"
-            yield f"::{'error' if gate.strict else 'warning'} {where}::{_escaped(str(text))}"
-    if gate.unlisted:
-        yield f"::warning title=highwater gate::not in the baseline: {_escaped(', '.join(gate.unlisted))}"
-
-
-def _escaped(text: str, of_property: bool = False) -> str:
-    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return text.replace(":", "%3A").replace(",", "%2C") if of_property else text
-
-
 def as_json(gate: Gate) -> dict[str, Any]:
     """Everything that came of a gate; the form is ``checker/comparing/gate/gate.schema.json``."""
     return {
@@ -229,7 +124,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "source_unknown": gate.source_unknown,
         "strict": gate.strict,
         "notes": gate.notes,
-        "engine": engine(),
+        "engine": engine_key(),
         "versions": versions("gate"),
     }
 
@@ -284,3 +179,20 @@ def _comparison(found: differences.Comparison) -> dict[str, Any]:
 
 def _run(found: differences.ToldRun | None) -> list[dict[str, str]]:
     return [] if found is None else [vars(step) for step in found.steps]
+
+
+def new_runs(gate: Gate) -> Iterator[ShownRun]:
+    """The runs to new violations and to states that only one revision reaches, each with its scenario's name."""
+    for verdict in gate.verdicts:
+        new = [d.name for d in verdict.differences if d.table == "violated" and d.before is None]
+        found = [verdict.ran.violations[name] for name in new if name in verdict.ran.violations]
+        model = verdict.entry.request().model() if found else None
+        for violation in found:
+            assert model is not None
+            example = counterexample.follow(model, Interpreter(model), violation)
+            run = of_example(model, violation, example)
+            yield replace(run, title=f"{verdict.entry.name}: {run.title}")
+    for comparison in gate.explained:
+        for told in (comparison.to_new, comparison.to_lost):
+            if told is not None and told.shown is not None:
+                yield replace(told.shown, title=f"{comparison.scenario}: {told.shown.title}")

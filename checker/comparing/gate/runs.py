@@ -16,7 +16,7 @@ from highwater.checker.base.processes import Pool, ProcessEnded, Say, cores
 from highwater.checker.comparing.gate import facts
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import Ran
-from highwater.checker.comparing.models.restored import Image
+from highwater.checker.comparing.models.revisions import Image
 from highwater.checker.running.progress import LiveLine
 
 _SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}

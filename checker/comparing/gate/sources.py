@@ -21,9 +21,8 @@ from highwater.checker.asking.neighbours import imported_by
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.entries import GateEntry
-from highwater.checker.comparing.models.pieces import CodePiece
 from highwater.checker.comparing.models.revisions import Revision
-from highwater.checker.comparing.models.texts import TextChange, changed
+from highwater.checker.comparing.models.texts import CodePiece, TextChange, changed
 
 FOLDERS = ("model", "invariants")
 """Where the protocols stand that come with the checker."""

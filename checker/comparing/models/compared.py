@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from highwater.checker.comparing.models.differences import Comparison
-from highwater.checker.comparing.models.expressions import Expressions
-from highwater.checker.comparing.models.fingerprints import Fingerprints
-from highwater.checker.comparing.models.restored import Image, RestoredModel
+from highwater.checker.asking.model_key import Fingerprints
+from highwater.checker.comparing.models.differences import Comparison, Expressions
+from highwater.checker.comparing.models.revisions import Image, RestoredModel
 from highwater.checker.comparing.models.states import States
 from highwater.model.language.model import Model
 from highwater.model.language.types import Leaf

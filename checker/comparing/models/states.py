@@ -7,12 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from highwater.checker.asking.model_key import by_action
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base import words
-from highwater.checker.comparing.models.differences import ActionChange, Comparison, ToldRun, ToldStep
-from highwater.checker.comparing.models.fingerprints import by_action
-from highwater.checker.comparing.models.questions import Pairs, instances_of_both, questions_of_both
-from highwater.checker.comparing.models.restored import RestoredModel
+from highwater.checker.comparing.models.differences import (
+    ActionChange,
+    Comparison,
+    Pairs,
+    ToldRun,
+    ToldStep,
+    instances_of_both,
+    questions_of_both,
+)
+from highwater.checker.comparing.models.revisions import RestoredModel
 from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import z3
 
-from highwater.checker.comparing.models.questions import Pairs, questions_of_both
+from highwater.checker.comparing.models.differences import Pairs, questions_of_both
 from highwater.checker.engines.solver.difference import nearest_state
 from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.checker.engines.solver.terms import Numbers, Translator

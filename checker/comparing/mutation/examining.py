@@ -16,10 +16,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
+from highwater.checker.asking.model_key import Fingerprints
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import DEADLOCK, EngineError, SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.comparing.mutation.kernels import MutantKernels
 from highwater.checker.comparing.mutation.searches import MutantProgram, MutantRun, differing, graph
 from highwater.checker.engines.layout import Layout

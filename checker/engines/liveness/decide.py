@@ -8,6 +8,7 @@ from dataclasses import replace
 from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.checker.engines.by_name import Explore, Search
 from highwater.checker.engines.liveness.search import violating_run
+from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.model import Model
 
 
@@ -35,6 +36,7 @@ def search_with_liveness(
             limit = options.limit_seconds
             left = None if limit is None else max(0.001, limit - result.seconds)
             explored = explore(model, replace(options, limit_seconds=left), progress)
+        assert isinstance(explored, Explored)
         if not explored.complete:
             result.stopped_by = explored.stopped_by
         for prop in model.liveness:

@@ -8,7 +8,6 @@ does, unless there is one worker.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -17,26 +16,22 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from highwater.checker.asking.search import (
     DEADLOCK,
-    EngineError,
     ProgressCallback,
     SearchOptions,
     SearchResult,
     missing_verdicts,
 )
 from highwater.checker.base.interruption import interruption
-from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.checkpoint import Checkpointer
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.conclusion import memory_of, progress_of, result_of
-from highwater.checker.engines.native.disk.detection import Delayed, reserved_bytes
-from highwater.checker.engines.native.disk.keeper import Keeper
 from highwater.checker.engines.native.disk.program import RowWorker
 from highwater.checker.engines.native.files import not_written
-from highwater.checker.engines.native.frontier import Level, Part, Store
-from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.table import Table, TableFullError
+from highwater.checker.engines.native.frontier import Level, Part
+from highwater.checker.engines.native.search_state import SearchState
+from highwater.checker.engines.native.table import TableFullError
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.native.text.runtime import BATCH
 from highwater.checker.engines.native.worker import OUTPUT, Pause, Worker
@@ -45,7 +40,6 @@ from highwater.model.language.model import Model
 DISK, MEMORY = "disk", "memory"
 """What stops a search where the disk does not take what is to be written, or memory is full."""
 _INLINE = 512
-_LEAST_ROOM = 16 << 20
 _REFRESH = 0.2
 
 
@@ -65,59 +59,27 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
         run.close()
 
 
-class NativeSearch:
-    """The state of one search.
-
-    ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and
-    ``items`` are the parts of it that are not. ``found`` has the first violation of each property: the number of the
-    state's level and its index in it; of a property of steps those of the state before, and the step's instance.
-    """
+class NativeSearch(SearchState):
+    """The loop of one search: levels are expanded by all workers, until the end, a limit or an interruption."""
 
     def __init__(self, program: Program, options: SearchOptions, progress: ProgressCallback | None) -> None:
-        self.program, self.options, self.progress = program, options, progress
-        model = program.model
-        self.memory = options.memory_bytes or int(available_memory() * 0.8)
-        self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
-        self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
-        room = self.memory - sum(w.bytes for w in self.workers)
-        reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
-        # With very little memory there is none for what the search on disk takes besides: it ends where it is full.
-        self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
-        room -= reserve * self.on_disk
-        if room < _LEAST_ROOM:
-            raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
-        # What is needed once and in order can wait on disk; the table cannot.
-        self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
-        self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
-        # Marks beside the slots, for the search on disk, take a bit for each of them.
-        slots = (room - room // 8 - room // 32) * 64 // 65
-        self.table = Table(lambda *where: program.grow(*where), slots)
-        self.delayed: Delayed | None = None
-        self.keeper: Keeper | None = None
-        self.levels: list[Level] = []
-        self.items: deque[Part] = deque()
-        self.names = list(program.outline.properties)
-        self.step_names = list(program.outline.step_properties)
-        self.found: dict[str, tuple[int, ...]] = {}
-        self.result = SearchResult()
+        super().__init__(program, options)
+        self.progress = progress
         self.lock = threading.Lock()  # of what several workers write
-        self.stop: str | None = None
         self.lost = False  # whether a state that was found is in no level, so that no checkpoint may be made
         self.pause: Pause | None = None
-        self.expanded = 0
-        self.seconds_before = 0.0
-        self.started = time.perf_counter()
         self.pool: ThreadPoolExecutor | None = None
-        self.initial: Words = initial_words(model, program.layout)
+        self.checkpointer: Checkpointer | None = None
         if options.checkpoint is not None:
-            self.keeper = Keeper(self, options.checkpoint)
+            self.checkpointer = Checkpointer(self, options.checkpoint)
+            self.new_file = self.checkpointer.new_file
 
     def close(self) -> None:
         """Free what the search held."""
         self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
-        for held in (self.delayed, self.states, self.predecessors, self.table, self.keeper):
+        for held in (self.delayed, self.states, self.predecessors, self.table, self.checkpointer):
             if held is not None:
                 held.close()
 
@@ -126,7 +88,7 @@ class NativeSearch:
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
         self._search()
-        return result_of(self)
+        return self.conclude()
 
     def _search(self) -> None:
         asked = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
@@ -142,7 +104,7 @@ class NativeSearch:
                 self._finish_level()
                 self._report()
                 self._check_limits()
-                if self.keeper is not None and self.keeper.due and not self.stop:
+                if self.checkpointer is not None and self.checkpointer.due and not self.stop:
                     self._save()
             self._save(over=True)
 
@@ -152,7 +114,7 @@ class NativeSearch:
 
     def _begin(self) -> None:
         """The first level; or all that was found before, and the rest of the level that was being expanded."""
-        if self.keeper is not None and self.keeper.restore():
+        if self.checkpointer is not None and self.checkpointer.restore():
             if len(self.levels) > 1:
                 self._check_limits()
                 self._finish_level()
@@ -320,15 +282,10 @@ class NativeSearch:
                 self.pause = Pause.FULL
         if options.limit_seconds is not None and time.perf_counter() - self.started > options.limit_seconds:
             self._end("seconds")
-        if self.keeper is not None and self.keeper.due:
+        if self.checkpointer is not None and self.checkpointer.due:
             self.pause = self.pause or Pause.DUE
 
     # --- beyond memory, and kept ------------------------------------------------------------------
-
-    @property
-    def distinct(self) -> int:
-        """States that are known to be new."""
-        return self.table.taken if self.delayed is None else self.delayed.visited.count
 
     def _go_to_disk(self, level: Level) -> None:
         """Go on with the visited states on disk: the table is full."""
@@ -341,19 +298,6 @@ class NativeSearch:
                 self.delayed.close()
                 self.delayed = None
             self._fail(wrong)
-
-    def use_disk(self) -> None:
-        """From now on find duplicates on disk. Nothing is there yet."""
-        self.delayed = Delayed.of(self)
-        self.program.settle(0)
-        self.program, before = self.delayed.program, self.workers
-        self.workers = []
-        for old in before:
-            worker = self.delayed.program.worker(self.options.deadlock)
-            worker.take_over(old)
-            worker.collect()
-            self.workers.append(worker)
-        self.states.bounded = self.predecessors.bounded = True
 
     def _resolve(self, level: Level, following: Level) -> None:
         """Where duplicates are found on disk: find out which candidates are new."""
@@ -369,10 +313,10 @@ class NativeSearch:
 
     def _save(self, *, over: bool = False) -> None:
         """Make a checkpoint, where that is asked for. A search that is ``over`` has its result without it, too."""
-        if self.keeper is None or self.lost:
+        if self.checkpointer is None or self.lost:
             return
         try:
-            self.keeper.save()
+            self.checkpointer.save()
         except OSError as wrong:
             if over:
                 self.result.trouble = not_written(wrong, self.options.spill_directory)
@@ -386,13 +330,8 @@ class NativeSearch:
 
     # --- what is told -----------------------------------------------------------------------------
 
-    @property
-    def seconds(self) -> float:
-        """Seconds of searching, those before a resumption included."""
-        return self.seconds_before + time.perf_counter() - self.started
-
     def _report(self) -> None:
         if self.progress:
-            self.progress(progress_of(self))
+            self.progress(self.progress_report())
         else:
-            memory_of(self)
+            self.memory_in_use()

@@ -28,7 +28,7 @@ from highwater.checker.asking.search import (
 from highwater.checker.base.interruption import interruption
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InputError
-from highwater.checker.engines.native.disk.identity import difference
+from highwater.checker.engines.native.checkpoint import difference
 from highwater.checker.engines.spark.levels.checkpoint import (
     CommittedLevel,
     SearchIdentity,

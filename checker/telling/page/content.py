@@ -15,9 +15,8 @@ from highwater.checker.telling.page.choices import choices
 from highwater.checker.telling.page.markdown import markdown
 from highwater.checker.telling.page.shown import Shown, ShownRun
 from highwater.checker.telling.page.table import Texts, tables
-from highwater.model.language.domains import parameter_values
-from highwater.model.language.liveness import Liveness
-from highwater.model.language.model import Model
+from highwater.model.language import graph
+from highwater.model.language.graph import Node
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.refinement import Refinement
 from highwater.model.language.rulebook import Rulebook, numbers
@@ -91,39 +90,38 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
 def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
     """For each state in which the property is false, the part of it that is."""
     model = run.model
-    liveness = next((p.liveness for p in model.liveness if p.name == run.name), None)
-    invariant = next((p.invariant for p in model.properties if p.name == run.name), None)
-    of_steps = next((p.stated for p in model.step_properties if p.name == run.name), None)
-    found = liveness or invariant or of_steps
-    if found is None or isinstance(found, Refinement):
-        return
-    chosen = _chosen(model, liveness, run) if liveness is not None else {}
+    node, of_step = _condition(run)
     for i in run.false_at:
-        states = [run.steps[i].state]
-        if of_steps is not None:
-            base = run.steps[i].base
-            if base is None:
-                continue
+        states, base = [run.steps[i].state], run.steps[i].base
+        if of_step and base is not None:
             states.insert(0, run.steps[base].state)
-        part = false_part(model, found.function, *states, goal=liveness is not None, chosen=chosen)
+        if node is graph.TRUE or (of_step and base is None):
+            continue
+        part = false_part(model, node, *states)
         if part is not None:
             yield i, part
 
 
-def _chosen(model: Model, liveness: Liveness, run: ShownRun) -> dict[str, Any]:
-    """The values of a property's parameters of which this is a run, as the language has them."""
-    wanted = run.example.parameters if run.example is not None else {}
-    found: dict[str, Any] = {}
-    for name in liveness.domains:
-        values = parameter_values(model.protocol, liveness, name)
-        found.update((name, symbolic) for symbolic, plain in values if plain == wanted.get(name))
-    return found
+def _condition(run: ShownRun) -> tuple[Node, bool]:
+    """The condition that is false, and whether it is one of steps; true for a refinement or deadlock."""
+    for live in run.model.liveness:
+        if live.name == run.name:
+            wanted = run.example.parameters if run.example is not None else {}
+            case = next((case for case in live.cases if case.parameters == wanted), live.cases[0])
+            return graph.any_(case.goals), False
+    for prop in run.model.properties:
+        if prop.name == run.name:
+            return prop.node, False
+    for step in run.model.step_properties:
+        if step.name == run.name and not isinstance(step.stated, Refinement):
+            return step.node, True
+    return graph.TRUE, False
 
 
 def _told(part: PropertyPart) -> dict[str, Any]:
     """A part in short, its leaves with their values, and whole."""
     leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
-    return {"choices": list(part.choices()), "leaves": leaves, "whole": part.as_data()}
+    return {"leaves": leaves, "whole": part.as_data()}
 
 
 def _lanes(protocol: Protocol, run: ShownRun) -> Lanes:

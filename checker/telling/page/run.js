@@ -56,17 +56,16 @@ function falsity(r) {
     el("td", {}, el("code", { class: holds ? "holds" : "fails" }, text)), el("td", { class: "truth" }, holds ? "is true" : "is false"),
     el("td", {}, values.map(([name, value], i) => [i ? ", " : "", el("code", {}, name), " is ", el("code", { class: "plain" }, value)]))));
   const faults = rows(false), premises = rows(true);
-  const whole = el("details", { class: "fold", open: derived }, el("summary", {}, "How this follows, in the words of the source"), branch(part.whole));
+  const whole = el("details", { class: "fold", open: derived }, el("summary", {}, "How this follows"), branch(part.whole));
   whole.addEventListener("toggle", () => { derived = whole.open; });
   return el("section", { class: "why false", "aria-label": "the part that is false" },
-    el("h2", {}, r.loop ? `What does not happen, in state ${r.steps[place].number}` : "The part that is false", part.choices.length ? el("span", { class: "soft" }, `, for ${part.choices.join(", ")}`) : null),
+    el("h2", {}, r.loop ? `What does not happen, in state ${r.steps[place].number}` : "The part that is false"),
     el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, faults), premises.length ? el("tbody", {}, el("tr", {}, el("td", { class: "soft", colspan: 3 }, "where it should be true, as")), premises) : null)), whole);
 }
 function branch(part) {
   const values = part.values.map(([text, value]) => el("li", { class: "value" }, el("code", {}, text), " is ", el("code", { class: "plain" }, value)));
   const text = part.text ? el("code", { class: part.holds ? "holds" : "fails" }, part.text) : null;
-  return el("div", { class: "part" }, el("p", {}, part.says ? part.says + " " : "", text, part.place ? el("span", { class: "soft place" }, " ", part.place) : null),
-    part.written && part.written !== part.text ? el("p", { class: "soft written" }, "as written: ", el("code", {}, part.written)) : null,
+  return el("div", { class: "part" }, el("p", {}, part.says ? part.says + " " : "", text),
     values.length ? el("ul", { class: "values" }, values) : null, part.parts.map(branch));
 }
 

@@ -73,7 +73,7 @@ class CompiledModel:
         if known is None and symmetry and ask:
             refuse_asymmetry(model)
         try:
-            self._name = known or TextName.of(whole(self.text))
+            self.name = known or TextName.of(whole(self.text))
         except WideNumberError:
             refuse_wide_numbers(model)
             raise
@@ -83,7 +83,7 @@ class CompiledModel:
         self._take((known and Machine.kept(known, effort)) or Machine(self.text, effort))
         self._asked = self.effort
         if known is None:
-            kept.keep(self._name, *self._key)
+            kept.keep(self.name, *self._key)
 
     @cached_property
     def text(self) -> str:
@@ -120,7 +120,7 @@ class CompiledModel:
         before run: all work on the same context, and a call goes on with the code that it began with. Another process
         compiles, in about a second a MB of text, or in three.
         """
-        size = self._name.size
+        size = self.name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
         if (
             states * (_CROWDED if crowded else _BEGIN) < size
@@ -131,7 +131,7 @@ class CompiledModel:
         if states <= self._given_up:
             return
         self._asked = effort  # once, whatever comes of it
-        better = Machine.kept(self._name, effort)
+        better = Machine.kept(self.name, effort)
         if better is not None:
             self._take(better)
             return
@@ -147,7 +147,7 @@ class CompiledModel:
 
     def settle(self, states: int) -> None:
         """Nothing is searched any more: give up better code, but for what so many states will want another time."""
-        if self._beside is not None and states * _PAYS < self._name.size:
+        if self._beside is not None and states * _PAYS < self.name.size:
             if self.compiling:
                 kept.keep(GivenUp(states), *self._key)
             self._beside.give_up()

@@ -19,22 +19,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.disk.program import DiskProgram, RowWorker
 from highwater.checker.engines.native.disk.runs import Room
 from highwater.checker.engines.native.disk.visited import MOST_RUNS, VisitedRuns
-from highwater.checker.engines.native.files import DataFile, NewFile
+from highwater.checker.engines.native.files import NewFile
 from highwater.checker.engines.native.frontier import KeptArray, Store
 from highwater.checker.engines.native.table import Table
-
-if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import NativeSearch
 
 _LEAST = 1 << 20
 """Candidates that are worth a pass over all visited states."""
@@ -55,21 +50,6 @@ class Delayed:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sift")
         self._chunks: list[KeptArray] = []
         self._lock = threading.Lock()
-
-    @classmethod
-    def of(cls, run: NativeSearch) -> Delayed:
-        """For a search so far in memory, its table and its model. EngineError where it has too little memory."""
-        options, before = run.options, run.program
-        # It is the same model: whether it is symmetric was asked before.
-        program = DiskProgram(before.model, options.symmetry, ask=False, effort=before.effort)
-        if run.table.most < sum(worker.capacity for worker in run.workers):
-            raise EngineError(f"{run.memory >> 20} MiB of memory are too few for {run.count} workers")
-
-        def unnamed(_: str) -> DataFile:
-            return DataFile.unnamed(options.spill_directory)
-
-        new_file = run.keeper.new_file if run.keeper else unnamed
-        return cls(program, run.table, new_file, options.spill_directory, run.count)
 
     def begin(self, to_expand: int) -> None:
         """Move the fingerprints of a table that is full to the disk; the first batch comes from so many states."""

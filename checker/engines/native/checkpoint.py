@@ -1,31 +1,203 @@
-"""A search and its checkpoint: what of it is written when, and how it goes on from there.
-
-A checkpoint is made when a level is finished or in the middle of one, now and then, and when the search stops for
-whatever reason. Predecessors and states are written once each, with the first checkpoint after they were found. In
-memory the fingerprint table is written as one run; on disk the runs are there already.
-"""
+"""Checkpoints of a native search: what is written when, what a directory holds, and how a search goes on from there."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import re
 import time
 from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 import highwater
-from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
-from highwater.checker.engines.native.disk.identity import content_of, model_of, refuse_other
+from highwater.checker.asking.model_key import model_key
+from highwater.checker.base.durable.directory import HEADS, CheckpointDirectory
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.disk.runs import DamagedError, SortedRun
-from highwater.checker.engines.native.disk.unvisited import unvisited
 from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.engines.native.files import DataFile, SavedFile
 from highwater.checker.engines.native.frontier import Chunk, KeptArray, Level, Store
+from highwater.checker.engines.native.search_state import SearchState
+from highwater.checker.engines.native.table import FULL
 
-if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import NativeSearch
+MANIFEST = HEADS["native"]
+
+
+class Checkpoint(CheckpointDirectory):
+    """A directory that holds a search, or is to hold one. It is this process's until it is closed."""
+
+    engine = "native"
+    format = 2
+    files = re.compile(r"(visited|predecessors|states)-([0-9]{6,12})\.data")
+
+    def __init__(self, directory: str, *, resume: bool) -> None:
+        """Raises InputError where another process has it, or there is nothing to go on with, or something else."""
+        super().__init__(directory)
+        self._number = 0
+        self.take(resume=resume)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def new_file(self, kind: str) -> DataFile:
+        """A new data file. Raises OSError."""
+        while True:
+            self._number += 1
+            try:
+                return DataFile.named(self.directory / f"{kind}-{self._number:06}.data")
+            except FileExistsError:  # left by a process that ended before
+                continue
+
+    def commit(self, manifest: Mapping[str, Any], files: list[DataFile]) -> None:
+        """Make a manifest the one that counts; ``files`` are those that may not be on the disk yet. OSError."""
+        for file in files:
+            file.sync()
+        self.write_manifest(MANIFEST, manifest)
+
+    def tidy(self, names: set[str]) -> None:
+        """Remove all data files but these, and what was never finished. Raises OSError."""
+        self.remove_unfinished()
+        for entry in list(self._entries()):
+            if entry.name not in names:
+                self.remove(entry.name)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest that counts; InputError where it is damaged or of another version."""
+        try:
+            return self.read_manifest(MANIFEST)
+        except FileNotFoundError as wrong:
+            raise self.unusable(wrong) from None
+
+    def verify(self, name: str, size: int, checksum: int) -> None:
+        """Read a data file to its end; InputError where it is not what the manifest says."""
+        found = self.files.fullmatch(name)
+        if found is None:
+            raise self.damaged(MANIFEST)
+        self._number = max(self._number, int(found[2]))
+        try:
+            file = self.file(name, size, checksum)
+            try:
+                if not file.matches():
+                    raise self.damaged(name)
+            finally:
+                file.close()
+        except OSError as wrong:
+            raise InputError(f"--checkpoint {self.directory}: {name}: {wrong.strerror or wrong}") from None
+
+    def file(self, name: str, size: int, checksum: int) -> DataFile:
+        """A data file that was verified, to be read. Raises OSError."""
+        return DataFile.kept(self.directory / name, size, checksum)
+
+
+def model_of(run: SearchState) -> dict[str, Any]:
+    """What a search is of, for people."""
+    model, options = run.program.model, run.options
+    return {
+        "protocol": model.protocol.name,
+        "parameters": {key: getattr(model.protocol.p, key) for key in sorted(model.protocol.parameters)},
+        "rules": sorted(model.protocol.rules_on),
+        "properties": run.names + run.step_names,
+        "symmetry": options.symmetry,
+        "deadlock": options.deadlock,
+    }
+
+
+def content_of(run: SearchState) -> str:
+    """A digest of what is searched and of the code that does it: states of another one would mean something else."""
+    options = run.options
+    digest = hashlib.sha256()
+    key = model_key(run.program.model, options.symmetry, options.deadlock)
+    for part in (key, run.code.digest, repr(run.initial.tolist())):
+        content = part.encode()
+        digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest()
+
+
+def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, content: str) -> None:
+    """InputError where a checkpoint is of another search."""
+    then, now = manifest.get("model"), model_of(run)
+    if not isinstance(then, dict):
+        raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
+    for key in now:
+        if then.get(key) != now[key]:
+            said = difference(then.get(key), now[key])
+            raise InputError(f"--resume: {directory} was made with other {key}: {said}")
+    if manifest.get("content") != content:
+        raise InputError(
+            f"--resume: {directory} was made with another version of the protocol or the checker"
+        )
+
+
+def difference(then: object, now: object) -> str:
+    """What was asked otherwise when a checkpoint was made, for people."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
+        return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)
+    return f"then {then}, now {now}"
+
+
+_AT_ONCE = 1 << 18
+"""States whose fingerprints are computed together."""
+
+
+def unvisited(run: SearchState) -> int:
+    """How many of the states that were restored are none that was visited, or are there twice. Raises OSError."""
+    return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
+
+
+def _fingerprints(run: SearchState) -> Iterator[Words]:
+    """Those of the states that are kept of the last two levels."""
+    for level in run.levels[-2:]:
+        for chunk in level.chunks:
+            if chunk.states.source is not None:
+                states = run.states.get(chunk.states)
+                for start in range(0, len(states), _AT_ONCE):
+                    yield run.program.fingerprints(states[start : start + _AT_ONCE])
+
+
+def _not_in_table(run: SearchState) -> int:
+    table, missing = run.table, 0
+    for part in _fingerprints(run):
+        missing += len(part) - code().held(table.address, table.capacity, part.ctypes.data, len(part))
+    return missing
+
+
+def _not_on_disk(run: SearchState) -> int:
+    """The table, which is empty now, is filled as with candidates: each of them was visited."""
+    delayed, table, missing = run.delayed, run.table, 0
+    assert delayed is not None
+    wanted = sum(chunk.count for level in run.levels[-2:] for chunk in level.chunks if chunk.states.source)
+    table.clear(wanted)
+
+    def marked() -> int:
+        if not table.taken:
+            return 0
+        missed = table.taken - delayed.visited.mark(table, delayed.marks)
+        delayed.marks[:] = 0
+        table.clear(wanted)
+        return missed
+
+    for part in _fingerprints(run):
+        while len(part):
+            if not table.has_room(1):
+                missing += marked()
+            room = max(1, int(FULL * table.capacity) - table.taken)
+            now, part = part[:room], part[room:]
+            if code().fill(table.address, table.capacity, now.ctypes.data, len(now)):
+                return missing + 1
+            table.taken += len(now)
+    missing += marked()
+    table.clear()
+    return missing
+
 
 EVERY = 60.0
 """Seconds from one checkpoint to the next, at least."""
@@ -34,10 +206,10 @@ SHARE = 15
 _CHUNK = 1 << 16
 
 
-class Keeper:
+class Checkpointer:
     """Keeps a search in a directory."""
 
-    def __init__(self, run: NativeSearch, directory: str) -> None:
+    def __init__(self, run: SearchState, directory: str) -> None:
         """Raises InputError where the directory cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)
@@ -57,6 +229,10 @@ class Keeper:
     def close(self) -> None:
         """Let others have the directory."""
         self._checkpoint.close()
+
+    @cached_property
+    def _content(self) -> str:
+        return content_of(self._run)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -87,7 +263,7 @@ class Keeper:
             "engine": "native",
             "highwater": highwater.__version__,
             "model": model_of(run),
-            "content": content_of(run),
+            "content": self._content,
             "complete": not run.levels[-1].size and not run.items,
             "levels": [self._level(number) for number in range(len(run.levels))],
             "rest": [[chunk.base + start, chunk.base + end] for chunk, start, end in run.items],
@@ -160,7 +336,7 @@ class Keeper:
         if not run.options.resume:
             return False
         manifest = self._checkpoint.manifest()
-        refuse_other(self._checkpoint.directory, manifest, run)
+        refuse_other(self._checkpoint.directory, manifest, run, self._content)
         try:
             self._restore(manifest)
         except (DamagedError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):

@@ -1,22 +1,100 @@
-"""Fingerprints of expressions, actions and models that do not depend on names, or on how a thing is written.
+"""What names a model: the one definition of "the same question", before and after it is traced.
 
-Two expressions have one fingerprint where they differ only by the order of operands, by how ``and``, ``or``, sums and
-unions are grouped, by De Morgan's laws, or by writing ``a < 3`` as ``a <= 2``. Names of fields, actions, guards,
-parameters and properties are no part of it, nor is the order of guards, actions and properties. The place of a
-scalar in the state is: who moves a field gets another fingerprint, though nothing else changes.
-
-A fingerprint that is equal says that the behaviour is equal; one that is not says nothing of the behaviour.
+``request_key`` names a request whose protocol comes with the checker: the same sources and settings trace the same
+model. ``model_key`` names a traced model: all that a search can report, and the order in which it looks.
+``Fingerprints`` name behaviour alone: they do not depend on names, or on how a thing is written. Two expressions have
+one fingerprint where they differ only by the order or grouping of operands, by De Morgan's laws, or by writing
+``a < 3`` as ``a <= 2``. The place of a scalar in the state is part of it. Equal fingerprints mean equal behaviour;
+different ones mean nothing. ``engine_key`` names the code that explores and proves.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
+import os
+import sys
+import time
 from collections.abc import Iterable
 from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
 
+import highwater
+from highwater.checker.asking import catalogue
+from highwater.checker.asking.request import Request
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.liveness import TracedLiveness
 from highwater.model.language.model import Instance, Model, Property
 from highwater.model.language.step_properties import TracedStepProperty
+
+named = True
+"""Whether requests have names; tests, which change code while it runs, have none."""
+_BEFORE = time.time() - 10
+"""What was changed since may be another text than the one that this process runs."""
+
+
+def request_key(request: Request) -> bytes | None:
+    """A digest of all that tracing a request depends on; None where there is more, or it may have changed meanwhile."""
+    if not named or request.outside or not _comes_with_the_checker(request):
+        return None
+    source = _source()
+    if source is None:
+        return None
+    properties = (request.invariants, request.step_properties, request.liveness, request.goals)
+    asked = (
+        request.scenario.definition.name,
+        sorted(request.parameters.items()),
+        sorted(request.rules.items()),
+        [[p.name for p in kind] for kind in properties],
+        (request.symmetry, request.deadlock),
+    )
+    return hashlib.sha256(source + repr(asked).encode()).digest()
+
+
+def _comes_with_the_checker(request: Request) -> bool:
+    """Whether protocol and properties are those of the catalogue, and nobody's own file was executed."""
+    definition = request.scenario.definition
+    if definition.name not in registry.NAMES or any(m.startswith(catalogue.OWN_FILE) for m in sys.modules):
+        return False
+    all_ = stated(definition.name)
+    kinds = (all_.invariants, all_.step_properties, all_.liveness, all_.helpers, all_.helper_steps)
+    known = {id(p) for kind in (*kinds, all_.watched, all_.reachable) for p in kind}
+    asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
+    return definition.protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
+
+
+@functools.cache
+def _source() -> bytes | None:
+    """A digest of the sources and of Python; None where there are none, or they changed since this process began."""
+    try:
+        digest, changed = digest_of(Path(highwater.__file__).parent)
+    except OSError:
+        return None
+    return digest if 0 < changed < _BEFORE else None
+
+
+def digest_of(package: Path) -> tuple[bytes, float]:
+    """A digest of all that tracing can depend on, and when any of it was changed last; 0 where there is nothing."""
+    digest = hashlib.sha256(repr((sys.version, sys.flags.optimize)).encode())
+    changed = 0.0
+    for part in ("checker", "invariants", "model"):
+        for folder, inner, names in os.walk(package / part):
+            inner[:] = sorted(name for name in inner if name != "__pycache__")
+            # What a scenario's file says is in the request.
+            kinds = ".py" if os.path.basename(folder) == "scenarios" else (".py", ".toml")
+            for name in sorted(name for name in names if name.endswith(kinds)):
+                path = f"{folder}/{name}"
+                with open(path, "rb", buffering=0) as file:
+                    # Not the time of the content, which who writes it can choose.
+                    changed = max(changed, os.fstat(file.fileno()).st_ctime)
+                    content = file.read()
+                digest.update(f"{path.removeprefix(str(package))}\n{len(content)}\n".encode() + content)
+    return digest.digest(), changed
+
 
 _GROUPED = {"and", "or", "add", "mul", "union", "intersection", "min", "max"}
 """Operations whose operands may be grouped and ordered in any way."""
@@ -153,3 +231,26 @@ def by_action(model: Model) -> dict[str, list[Instance]]:
     for instance in model.instances:
         found.setdefault(instance.action.name, []).append(instance)
     return found
+
+
+def model_key(model: Model, *options: object) -> str:
+    """A traced model's key: its fingerprint, and the names of its instances and properties in their order."""
+    names = [*model.safety, *(p.name for p in model.liveness)]
+    return json.dumps([KEPT.model(model, *options), list(map(str, model.instances)), names])
+
+
+def engine_key() -> str:
+    """What the facts of an unchanged model depend on besides: engines, language and their libraries, as one digest."""
+    top = Path(highwater.__file__).parent
+    digest = blake2b(digest_size=10)
+    for folder in (
+        "model/language",
+        "checker/engines/native",
+        "checker/engines/liveness",
+        "checker/engines/solver",
+    ):
+        for path in sorted((top / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    for library in ("llvmlite", "z3-solver"):
+        digest.update(version(library).encode())
+    return digest.hexdigest()

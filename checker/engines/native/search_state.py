@@ -1,0 +1,173 @@
+"""What a native search has found so far, where it is kept, and what is reported of it.
+
+The loop that finds it is ``search.py``; checkpoints (``checkpoint.py``) write and restore it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+
+from highwater.checker.asking.search import (
+    EngineError,
+    Progress,
+    SearchOptions,
+    SearchResult,
+    ViolatingRun,
+    collision_probability,
+    predecessors,
+)
+from highwater.checker.base.memory import available_memory
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk.detection import Delayed, reserved_bytes
+from highwater.checker.engines.native.disk.program import DiskProgram
+from highwater.checker.engines.native.files import DataFile, NewFile
+from highwater.checker.engines.native.frontier import Level, Part, Store
+from highwater.checker.engines.native.initial import initial_words
+from highwater.checker.engines.native.table import Table
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.worker import Worker
+
+_LEAST_ROOM = 16 << 20
+
+
+class SearchState:
+    """The levels, visited states, counters and violations of one search.
+
+    ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and
+    ``items`` are the parts of it that are not. ``found`` has the first violation of each property: the number of the
+    state's level and its index in it; of a property of steps those of the state before, and the step's instance.
+    """
+
+    def __init__(self, program: Program, options: SearchOptions) -> None:
+        self.program, self.options = program, options
+        self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
+        self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
+        self._divide_memory(options.memory_bytes or int(available_memory() * 0.8))
+        self.code = program.name
+        self.delayed: Delayed | None = None
+        self.new_file: NewFile = self._unnamed_file
+        self.levels: list[Level] = []
+        self.items: deque[Part] = deque()
+        self.expanded = 0
+        self.names = list(program.outline.properties)
+        self.step_names = list(program.outline.step_properties)
+        self.found: dict[str, tuple[int, ...]] = {}
+        self.result = SearchResult()
+        self.stop: str | None = None
+        self.seconds_before = 0.0
+        self.started = time.perf_counter()
+        self.initial: Words = initial_words(program.model, program.layout)
+
+    def _divide_memory(self, memory: int) -> None:
+        """Give the table, the levels and the search on disk their shares of so many bytes."""
+        program, options, self.memory = self.program, self.options, memory
+        room = memory - sum(w.bytes for w in self.workers)
+        reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
+        # With very little memory there is none for what the search on disk takes besides: it ends where it is full.
+        self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
+        room -= reserve * self.on_disk
+        if room < _LEAST_ROOM:
+            raise EngineError(f"{memory >> 20} MiB of memory are too few for {self.count} workers")
+        # What is needed once and in order can wait on disk; the table cannot.
+        self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
+        self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
+        # Marks beside the slots, for the search on disk, take a bit for each of them.
+        slots = (room - room // 8 - room // 32) * 64 // 65
+        self.table = Table(lambda *where: self.program.grow(*where), slots)
+
+    def _unnamed_file(self, _: str) -> DataFile:
+        return DataFile.unnamed(self.options.spill_directory)
+
+    def use_disk(self) -> None:
+        """From now on find duplicates on disk. Nothing is there yet. EngineError where memory is too small."""
+        options, before = self.options, self.program
+        if self.table.most < sum(worker.capacity for worker in self.workers):
+            raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
+        # It is the same model: whether it is symmetric was asked before.
+        program = DiskProgram(before.model, options.symmetry, ask=False, effort=before.effort)
+        self.delayed = Delayed(program, self.table, self.new_file, options.spill_directory, self.count)
+        before.settle(0)
+        self.program, old_workers = program, self.workers
+        self.workers = []
+        for old in old_workers:
+            worker = program.worker(options.deadlock)
+            worker.take_over(old)
+            worker.collect()
+            self.workers.append(worker)
+        self.states.bounded = self.predecessors.bounded = True
+
+    # --- counts -----------------------------------------------------------------------------------
+
+    @property
+    def distinct(self) -> int:
+        """States that are known to be new."""
+        return self.table.taken if self.delayed is None else self.delayed.visited.count
+
+    @property
+    def generated(self) -> int:
+        """Initial states, and the targets of all steps."""
+        return len(self.initial) + sum(int(w.counts.sum()) for w in self.workers)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of searching, those before a resumption included."""
+        return self.seconds_before + time.perf_counter() - self.started
+
+    @property
+    def spilled(self) -> int:
+        """Bytes on disk."""
+        stores = self.states.spilled_bytes + self.predecessors.spilled_bytes
+        return stores + (self.delayed.disk_bytes if self.delayed else 0)
+
+    def memory_in_use(self) -> int:
+        """Bytes that the search has in use; the most of them is noted in its result."""
+        buffers = sum(w.bytes for w in self.workers) + (self.delayed.memory_bytes if self.delayed else 0)
+        used = self.table.bytes + self.states.memory_bytes + self.predecessors.memory_bytes + buffers
+        self.result.peak_memory_bytes = max(self.result.peak_memory_bytes, used)
+        return used
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    def progress_report(self) -> Progress:
+        """How far the search is."""
+        level = self.levels[-2] if len(self.levels) > 1 else self.levels[-1]
+        queue = level.size - self.expanded + self.levels[-1].size
+        memory = self.memory_in_use()
+        depth = len(self.levels) - 1
+        return Progress(depth, self.distinct, self.generated, queue, memory, self.spilled, self.seconds)
+
+    def conclude(self) -> SearchResult:
+        """What the search found."""
+        result = self.result
+        self.memory_in_use()
+        result.stopped_by = self.stop
+        result.distinct_states = self.distinct
+        result.generated_states = self.generated
+        result.depth = sum(1 for level in self.levels if level.size)
+        result.actions, result.cut, result.premises = self.program.totals(self.workers)
+        result.seconds = self.seconds
+        ordered = sorted(self.found.items(), key=lambda item: len(item[1]))  # those of states first
+        result.violations = [self._violation(name, *place) for name, place in ordered]
+        result.collision_probability = collision_probability(result.distinct_states)
+        result.table_bytes = self.table.bytes
+        result.spilled_bytes = self.spilled
+        result.unspilled = self.states.failure or self.predecessors.failure
+        return result
+
+    def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
+        """The run to a state; ``last`` is a step that is taken in the end."""
+
+        def origin(number: int, index: int) -> tuple[int, int]:
+            chunk = self.levels[number].chunk_of(index)
+            packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
+            before = packed >> PREDECESSOR_BITS
+            if before >= (self.levels[number - 1].size if number else len(self.initial)):
+                raise InternalError(f"the predecessor of a state of level {number + 1} is not there")
+            return before, packed & ((1 << PREDECESSOR_BITS) - 1)
+
+        first, path = predecessors(number, index, origin)
+        return ViolatingRun(name, self.program.layout.unpack(self.initial[first]), (*path, *last))
