@@ -25,7 +25,7 @@ from highwater.model.language.model import Scalars
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.state import State
 from highwater.model.language.step import Stepper, TracedStep
-from highwater.model.replication.controller import Controller, batches
+from highwater.model.replication.controller import Controller, registrations
 from highwater.model.replication.controller.types import NO_LEADER, ElectionType
 
 # --- actions ---------------------------------------------------------------------------------------------
