@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from highwater.model.language.types import Option, Seq, Set
-from highwater.model.language.values import OptionValue, SeqValue, SetValue, Truth, all_of, any_of, where
+from highwater.model.language.combining import all_of, any_of, where
+from highwater.model.language.composite_types import Option, Seq, Set
+from highwater.model.language.composites import OptionValue, SeqValue, SetValue
+from highwater.model.language.scalars import Truth
 
 
 def members_of(sequence: SeqValue, type: Set) -> SetValue:
