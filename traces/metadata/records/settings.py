@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from highwater.traces.metadata.image.image import TOPIC
 from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.tracker import LogRecord, Tracker
-from highwater.traces.reports.settings import BROKER, CLUSTER, MIN_ISR, Resized, SettingChange, SettingInForce
+from highwater.traces.reports.settings import BROKER as OF_BROKER
+from highwater.traces.reports.settings import CLUSTER, MIN_ISR, Resized, SettingChange, SettingInForce
 from highwater.traces.reports.settings import TOPIC as OF_TOPIC
 
 
@@ -34,7 +35,7 @@ def _min_isr(tracker: Tracker, partition: Partition) -> int | None:
 def _change(tracker: Tracker, record: LogRecord) -> SettingChange:
     kind, resource, name = record.data["resourceType"], record.data["resourceName"], record.data["name"]
     configs = tracker.image.configs
-    level = OF_TOPIC if kind == TOPIC else BROKER if resource else CLUSTER
+    level = OF_TOPIC if kind == TOPIC else OF_BROKER if resource else CLUSTER
     before = configs.get((kind, resource), {}).get(name)
     return SettingChange(record.offset, record.time, name, level, resource, before, record.data.get("value"))
 

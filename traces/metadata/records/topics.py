@@ -187,14 +187,14 @@ def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
 def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A feature's level; it can call for other rules, and for rules that no profile has."""
     pending.flush()
-    name, level = record.data["name"], record.data["featureLevel"]
+    name, new = record.data["name"], record.data["featureLevel"]
     if name == ELR_VERSION:
         pending.sets_elr = record.offset
     if not tracker.is_loading:
-        wrong = accepted.level(tracker, name, tracker.image.features.get(name, 0), level)
+        wrong = accepted.level(tracker, name, tracker.image.features.get(name, 0), new)
         if wrong:
             tracker.reporter.wrong(record.offset, record.time, None, f"set {name}", wrong, True)
-    tracker.image.features[name] = level
+    tracker.image.features[name] = new
     tracker.has_new_features = True
     _newer(tracker, record)
 
