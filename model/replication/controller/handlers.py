@@ -305,7 +305,7 @@ def _replicas_in_the_end(t: ControllerTypes, partition: StructValue) -> SetValue
 def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
     """966.9. The record that starts a reassignment, or completes it at once.
 
-    An operator asks. Who is to go stays a replica until the new ones are in the ISR, or its copies would be gone first.
+    A replica that is to go stays one until the new ones are in the ISR, or its copies would be gone first.
     The replicas are the target and then those that are to go. What was being added or removed already stays
     so where the new target neither adds nor removes anything.
     """

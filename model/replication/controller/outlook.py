@@ -116,7 +116,7 @@ def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) ->
 
 
 def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
-    """Who counts as complete while ELR is off: an ISR without a complete member starts a new history.
+    """The brokers that count as complete while ELR is off: an ISR without a complete member starts a new history.
 
     Its last member stays in it whatever becomes of its log. Nobody promises then that nothing is lost by that.
     """

@@ -446,7 +446,7 @@ def next_broker_state(
         (request.want_fence, wants_out), (request.want_shut_down, hands_over), otherwise=unfence
     )
 
-    # Who does not know yet that the leadership has moved would still fetch from, or write to, a broker that is gone.
+    # A broker that does not know yet that the leadership has moved would still fetch from one that is gone.
     others_know = session.controlled_shutdown_offset.value <= lowest_active_offset(t, registrations, sessions)
     if_shutting_down = where(~has_leaderships & others_know, stop, shutting_down)
 
