@@ -17,11 +17,9 @@ from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import kept
 from highwater.model.language.graph import Node
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.model import Instance, Model, Outline
+from highwater.model.language.model import Instance, Model, Outline, Property
 from highwater.model.language.protocol import Invariant, Protocol
-from highwater.model.language.step_properties import StepProperty, condition_of_steps
-
-_TRACED = ("instances", "properties", "step_properties", "bounds")
+from highwater.model.language.step_properties import StepProperty, TracedStepProperty, condition_of_steps
 
 
 def model_of(request: Request) -> Model:
@@ -67,11 +65,12 @@ class KnownModel(Model):
         step_properties: Iterable[StepProperty] = (),
     ) -> None:
         self._outline, self._tracing = outline, threading.RLock()
+        self._traced: Model | None = None
         self._by_choice: dict[tuple[str, str], list[Instance]] = {}
         super().__init__(protocol, invariants, liveness, step_properties)
 
     def _trace(self) -> None:
-        self.liveness = []
+        """Nothing is traced yet."""
 
     @property
     def outline(self) -> Outline:
@@ -91,14 +90,14 @@ class KnownModel(Model):
 
     def step_condition(self, name: str) -> Node:
         """The condition of one property of steps, for which no instance is traced."""
-        if "step_properties" in vars(self):
-            return super().step_condition(name)
+        if self._traced is not None:
+            return self._traced.step_condition(name)
         with self._tracing:
             return condition_of_steps(self, next(p for p in self._asked[2] if p.name == name))[0]
 
     def instance(self, number: int) -> Instance:
         """The instance of this number."""
-        if "instances" in vars(self) or number >= len(self._choices):
+        if self._traced is not None or number >= len(self._choices):
             return self.instances[number]
         asked = name, text = self._choices[number]
         with self._tracing:
@@ -111,16 +110,33 @@ class KnownModel(Model):
             return self.instances[number]
         return own[number - self._choices.index(asked)]
 
-    def __getattr__(self, name: str) -> object:
-        """What is not there yet: the invariants, or all that tracing leaves behind."""
-        if name not in _TRACED:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _whole(self) -> Model:
+        """The model with everything traced."""
         with self._tracing:
-            if name not in vars(self) and name == "properties":
-                self.properties = self._trace_invariants(self._asked[0])
-            elif name not in vars(self):
-                super()._trace()
-                if super().outline != self._outline:
+            if self._traced is None:
+                traced = Model(self.protocol, *self._asked)
+                if traced.outline != self._outline:
                     raise InternalError(f"{self.protocol.name} was traced otherwise before: use --no-cache")
-        found: object = vars(self)[name]
-        return found
+                self._traced = traced
+        return self._traced
+
+    @cached_property
+    def instances(self) -> list[Instance]:
+        """All instances."""
+        return self._whole().instances
+
+    @cached_property
+    def properties(self) -> list[Property]:
+        """The invariants, for which no instance is traced."""
+        with self._tracing:
+            return self._trace_invariants(self._asked[0])
+
+    @cached_property
+    def step_properties(self) -> list[TracedStepProperty]:
+        """All properties of steps."""
+        return self._whole().step_properties
+
+    @cached_property
+    def bounds(self) -> list[str]:
+        """The bounds at which steps can be cut."""
+        return self._whole().bounds

@@ -137,14 +137,33 @@ class Model:
         self._trace()
 
     def _trace(self) -> None:
-        protocol, (invariants, liveness, of_steps) = self.protocol, self._asked
-        self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
-        self.properties = self._trace_invariants(invariants)
-        self.step_properties: list[TracedStepProperty] = [
-            trace_step_property(self, p) for p in of_steps if protocol.has(p)
-        ]
-        self.liveness: list[TracedLiveness] = [trace_liveness(self, x) for x in liveness if protocol.has(x)]
-        self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
+        """Trace all of it now, so that what is wrong with the protocol is said here."""
+        _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
+
+    @cached_property
+    def instances(self) -> list[Instance]:
+        """Every action with every choice of its parameters, as far as it can ever be taken."""
+        return [instance for action in self.actions for instance in self._trace_action(action)]
+
+    @cached_property
+    def properties(self) -> list[Property]:
+        """The invariants that exist under these rules."""
+        return self._trace_invariants(self._asked[0])
+
+    @cached_property
+    def step_properties(self) -> list[TracedStepProperty]:
+        """The properties of steps that exist under these rules."""
+        return [trace_step_property(self, p) for p in self._asked[2] if self.protocol.has(p)]
+
+    @cached_property
+    def liveness(self) -> list[TracedLiveness]:
+        """The liveness properties that exist under these rules."""
+        return [trace_liveness(self, x) for x in self._asked[1] if self.protocol.has(x)]
+
+    @cached_property
+    def bounds(self) -> list[str]:
+        """The bounds at which steps can be cut."""
+        return sorted({c.bound for i in self.instances for c in i.checks if c.bound})
 
     @cached_property
     def after(self) -> list[Node]:

@@ -274,8 +274,6 @@ def test_several_threads_trace_it_once(work: Counter[str]) -> None:
     assert work["traced"] == once
     assert list(map(str, found[2])) == list(map(str, model.instances))
     assert (again.safety, again.bounds, again.ruled_out) == (model.safety, model.bounds, model.ruled_out)
-    with pytest.raises(AttributeError, match="colour"):
-        _ = again.colour
 
 
 def test_a_model_that_is_traced_otherwise_is_noticed() -> None:
