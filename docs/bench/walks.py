@@ -106,7 +106,7 @@ def record() -> Walk:
 def rule() -> Walk:
     """From the scenario that takes 966.1 off to the picture of what breaks, without the language of models."""
     from docs.analyses import defects, kept
-    from highwater.checker.telling.charts.sequence_chart import SequenceChart
+    from highwater.checker.telling.charts.lanes import SequenceChart
 
     walk = Walk(("docs/analyses/", "checker/", "model/", "invariants/"), (LANGUAGE,))
     with walk.taken(), kept.in_mode(kept.Mode.AFRESH):
