@@ -23,7 +23,7 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.comparing.coverage import report
 from highwater.checker.comparing.coverage.gathering import Coverage, add_scenario, add_trace
-from highwater.checker.comparing.coverage.page import page
+from highwater.checker.comparing.coverage.report import page
 from highwater.traces.inputs import RUN, kind_of
 from highwater.traces.reading.errors import TraceError
 

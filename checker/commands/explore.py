@@ -39,10 +39,8 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
 
     Exit status: 0, 2 bad request.
     """
-    from highwater.checker.explore.page import explorer_page
-    from highwater.checker.explore.server import serve
-    from highwater.checker.explore.traced import path_of, read_trace
-    from highwater.checker.explore.views import Answers
+    from highwater.checker.explore.server import explorer_page, serve
+    from highwater.checker.explore.session import Answers, path_of, read_trace
 
     if (name is None) == (trace is None):
         raise InputError("name a SCENARIO, or a run with --trace")

@@ -111,7 +111,7 @@ def prove(
 
 def _unbounded(request: Request) -> Request:
     """The request with the parameters that bound its numbers set beyond any field of a real system."""
-    from highwater.checker.engines.solver.unbounded import unbounded
+    from highwater.checker.engines.solver.terms import unbounded
 
     scenario = request.scenario
     rules = [name for name, on in request.rules.items() if on]

@@ -206,8 +206,8 @@ def _severity(report: Report) -> tuple[int, bool, int]:
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
     """Where all that was replayed are runs of the model: these, to step through."""
-    from highwater.checker.telling.page.replayed import replayed
-    from highwater.checker.telling.page.writing import write_page as write_runs
+    from highwater.checker.telling.page.output import write_page as write_runs
+    from highwater.checker.telling.page.shown import replayed
 
     found = [replayed(report, history) for report, history in zip(reports, histories, strict=False)]
     about = [("rules", report.profile) for report in reports[:1]]

@@ -30,7 +30,7 @@ _MODULES = {
 }
 _GRAPHS = {
     "native": "highwater.checker.engines.native.state_graph",
-    "interpreter": "highwater.checker.engines.reference_graph",
+    "interpreter": "highwater.checker.engines.reference",
 }
 _WALKS = {"native": "highwater.checker.engines.native", "interpreter": "highwater.checker.engines.simulation"}
 

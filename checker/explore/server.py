@@ -18,7 +18,9 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.explore.views import Answers
+from highwater.checker.explore.session import Answers, examples
+from highwater.checker.telling.page.content import about
+from highwater.checker.telling.page.output import page
 
 HOST = "127.0.0.1"
 _MOST = 64 << 10
@@ -81,3 +83,17 @@ def serve(views: Answers, page: str, port: int = 0) -> tuple[BaseWSGIServer, str
 def page_file(name: str) -> str:
     """The text of a file beside this one."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def explorer_page(views: Answers) -> str:
+    """The text of the page; what it shows it asks for."""
+    request = views.request
+    data: dict[str, Any] = {
+        "title": f"Exploring {request.scenario.name}",
+        "about": [list(pair) for pair in about(request)],
+        "rules": {},
+        "runs": [],
+        "examples": list(examples(views.session.model.protocol.state)),
+        "switches": [[name, on] for name, on in request.rules.items()],
+    }
+    return page(data, style=page_file("explore.css"), script=page_file("explore.js"), asks=True)

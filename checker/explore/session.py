@@ -9,21 +9,31 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path as File
 from typing import Any
 
+from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.asking.subject import asked
 from highwater.checker.base import words
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.by_name import search
 from highwater.checker.explore import condition
-from highwater.checker.telling.page.choices import POSSIBLE, Choices
+from highwater.checker.telling.page.content import POSSIBLE, Choices, content
+from highwater.checker.telling.page.shown import ShownRun, said, taken
+from highwater.model import registry
 from highwater.model.language import graph
+from highwater.model.language.choices import ChoiceError
 from highwater.model.language.evaluation import compile_nodes
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Instance, Model, Property, Scalars, said
+from highwater.model.language.model import Instance, Model, Property, Scalars
+from highwater.model.language.model import said as plainly
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.types import Array, Index, IntType, Set, Struct, Type
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.runs.format import StepLine, read_run
 
 LONGEST = 500
 """Steps of a path."""
@@ -104,7 +114,7 @@ class Session:
             if i.action.name == action and all(i.parameters.get(k) == v for k, v in parameters.items())
         ]
         if len(fitting) != 1:
-            given = ", ".join(f"{k}={said(v)}" for k, v in parameters.items())
+            given = ", ".join(f"{k}={plainly(v)}" for k, v in parameters.items())
             known = "no step" if not fitting else f"{len(fitting)} steps"
             raise InputError(f"{action}({given}) stands for {known} of {self.model.protocol.name}")
         return fitting[0]
@@ -210,3 +220,209 @@ def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str,
 
 def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
     return "".join(f", {name}={dict(value)!r}" for name, value in changed.items() if value)
+
+
+def read_trace(file: File) -> tuple[Request, list[StepLine]]:
+    """What a trace asks for, and its lines. InputError where it cannot be read, or is none that names every step."""
+    try:
+        trace = read_run(file)
+        meta = trace.meta
+        lines = []
+        for line in trace.lines:
+            if line.step and line.action is None:
+                raise line.place.wrong("the step has no action: what was not seen cannot be gone through")
+            lines.append(line)
+            if len(lines) > LONGEST:
+                raise line.place.wrong(f"a run that is explored has {LONGEST:,} steps at most")
+    except TraceError as wrong:
+        raise InputError(str(wrong)) from None
+    if meta.start != "initial" or meta.hidden_steps:
+        raise InputError(
+            f"{file}: only a run from an initial state on, without hidden steps, can be explored"
+        )
+    try:
+        registry.protocol_of(meta.protocol)  # by its name only: a path would be a program to execute
+    except ChoiceError as wrong:
+        raise InputError(str(meta.place.at("protocol").wrong(str(wrong)))) from None
+    request = asked(meta.protocol, parameters=meta.parameters, rules=meta.rules, profile=meta.profile)
+    return request, lines
+
+
+def path_of(session: Session, lines: list[StepLine]) -> Path:
+    """The path of these lines. InputError, with the line, where one is no step of the model."""
+    path = Path(_initial(session, lines))
+    state = session.states(path)[-1]
+    for line in lines:
+        if line.action is None:
+            continue
+        try:
+            number = session.number(line.action, line.parameters)
+            state = session.after(state, number)
+        except InputError as wrong:
+            raise InputError(str(line.place.wrong(str(wrong)))) from None
+        path = path.then(number)
+    return path
+
+
+def _initial(session: Session, lines: list[StepLine]) -> int:
+    """The number of the initial state that line 0 has; 0 where there is no such line."""
+    first = next((line for line in lines if line.step == 0 and line.has_state), None)
+    if first is None:
+        return 0
+    for number, state in enumerate(session.model.initial):
+        if session.model.decode(state) == first.state:
+            return number
+    raise InputError(str(first.place.wrong("this is no initial state of the model")))
+
+
+SEARCH_SECONDS = 60.0
+"""A search for a state ends then."""
+WATCHED = 20
+"""Expressions that are watched at a time."""
+
+Arguments = Mapping[str, str]
+
+
+class Answers:
+    """The answers for one scenario, each a function of what the page asks."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._sessions: dict[frozenset[str], Session] = {}
+        self.session = self._with(frozenset())
+        self.answers: dict[str, Callable[[Arguments], dict[str, Any]]] = {
+            "run": self.run,
+            "nearest": self.nearest,
+            "random": self.random,
+            "rule": self.rule,
+            "test": self.test,
+        }
+
+    def _with(self, switched: frozenset[str]) -> Session:
+        """The session in which these rules are the other way round."""
+        if switched not in self._sessions:
+            rules = {name: not self.request.rules[name] for name in switched}
+            if switched:
+                overrides = Overrides(
+                    dict(self.request.parameters),
+                    {**self.request.rules, **rules},
+                    profile=self.request.profile,
+                )
+                model = Request.of(self.request.scenario, overrides).without_goals().model()
+            else:
+                model = self.request.model()
+            self._sessions[switched] = Session(model)
+        return self._sessions[switched]
+
+    def _path(self, arguments: Arguments) -> Path:
+        return Path.parse(arguments.get("path") or "0")
+
+    def run(self, arguments: Arguments) -> dict[str, Any]:
+        """The run to the state of ``path``, what is false there, and the expressions of ``watch``, one a line."""
+        path = self._path(arguments)
+        states = self.session.states(path)
+        data = content("", [_shown(self.session.model, path)])
+        watched = [line for line in arguments.get("watch", "").splitlines() if line.strip()][:WATCHED]
+        return {
+            "run": data["runs"][0],
+            "rules": data["rules"],
+            "path": str(path),
+            "violated": [*self.session.violated(states[-1]), *self.session.broken(states)],
+            "initial": len(self.session.model.initial),
+            "watched": [[text, *self._watched(states, text)] for text in watched],
+        }
+
+    def _watched(self, states: list[Any], text: str) -> tuple[bool, list[str]]:
+        """Whether the text could be read, and its value in each of the states that are shown; else what is wrong."""
+        try:
+            values = [self.session.said(state, text) for state in states]
+        except InputError as wrong:
+            return False, [str(wrong)]
+        return True, values
+
+    def nearest(self, arguments: Arguments) -> dict[str, Any]:
+        """The nearest state from ``path`` on ``where`` a condition holds."""
+        options = SearchOptions(stop_at_first=True, limit_seconds=SEARCH_SECONDS)
+        found = self.session.nearest(self._path(arguments), arguments.get("where", ""), options)
+        return {
+            "path": None if found.path is None else str(found.path),
+            "states": found.result.distinct_states,
+            "complete": found.result.complete,
+            "seconds": round(found.result.seconds, 3),
+        }
+
+    def random(self, arguments: Arguments) -> dict[str, Any]:
+        """``steps`` random steps on from ``path``, by a ``seed``."""
+        steps, seed = (_number(arguments, name, default) for name, default in (("steps", 10), ("seed", 0)))
+        return {"path": str(self.session.walk(self._path(arguments), steps, seed))}
+
+    def rule(self, arguments: Arguments) -> dict[str, Any]:
+        """What could be done in the state of ``path``, and what not, were the rule ``name`` the other way round."""
+        name = arguments.get("name", "")
+        if name not in self.request.rules:
+            raise InputError(f"there is no rule {name!r}")
+        other = self._with(frozenset({name}))
+        state = self.session.states(self._path(arguments))[-1]
+        if [leaf.path for leaf in other.model.leaves] != [leaf.path for leaf in self.session.model.leaves]:
+            return {"name": name, "comparable": False, "more": [], "less": [], "otherwise": []}
+        here = {str(i): n for n, i in enumerate(self.session.model.instances)}
+        there = {str(i): n for n, i in enumerate(other.model.instances)}
+        can = {str(self.session.model.instances[n]) for n in self.session.possible(state)}
+        could = {str(other.model.instances[n]) for n in other.possible(state)}
+        both = can & could
+        return {
+            "name": name,
+            "comparable": True,
+            "more": [said(other.model.instances[there[i]]) for i in there if i in could - can],
+            "less": [said(self.session.model.instances[here[i]]) for i in here if i in can - could],
+            "otherwise": [
+                said(self.session.model.instances[here[i]])
+                for i in here
+                if i in both and self.session.after(state, here[i]) != other.after(state, there[i])
+            ],
+        }
+
+    def test(self, arguments: Arguments) -> dict[str, Any]:
+        """The path as the text of a test."""
+        name = self.request.scenario.name
+        return {"text": pytest_of(self.session, self._path(arguments), name, self.changed)}
+
+    @property
+    def changed(self) -> dict[str, Mapping[str, Any]]:
+        """The parameters and the rules that are other than the scenario's own."""
+        own = Request.of(self.request.scenario, Overrides())
+        return {
+            "parameters": {k: v for k, v in self.request.parameters.items() if own.parameters[k] != v},
+            "rules": {k: v for k, v in self.request.rules.items() if own.rules[k] != v},
+        }
+
+
+def _shown(model: Model, path: Path) -> ShownRun:
+    return ShownRun("", "", tuple(taken(model, model.initial[path.initial], path.steps)))
+
+
+def _number(arguments: Arguments, name: str, default: int) -> int:
+    text = arguments.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InputError(f"{name}: {text[:40]!r} is no number")
+    return int(text)
+
+
+def examples(state: Struct) -> tuple[str, str]:
+    """A condition, and an expression to watch; each empty where the state has nothing that simple."""
+    every = sorted(_simple(state, ""), key=lambda found: found[0].count("."))
+    of_someone = sorted(every, key=lambda found: "[" not in found[0])
+    number = next((f"{path} > {type.low}" for path, type in of_someone if isinstance(type, IntType)), "")
+    members = next((f"size({path})" for path, type in every if isinstance(type, Set)), "")
+    return number, members or number.partition(" ")[0]
+
+
+def _simple(type: Type, path: str) -> Iterator[tuple[str, Type]]:
+    """The parts of a state that a path leads to without more words than names and indices."""
+    if isinstance(type, Struct):
+        for name, field in type.fields.items():
+            yield from _simple(field, f"{path}.{name}" if path else name)
+    elif isinstance(type, Array) and isinstance(type.index, Index):
+        yield from _simple(type.element, f"{path}[0]")
+    else:
+        yield path, type

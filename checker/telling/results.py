@@ -13,8 +13,7 @@ from highwater.checker.asking.checked import Checked
 from highwater.checker.asking.request import OPTION, Request
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.base.status import Status
-from highwater.checker.telling.counterexample import Counterexample, Step
-from highwater.checker.telling.refined import AbstractRun, AbstractStep
+from highwater.checker.telling.counterexample import AbstractRun, AbstractStep, Counterexample, Step
 from highwater.checker.telling.vacuity import Vacuous
 from highwater.model.versions import versions
 

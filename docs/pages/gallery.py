@@ -11,7 +11,7 @@ from docs.pages.blocks import Block, asked_for, code, table
 from docs.pages.place import DOCS
 from docs.pages.runs import run_table
 from highwater.checker.base.words import settings
-from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.lanes import SequenceChart
 from highwater.checker.telling.counterexample import LoopBack
 
 

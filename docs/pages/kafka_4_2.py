@@ -11,7 +11,7 @@ from docs.pages.blocks import Block, row, table
 from docs.pages.runs import run_table
 from highwater.checker.asking.request import Overrides
 from highwater.checker.base.problems import InputError
-from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.lanes import SequenceChart
 from highwater.checker.telling.counterexample import Counterexample
 
 _NOT_SO = findings.TEXTS["not_so"]

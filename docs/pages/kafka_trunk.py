@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from docs.analyses.trunk_findings import FINDINGS, LARGE, Finding, closed, found, scenario
 from docs.pages.blocks import Block, table
 from docs.pages.runs import run_table
-from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.lanes import SequenceChart
 
 
 def _findings() -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from docs.pages.blocks import code, table
-from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.lanes import SequenceChart
 from highwater.checker.telling.counterexample import Counterexample
 
 

@@ -15,8 +15,7 @@ from highwater.checker.asking.scenarios import find
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
 from highwater.checker.telling import counterexample
-from highwater.checker.telling.counterexample import BrokenRunError, Counterexample, follow_all
-from highwater.checker.telling.refined import Abstract
+from highwater.checker.telling.counterexample import Abstract, BrokenRunError, Counterexample, follow_all
 from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems

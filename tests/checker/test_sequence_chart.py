@@ -10,7 +10,7 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
-from highwater.checker.telling.charts.sequence_chart import SequenceChart, escape
+from highwater.checker.telling.charts.lanes import SequenceChart, escape
 from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language import Model
 

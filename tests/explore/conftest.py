@@ -6,7 +6,7 @@ import pytest
 
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.subject import asked
-from highwater.checker.explore.views import Answers
+from highwater.checker.explore.session import Answers
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from highwater.checker.asking.subject import asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import LONGEST, condition, value
-from highwater.checker.explore.examples import examples
-from highwater.checker.explore.session import Path, Session
+from highwater.checker.explore.session import Path, Session, examples
 from highwater.model.language import graph
 from highwater.model.language.evaluation import compile_nodes
 

@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 from werkzeug.serving import BaseWSGIServer
 
 from highwater.checker.cli import cli
-from highwater.checker.explore.session import Session
-from highwater.checker.explore.traced import path_of, read_trace
+from highwater.checker.explore.session import Session, path_of, read_trace
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,8 @@ from werkzeug.test import Client, TestResponse
 
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.by_name import search
-from highwater.checker.explore.page import explorer_page
-from highwater.checker.explore.server import Application
-from highwater.checker.explore.session import Path
-from highwater.checker.explore.views import Answers
+from highwater.checker.explore.server import Application, explorer_page
+from highwater.checker.explore.session import Answers, Path
 
 TOKEN = "a-secret"
 HERE = {"base_url": "http://127.0.0.1:8000"}

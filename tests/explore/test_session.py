@@ -9,8 +9,7 @@ import pytest
 import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import condition
-from highwater.checker.explore.session import LONGEST, Path, pytest_of
-from highwater.checker.explore.views import Answers
+from highwater.checker.explore.session import LONGEST, Answers, Path, pytest_of
 from highwater.model.language.evaluation import compile_nodes
 from highwater.model.language.model import Scalars
 

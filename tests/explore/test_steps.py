@@ -9,9 +9,7 @@ import pytest
 import highwater
 from highwater.checker.asking.subject import asked
 from highwater.checker.base.problems import InputError
-from highwater.checker.explore.session import Path, Session
-from highwater.checker.explore.traced import path_of
-from highwater.checker.explore.views import Answers
+from highwater.checker.explore.session import Answers, Path, Session, path_of
 from highwater.model.language.interpreter import interpreter_of
 from highwater.traces.reading.fields import Place
 from highwater.traces.runs.format import StepLine

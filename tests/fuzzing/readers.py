@@ -20,8 +20,7 @@ from highwater.checker.comparing.gate import baseline, comparison
 from highwater.checker.comparing.gate.facts import Ran
 from highwater.checker.comparing.mutation import findings
 from highwater.checker.explore.server import Application
-from highwater.checker.explore.traced import path_of, read_trace
-from highwater.checker.explore.views import Answers
+from highwater.checker.explore.session import Answers, path_of, read_trace
 from highwater.errors import HighwaterError
 from tests.fuzzing import changes
 

@@ -17,11 +17,16 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.cli import cli
-from highwater.checker.comparing.coverage.gathering import Coverage, add_scenario, add_trace
-from highwater.checker.comparing.coverage.page import page
-from highwater.checker.comparing.coverage.report import gaps, lines
-from highwater.checker.comparing.coverage.rules import uses
-from highwater.checker.comparing.coverage.sites import BRANCH, GUARD, Site
+from highwater.checker.comparing.coverage.gathering import (
+    BRANCH,
+    GUARD,
+    Coverage,
+    Site,
+    add_scenario,
+    add_trace,
+    uses,
+)
+from highwater.checker.comparing.coverage.report import gaps, lines, page
 from highwater.checker.engines.layout import Layout
 from highwater.model.language import Int, Protocol, Rule, State, Struct, action, require, where
 from highwater.model.language.interpreter import Interpreter

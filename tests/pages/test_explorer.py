@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from highwater.checker.asking.subject import asked
-from highwater.checker.explore.page import explorer_page
-from highwater.checker.explore.server import serve
-from highwater.checker.explore.session import Path
-from highwater.checker.explore.views import Answers
+from highwater.checker.explore.server import explorer_page, serve
+from highwater.checker.explore.session import Answers, Path
 
 STEP = ".possible button.step"
 

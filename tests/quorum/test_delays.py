@@ -8,7 +8,7 @@ import pytest
 
 from docs.analyses.quorum_delays import Delays, Kinds, Time
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.engines.reference_graph import explore
+from highwater.checker.engines.reference import explore
 from highwater.model.language import (
     Array,
     Bool,

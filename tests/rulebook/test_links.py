@@ -14,9 +14,8 @@ from docs.pages.linking import anchor, link_numbers
 from docs.pages.place import DOCS
 from highwater.checker.asking.rulebook import code
 from highwater.checker.asking.rulebook.html import linked, section
-from highwater.checker.comparing.coverage.gathering import Coverage
-from highwater.checker.comparing.coverage.page import page
-from highwater.checker.comparing.coverage.sites import GUARD, Site
+from highwater.checker.comparing.coverage.gathering import GUARD, Coverage, Site
+from highwater.checker.comparing.coverage.report import page
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.page import write_page

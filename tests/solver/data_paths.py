@@ -10,7 +10,7 @@ from highwater.checker.base.processes import cores
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.helpers import Helpers, helpers
 from highwater.checker.engines.solver.induction import InductionResult
-from highwater.checker.engines.solver.unbounded import unbounded
+from highwater.checker.engines.solver.terms import unbounded
 from highwater.model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication")

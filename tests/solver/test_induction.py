@@ -11,7 +11,7 @@ from highwater.checker.base.processes import ProcessEnded, answers
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
 from highwater.checker.engines.solver.limits import Limits
-from highwater.checker.engines.solver.unbounded import BEYOND, unbounded
+from highwater.checker.engines.solver.terms import BEYOND, unbounded
 from highwater.model.language import (
     Bool,
     Int,

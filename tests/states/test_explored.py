@@ -11,7 +11,7 @@ import pytest
 
 from highwater.checker.asking.search import EngineError, SearchOptions
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines import reference_graph as reference
+from highwater.checker.engines import reference
 from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.native.evaluation import Evaluation, evaluated
 from highwater.checker.engines.native.frontier import Store

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from highwater.checker.asking.search import Progress, SearchOptions
 from highwater.checker.cli import cli
-from highwater.checker.engines import reference, reference_graph
+from highwater.checker.engines import reference
 from highwater.checker.engines.native.state_graph import explore
 from tests import models
 from tests.slow import slow
@@ -184,7 +184,7 @@ def once(after: int) -> Callable[[Progress], None]:
 def test_the_interpreter_ends_between_two_states() -> None:
     model = models.scenario_model("truncation/kip-101", max_records=1)
     whole = explore(model, SearchOptions(workers=1))
-    graph = reference_graph.explore(model, SearchOptions(), once(2000))
+    graph = reference.explore(model, SearchOptions(), once(2000))
     states = len(graph.states)
     assert graph.stopped_by == "interrupted"
     assert 0 < graph.expanded < states < len(whole.states)

@@ -18,7 +18,7 @@ from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
-from highwater.checker.engines import reference_graph
+from highwater.checker.engines import reference
 from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.native.state_graph import explore
@@ -252,7 +252,7 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments
 
 def test_networkx() -> None:
     networkx = pytest.importorskip("networkx")
-    found = reference_graph.explore(Model(zoo.Counters({"counters": 2, "top": 4}), []), SearchOptions())
+    found = reference.explore(Model(zoo.Counters({"counters": 2, "top": 4}), []), SearchOptions())
     graph = to_networkx(found, decoded=True)
     assert (len(graph), graph.number_of_edges()) == (25, 2 * 4 * 5)
     assert networkx.is_directed_acyclic_graph(graph)

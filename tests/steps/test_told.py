@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import highwater
 from highwater.checker.asking import catalogue, subject
 from highwater.checker.cli import cli
-from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.lanes import SequenceChart
 from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from highwater.model.language import (
     Int,

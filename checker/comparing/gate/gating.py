@@ -11,7 +11,7 @@ from highwater.checker.asking.model_key import KEPT, engine_key
 from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
-from highwater.checker.comparing.gate import elsewhere, runs, sources
+from highwater.checker.comparing.gate import comparison, elsewhere, sources
 from highwater.checker.comparing.gate.baseline import Baseline
 from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, rules_on_nowhere
@@ -156,7 +156,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                     f"{entry.name} cannot be compared: in {revision}: {images[entry.key]['error']}"
                 )
         entries = [e for e in entries if "error" not in images[e.key]]
-        prints = runs.fingerprints(entries, processes=options.processes, quiet=options.quiet)
+        prints = comparison.fingerprints(entries, processes=options.processes, quiet=options.quiet)
         touched = []
         for entry in entries:
             if prints[entry.key] is not None and prints[entry.key] == _print_of(images[entry.key]):
@@ -167,7 +167,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                 touched.append(entry)
         try:
             before: dict[Key, Facts] = {}
-            for entry, ran in runs.run_images(
+            for entry, ran in comparison.run_images(
                 images, touched, processes=options.processes, budget=options.budget, quiet=options.quiet
             ):
                 if ran is not None and ran.facts is not None:
@@ -178,7 +178,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                     )
                     gate.verdicts.append(EntryVerdict(entry, EntryState.NOT_RUN, note=note))
             _run(gate, [e for e in touched if e.key in before], before, options)
-        except runs.GateInterrupted:
+        except comparison.GateInterrupted:
             gate.interrupted = True
         _explain(gate, old, images, {}, options)
     gate.sort()
@@ -200,14 +200,14 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
     costs = {e.key: _cost(baseline.facts.get(e.key, {}), e) for e in entries}
     entries.sort(key=lambda e: -costs[e.key])
     try:
-        for entry, ran in runs.run_all(entries, processes=options.processes, quiet=options.quiet):
+        for entry, ran in comparison.run_all(entries, processes=options.processes, quiet=options.quiet):
             assert ran is not None
             before = baseline.facts.get(entry.key)
             if ran.facts is not None:
                 new.facts[entry.key] = ran.facts
             if before is not None or ran.facts is None or ran.broken:
                 gate.verdicts.append(compare(entry, before or ran.facts or {}, ran))
-    except runs.GateInterrupted:
+    except comparison.GateInterrupted:
         gate.interrupted = True
     gate.sort()
     return new, gate
@@ -235,7 +235,7 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
     costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
     if options.budget is None and not options.only_changed:
         return sorted(entries, key=lambda e: -costs[e.key])
-    prints = runs.fingerprints(entries, processes=options.processes, quiet=options.quiet)
+    prints = comparison.fingerprints(entries, processes=options.processes, quiet=options.quiet)
     untouched = {e.key for e in entries if prints[e.key] == baseline.facts[e.key].get(GRAPH)}
     if options.only_changed:
         if baseline.engine == engine_key():
@@ -260,7 +260,7 @@ def _moved(
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
         return {}
-    prints = runs.fingerprints(come, processes=options.processes, quiet=options.quiet)
+    prints = comparison.fingerprints(come, processes=options.processes, quiet=options.quiet)
     found: dict[Key, GateEntry] = {}
     for entry in gone:
         for other in come:
@@ -281,11 +281,11 @@ def _there(entry: GateEntry) -> bool:
 
 def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], options: Options) -> None:
     try:
-        for entry, ran in runs.run_all(
+        for entry, ran in comparison.run_all(
             entries, processes=options.processes, budget=options.budget, quiet=options.quiet
         ):
             gate.verdicts.append(compare(entry, before[entry.key], ran))
-    except runs.GateInterrupted:
+    except comparison.GateInterrupted:
         gate.interrupted = True
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from highwater.model.language.liveness import FairGroup
 
 States = NDArray[np.int64]
 """Numbers of states."""
@@ -103,3 +108,154 @@ def nearest(
                 state = steps.source(number)
             return way[::-1]
     raise AssertionError("a component's states reach each other")
+
+
+def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> list[States]:
+    """The largest fair components among the open states, each of two states at least.
+
+    A component is fair if a run that takes all of its steps again and again is: each weakly fair group is disabled in
+    one of its states or taken in it, each strongly fair one is disabled in all of them or taken. Where only strong
+    fairness fails, what is left without the states in which the group is enabled may still be fair (the emptiness
+    test for Streett automata, Emerson and Lei 1987).
+    """
+    found: list[States] = []
+    states = np.flatnonzero(open_)
+    while len(states):
+        component = _Components(steps, states, len(open_))
+        if not len(component.states):
+            break
+        members, taken = component.labels, component.union(fairness)
+        enabled = fairness.enabled[component.states]
+        always = _by_label(np.bitwise_and, enabled, members, component.count)
+        ever = _by_label(np.bitwise_or, enabled, members, component.count)
+        starves = np.any(always & fairness.weak & ~taken, axis=1)
+        missed = ever & fairness.strong & ~taken
+        unfair = np.any(missed, axis=1)
+        fair = ~starves & ~unfair
+        kept = fair[members]
+        order = np.argsort(members[kept], kind="stable")
+        parts, firsts = np.unique(members[kept][order], return_index=True)
+        if len(parts):
+            found += np.split(component.states[kept][order], firsts[1:])
+        again = (~starves & unfair)[members] & ~np.any(enabled & missed[members], axis=1)
+        states = component.states[again]
+    return found
+
+
+class _Components:
+    """The strongly connected components of some states that have more than one, numbered from 0."""
+
+    def __init__(self, steps: StepTable, states: States, total: int) -> None:
+        self.states, self.labels, self.count = states[:0], states[:0], 0
+        number = np.full(total, -1, dtype=np.int32)
+        number[states] = np.arange(len(states), dtype=np.int32)
+        steps_of = steps.of(states)
+        sources = np.repeat(number[states], steps.offsets[states + 1] - steps.offsets[states])
+        targets = number[steps.targets[steps_of]]
+        inside = (targets >= 0) & (targets != sources)
+        steps_of, sources, targets = steps_of[inside], sources[inside], targets[inside]
+        shape = (len(states), len(states))
+        offsets = np.searchsorted(sources, np.arange(len(states) + 1))
+        matrix = csr_array((np.ones(len(targets), dtype=np.float64), targets, offsets), shape=shape)
+        matrix.sum_duplicates()  # with two entries in one place scipy's search does not come to an end
+        _, labels = connected_components(matrix, directed=True, connection="strong")
+        large = np.bincount(labels, minlength=1) > 1
+        self.count = int(large.sum())
+        renumbered = np.where(large, np.cumsum(large) - 1, -1)[labels]
+        self.states, self.labels = states[renumbered >= 0], renumbered[renumbered >= 0]
+        inner = (renumbered[sources] >= 0) & (renumbered[sources] == renumbered[targets])
+        self._steps, self._sources = steps_of[inner], states[sources[inner]]
+        self._owners = renumbered[sources[inner]]
+
+    def union(self, fairness: FairGroups) -> Bits:
+        """The groups that are taken within each component."""
+        bits = fairness.of_step(self._steps, self._sources)
+        return _by_label(np.bitwise_or, bits, self._owners, self.count)
+
+
+def _by_label(function: np.ufunc, bits: Bits, labels: NDArray[np.int64], count: int) -> Bits:
+    """Rows of bits joined by label; each label has one at least."""
+    order = np.argsort(labels, kind="stable")
+    firsts = np.searchsorted(labels[order], np.arange(count))
+    joined: Bits = function.reduceat(bits[order], firsts, axis=0)
+    return joined
+
+
+Bits = NDArray[np.uint64]
+"""(…, words): bit ``g % 64`` of word ``g // 64`` is about group ``g``."""
+
+_CHUNK = 1 << 22
+_NO_CONDITIONS: Mapping[int, Flags] = MappingProxyType({})
+
+
+class FairGroups:
+    """The groups of a property over the steps of a graph.
+
+    ``of_step`` gives the groups that steps belong to, none for a step that changes nothing. ``enabled`` has the
+    groups that can be taken in each state, steps that are cut at a bound included: beyond it they could be. Groups
+    with a condition have flags in ``conditions``, by their numbers: the states from which their steps count.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[FairGroup],
+        offsets: NDArray[np.int64],
+        targets: NDArray[Any],
+        instances: NDArray[Any],
+        cut_offsets: NDArray[np.int64],
+        cut_instances: NDArray[Any],
+        conditions: Mapping[int, Flags] = _NO_CONDITIONS,
+    ) -> None:
+        self.groups = groups
+        self.words = max(1, -(-len(groups) // 64))
+        highest = max((max(g.instances, default=0) for g in groups), default=0)
+        for numbers in (instances, cut_instances):
+            highest = max(highest, int(numbers.max(initial=0)))
+        self._table: Bits = np.zeros((highest + 1, self.words), dtype=np.uint64)
+        self.strong: Bits = np.zeros(self.words, dtype=np.uint64)
+        for number, group in enumerate(groups):
+            bit = np.uint64(1 << number % 64)
+            self._table[list(group.instances), number // 64] |= bit
+            if group.strong:
+                self.strong[number // 64] |= bit
+        everything = [(1 << min(64, max(0, len(groups) - 64 * w))) - 1 for w in range(self.words)]
+        self.weak: Bits = np.array(everything, dtype=np.uint64) & ~self.strong
+        self._offsets, self._targets, self._instances = offsets, targets, instances
+        self._cut_offsets, self._cut_instances = cut_offsets, cut_instances
+        self._counts: Bits | None = None  # the groups whose steps from a state count; None: all of them
+        if conditions:
+            self._counts = np.full((len(offsets) - 1, self.words), ~np.uint64(0), dtype=np.uint64)
+            for number, holds in conditions.items():
+                self._counts[~holds, number // 64] &= ~np.uint64(1 << number % 64)
+        self.enabled = self._enabled()
+
+    def of_step(self, numbers: NDArray[np.int64], sources: NDArray[Any]) -> Bits:
+        """The groups of steps, given with the states that they start from."""
+        bits: Bits = self._table[self._instances[numbers]]
+        bits[self._targets[numbers] == sources] = 0
+        if self._counts is not None:
+            bits &= self._counts[sources]
+        return bits
+
+    def _enabled(self) -> Bits:
+        count = len(self._offsets) - 1
+        found: Bits = np.zeros((count, self.words), dtype=np.uint64)
+        if not self.groups:
+            return found
+        for start in range(0, count, _CHUNK):
+            end = min(start + _CHUNK, count)
+            steps = np.arange(self._offsets[start], self._offsets[end])
+            sources = np.repeat(np.arange(start, end), np.diff(self._offsets[start : end + 1]))
+            _join(found[start:end], self._offsets[start : end + 1], self.of_step(steps, sources))
+            cuts = self._table[self._cut_instances[self._cut_offsets[start] : self._cut_offsets[end]]]
+            _join(found[start:end], self._cut_offsets[start : end + 1], cuts)
+        if self._counts is not None:
+            found &= self._counts
+        return found
+
+
+def _join(into: Bits, offsets: NDArray[np.int64], bits: Bits) -> None:
+    """Or the bits of each state's steps into the state's."""
+    some = np.flatnonzero(np.diff(offsets))  # reduceat has no word for an empty part
+    if len(some):
+        into[some] |= np.bitwise_or.reduceat(bits, offsets[some] - offsets[0], axis=0)

@@ -13,10 +13,8 @@ import z3
 
 from highwater.checker.asking.search import DEADLOCK, SearchResult
 from highwater.checker.engines.solver.limits import Limits, Stopped
-from highwater.checker.engines.solver.start import listed
-from highwater.checker.engines.solver.steps import steps
 from highwater.checker.engines.solver.terms import Numbers, is_wide
-from highwater.checker.engines.solver.unrolling import Unrolling
+from highwater.checker.engines.solver.unrolling import Unrolling, listed, steps
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import NO_STATE, Model

@@ -14,8 +14,8 @@ import z3
 
 from highwater.checker.base import words
 from highwater.checker.engines.solver.limits import Limits, Stopped
-from highwater.checker.engines.solver.steps import OpenStep, instance_number, steps
 from highwater.checker.engines.solver.terms import Numbers, Term, Translator, is_wide
+from highwater.checker.engines.solver.unrolling import OpenStep, instance_number, steps
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS

@@ -13,9 +13,8 @@ import z3
 
 from highwater.checker.base.processes import answers
 from highwater.checker.engines.solver.limits import Limits, Stopped
-from highwater.checker.engines.solver.start import begins, listed
-from highwater.checker.engines.solver.steps import OpenStep, instance_number, steps
 from highwater.checker.engines.solver.terms import Numbers, Translator, is_wide
+from highwater.checker.engines.solver.unrolling import OpenStep, begins, instance_number, listed, steps
 from highwater.model.language import graph
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from highwater.model.language.model import Instance, Model, Property, Scalars

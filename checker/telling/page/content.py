@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from highwater.checker.asking.request import Request
 from highwater.checker.base import words
-from highwater.checker.telling.charts.lanes import Lanes
-from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.lanes import Lanes, SequenceChart, tells
 from highwater.checker.telling.falsity import PropertyPart, false_part
 from highwater.checker.telling.page.chart import chart
-from highwater.checker.telling.page.choices import choices
-from highwater.checker.telling.page.markdown import markdown
-from highwater.checker.telling.page.shown import Shown, ShownRun
-from highwater.checker.telling.page.table import Texts, tables
+from highwater.checker.telling.page.shown import Shown, ShownRun, said
 from highwater.model.language import graph
 from highwater.model.language.graph import Node
+from highwater.model.language.interpreter import BoundError, Interpreter, interpreter_of
+from highwater.model.language.messages import Messages
+from highwater.model.language.model import Instance, Model, Scalars
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.refinement import Refinement
 from highwater.model.language.rulebook import Rulebook, numbers
+from highwater.model.language.types import Array, Enum, Index, Struct, Type
 from highwater.traces.reports.embedding import told_rules
 
 
@@ -145,3 +146,200 @@ def _step(step: Shown, named: set[str]) -> dict[str, Any]:
         "meaning": action.meaning if action else "",
         "instance": None if step.instance is None else step.model.instances.index(step.instance),
     }
+
+
+POSSIBLE = 0
+"""What can be taken. Below it: cut, −1 at the first of the bounds. Above it: refused, 1 by the first guard."""
+
+
+class Choices:
+    """The fate of each instance of one model in a state: POSSIBLE, or a number as POSSIBLE says."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.interpreter = interpreter_of(model)
+        names = dict.fromkeys(g.name for i in model.instances for g in i.guards)
+        self.guards = {name: number for number, name in enumerate(names, 1)}
+        self.bounds: dict[str, int] = {}
+
+    def fates(self, state: Scalars) -> list[int]:
+        """The fate of each instance, in the model's order."""
+        holds = iter(self.interpreter.guards(state))
+        found = []
+        for number, instance in enumerate(self.model.instances):
+            answers = [next(holds) for _ in instance.guards]
+            refused = next((g.name for g, yes in zip(instance.guards, answers, strict=True) if not yes), None)
+            found.append(self._taken(state, number) if refused is None else self.guards[refused])
+        return found
+
+    def _taken(self, state: Scalars, number: int) -> int:
+        try:
+            cut = self.interpreter.step(state, number).cut
+        except BoundError:
+            cut = "the type of a field"
+        return POSSIBLE if cut is None else -self.bounds.setdefault(cut, len(self.bounds) + 1)
+
+
+def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
+    """The fates in each state as data: whole for the first, then pairs (instance, fate) that are others than before.
+
+    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``.
+    """
+    found = Choices(model)
+    states: list[list[int]] = []
+    before: list[int] = []
+    for step in steps:
+        if step.model is not model:  # in the outcome under other rules other steps can be taken
+            states.append([])
+            continue
+        fates = found.fates(step.state)
+        changed = [(i, fate) for i, fate in enumerate(fates) if not before or before[i] != fate]
+        states.append([number for pair in changed for number in pair])
+        before = fates
+    return {
+        "instances": [[i.action.name, parameters(i), said(i)] for i in model.instances],
+        "guards": list(found.guards),
+        "bounds": list(found.bounds),
+        "states": states,
+        "known": [step.model is model for step in steps],
+    }
+
+
+def parameters(instance: Instance) -> str:
+    """The choice of an action's parameters, in words; empty where it has none."""
+    return words.settings(instance.parameters)
+
+
+def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
+    """The lines of a run: what the protocol wants told of the changes, or all of them."""
+    source = f" ({_escaped(run.source)})" if run.source else ""
+    yield f"**{_escaped(run.title)}**{source}, {_escaped(run.subtitle)}."
+    if run.meaning:
+        yield ""
+        yield f"> {_escaped(run.meaning)}"
+    yield ""
+    yield "| | what happens | what changes |"
+    yield "| ---: | --- | --- |"
+    interpreter, type, drawing = Interpreter(run.model), run.drawn.state, run.drawn.drawing
+    told_all = drawing is not None and not drawing.tells
+    for i, step in enumerate(run.steps):
+        again = " (from here on for ever)" if run.loop and i == run.loop.start + 1 else ""
+        told = ""
+        if step.base is not None:
+            changes = interpreter.changes(run.steps[step.base].state, step.state)
+            wanted = {
+                path: pair
+                for path, pair in changes.items()
+                if drawing is None or told_all or tells(drawing, path)
+            }
+            told = "<br/>".join(_code(_change(type, path, *pair)) for path, pair in wanted.items())
+        yield f"| {step.number} | {_escaped(step.sentence)}{again} | {told or _escaped(step.note)} |"
+    if mermaid:
+        yield ""
+        yield "```mermaid"
+        yield mermaid.rstrip("\n")
+        yield "```"
+
+
+def _change(type: Type, path: str, before: Any, after: Any) -> str:
+    inner = words.at(type, path)
+    return f"{path} {words.say(inner, before)} → {words.say(inner, after)}"
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown takes for nothing but text."""
+    one_line = " ".join(text.split())
+    return re.sub(r"([\\`*_{}\[\]<>#|!&~])", r"\\\1", one_line)
+
+
+def _code(text: str) -> str:
+    """A text as code in the cell of a table."""
+    one_line = " ".join(text.split()).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(run) for run in re.findall("`+", one_line)), default=0))
+    space = " " if len(ticks) > 1 else ""
+    return f"{ticks}{space}{one_line}{space}{ticks}"
+
+
+Place = tuple[str, str, int]
+"""The table's index (empty: of none), the row's label, the column."""
+
+
+def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
+    """The tables, and for each state the number of the text in each cell.
+
+    ``{"tables": [{"title", "columns", "rows": [[label, path, tells, constant, [cell or null for each column]]]}],
+    "states": [[text of each cell]]}``.
+    """
+    columns = [dict(cells(lanes.type, state)) for state in states]
+    places = list(columns[0])
+    numbers = {place: i for i, place in enumerate(places)}
+    texts = [[said(column[place]) for place in places] for column in columns]
+    found: dict[str, dict[str, Any]] = {}
+    for place in places:
+        index, label, column = place
+        table = found.setdefault(index, {"title": index, "columns": _columns(lanes, index), "rows": {}})
+        row = table["rows"].setdefault(label, [None] * max(1, len(table["columns"])))
+        row[column] = numbers[place]
+    for table in found.values():
+        table["rows"] = [
+            [label, tells(lanes.drawing, label), all(_same(texts, cell) for cell in row), row]
+            for label, row in table["rows"].items()
+        ]
+    ordered = sorted(found.values(), key=lambda table: not table["title"])
+    return {"tables": ordered, "states": texts}
+
+
+class Texts(dict[str, int]):
+    """Texts by the numbers that stand for them."""
+
+    def __call__(self, text: str) -> int:
+        """The number of a text, which is kept."""
+        return self.setdefault(text, len(self))
+
+
+def cells(type: Struct, state: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Every cell of a state with its text; which cells there are depends on the type alone."""
+    for name, inner in type.fields.items():
+        value = state[name]
+        if isinstance(inner, Messages):
+            for kind, own in inner.fields.items():
+                yield ("", f"{name}.{kind}", 0), words.say(own, value[kind])
+        elif isinstance(inner, Array):
+            items = value.values() if isinstance(value, Mapping) else value
+            for i, item in enumerate(items):
+                for label, text in _below(name, inner.element, item):
+                    yield (inner.index.name, label, i), text
+        else:
+            for label, text in _below(name, inner, value):
+                yield ("", label, 0), text
+
+
+def _below(label: str, type: Type, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(type, Struct):
+        for name, inner in type.fields.items():
+            yield from _below(f"{label}.{name}", inner, value[name])
+    elif isinstance(type, Array) and isinstance(type.element, Struct):
+        for i, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _below(f"{label}[{i}]", type.element, item)
+    else:
+        yield label, words.say(type, value)
+
+
+def _columns(lanes: Lanes, index: str) -> list[str]:
+    """The heads of a table: the lanes' titles where the index has lanes."""
+    if not index:
+        return []
+    found = _index(lanes.type, index)
+    if index in lanes.first:
+        return [lanes.titles[lanes.lane_of(found, i)] for i in range(found.size)]
+    return [f"{index} {found.key(i)}" for i in range(found.size)]
+
+
+def _index(type: Struct, name: str) -> Index | Enum:
+    """The index of this name; where several have it (some members, all members) the largest."""
+    own = [i.index for i in type.fields.values() if isinstance(i, Array) and i.index.name == name]
+    return max(own, key=lambda index: index.size)
+
+
+def _same(texts: Sequence[Sequence[int]], cell: int | None) -> bool:
+    return cell is None or len({column[cell] for column in texts}) == 1

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import html
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from highwater.checker.asking.request import Request
-from highwater.checker.base.output import refuse_unwritable
+from highwater.checker.base.output import refuse_unwritable, write_text
+from highwater.checker.telling.page.content import content
 from highwater.checker.telling.page.shown import ShownRun
+from highwater.traces.reports.embedding import as_json, policy, signs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,10 +44,36 @@ class PageOutput:
 
         ``about`` is what is to be known of all of them, by names.
         """
-        from highwater.checker.telling.page.writing import write_page
+        from highwater.checker.telling.page.output import write_page
 
         assert self.target is not None
         if not runs:
             return f"--html {self.target}: not written, as {none}"
         write_page(self.target, title, runs, about)
         return f"--html {self.target}: {len(runs)} run{'' if len(runs) == 1 else 's'} to step through"
+
+
+_HERE = Path(__file__).parent
+
+
+def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bool = False) -> str:
+    """The text of the page. Nothing of the data is ever HTML: the script only sets text (``embedding``).
+
+    ``style`` and ``script`` are put to its own, the script before the one that draws runs; ``asks`` lets the page ask
+    the server that it comes from, and nobody else.
+    """
+    text = (_HERE / "run.html").read_text(encoding="utf-8")
+    own = {name: (_HERE / name).read_text(encoding="utf-8") for name in ("run.css", "drawing.js", "run.js")}
+    style = signs() + own["run.css"] + style
+    script = own["drawing.js"] + script + own["run.js"]
+    text = text.replace("{{style}}", style, 1).replace("{{script}}", script, 1)
+    text = text.replace("{{policy}}", policy(text, asks=asks), 1)
+    plain = "\n\n".join(run["markdown"] for run in data["runs"])
+    text = text.replace("{{plain}}", html.escape(plain, quote=True), 1)
+    before, _, after = text.rpartition("{{data}}")
+    return f"{before}{as_json(data)}{after}"
+
+
+def write_page(target: str, title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]]) -> None:
+    """Write the file that ``--html`` names; InputError where it cannot be written."""
+    write_text("--html", target, page(content(title, runs, about)))

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.telling.counterexample import Counterexample, LoopBack
+from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Instance, Model, Scalars
 from highwater.model.language.protocol import Protocol
+from highwater.traces.reports.report import Report
+from highwater.traces.runs.replay import RunHistory, Told
 
 LIMIT_STATES = 1000
 """A page shows no more states of a run: its last ones."""
@@ -144,3 +147,39 @@ def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
 
 def _steps(number: int) -> str:
     return f"{number:,} step{'' if number == 1 else 's'}"
+
+
+def replayed(report: Report, history: RunHistory) -> ShownRun | None:
+    """The run; None where the replay had no line to go through."""
+    told = history.told()
+    if not told:
+        return None
+    model = history.model
+    kept = told[-LIMIT_STATES:]
+    steps = tuple(_shown(i, one, history) for i, one in enumerate(kept))
+    interpreter = Interpreter(model)
+    violated = [set(interpreter.violated(step.state)) for step in steps]
+    name = next((p.name for p in model.properties if any(p.name in v for v in violated)), "")
+    found = model.property(name).invariant if name else None
+    answer = (
+        "explained" if not report.unexplained_count else f"{report.unexplained_count} lines are not explained"
+    )
+    return ShownRun(
+        f"{name} is violated" if name else f"{report.input}: {answer}",
+        f"{report.input}: {answer}" if name else report.profile,
+        steps,
+        name,
+        found.source if found else "",
+        found.meaning if found else "",
+        false_at=tuple(i for i, names in enumerate(violated) if name and name in names),
+        left_out=history.left_out + len(told) - len(kept),
+    )
+
+
+def _shown(i: int, told: Told, history: RunHistory) -> Shown:
+    base = i - 1 if i else None
+    if told.instance is not None:
+        note = "" if told.observed else f"Not observed: supposed before line {told.line}."
+        return Shown(i + 1, said(told.instance), history.model, told.state, base, told.instance, note)
+    sentence = f"line {told.line}: nothing explains it" if told.unexplained else "the first state"
+    return Shown(i + 1, sentence, history.model, told.state, base, None, told.unexplained)

@@ -19,9 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from highwater.checker.asking.subject import Subject, asked
 from highwater.checker.testing.conformance.adapter import Adapter, Contract
 from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch, check_contract
-from highwater.checker.testing.machines.shrinking import shrunk
-from highwater.checker.testing.machines.stateful import SETTINGS, Burst
-from highwater.checker.testing.machines.swarm import Preferences, bursts
+from highwater.checker.testing.machines.stateful import SETTINGS, Burst, Preferences, bursts, shrunk
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 

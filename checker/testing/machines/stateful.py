@@ -6,10 +6,13 @@ are looked at; a run to a violation is shrunk by its steps and told as any count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import strategies as st
@@ -21,8 +24,6 @@ from highwater.checker.asking.subject import Subject, asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.telling import counterexample
 from highwater.checker.telling.counterexample import Counterexample
-from highwater.checker.testing.machines.shrinking import shrunk
-from highwater.checker.testing.machines.swarm import Preferences, bursts, plain_bursts
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
 from highwater.traces.runs.writing import write_run
@@ -250,3 +251,89 @@ def _begin(model: Model) -> Any:
 def _title(name: str) -> str:
     text = "".join(c if c.isalnum() else " " for c in Path(name).name.split(".")[0])
     return "".join(word.title() for word in text.split()) or "Machine"
+
+
+Item = TypeVar("Item")
+
+
+def shrunk(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Sequence[Item] | None]) -> list[Item]:
+    """A short subsequence that fails.
+
+    ``attempt`` takes a sequence and gives the part of it that was carried out up to the failure, else None. Pieces
+    are left out, large ones first (Zeller and Hildebrandt, 2002), until no single item can be.
+    """
+    current = list(items)
+    size = max(1, len(current) // 2)
+    while True:
+        smaller, end = False, len(current)
+        while end > 0:  # from the end: what comes late depends on what comes early
+            end = min(end, len(current))
+            start = max(0, end - size)
+            found = attempt(current[:start] + current[end:])
+            if found is not None and len(found) < len(current):
+                current, smaller = list(found), True
+            end = start
+        if size > 1:
+            size = max(1, size // 2)
+        elif not smaller:
+            return current
+
+
+TASTES = 256
+"""So many tastes there are."""
+
+WEIGHTS = (1, 4, 16, 64, 256)
+"""How likely a taste can make an action, as against others."""
+
+BURST = (8, 16)
+"""The least and the most steps that are drawn at once: of one taste, and in one rule of Hypothesis."""
+
+_orders = st.binary(min_size=BURST[0], max_size=BURST[1])
+
+bursts = st.tuples(st.integers(0, TASTES - 1), _orders)
+"""A taste, and an order of preference (one byte) for each step. Byte 0 is no step: a run shrinks in place."""
+
+plain_bursts = st.tuples(st.just(0), _orders)
+"""The same without swarm: of taste 0."""
+
+
+class Preferences:
+    """Orders of preference over the actions of a model and over its instances.
+
+    A step is drawn as the number of an order, 1 to 255, and what is first in it and can be taken is taken: each
+    action as likely as the taste has it, and of its instances each as the others. A number means the same step wherever
+    that can be taken and nothing before it can, so a run keeps its sense when Hypothesis leaves a step out; an index
+    among the possible steps would mean other steps from there on.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._names = sorted({i.action.name for i in model.instances})
+        self._count = len(model.instances)
+        self._actions = cache(self._order_of_actions)
+        self._instances = cache(self._order_of_instances)
+        self._weights = cache(self._taste)
+
+    def action(self, taste: int, order: int, among: Sequence[str]) -> str:
+        """The one of these actions that comes first."""
+        if len(among) == 1:
+            return among[0]
+        place, weight = self._actions(order), self._weights(taste)
+        return min(among, key=lambda name: place[name] / weight[name])
+
+    def instance(self, order: int, among: Sequence[int]) -> int:
+        """The one of these instances that comes first."""
+        return among[0] if len(among) == 1 else min(among, key=self._instances(order).__getitem__)
+
+    def _order_of_actions(self, order: int) -> dict[str, float]:
+        # The least of exponential variables, each over its weight, is as likely to be one as its weight says.
+        dice = random.Random(f"actions {order}")
+        return {name: -math.log(1 - dice.random()) for name in self._names}
+
+    def _order_of_instances(self, order: int) -> list[int]:
+        places = list(range(self._count))
+        random.Random(f"instances {order}").shuffle(places)
+        return places
+
+    def _taste(self, taste: int) -> dict[str, int]:
+        dice = random.Random(f"taste {taste}")
+        return {name: dice.choice(WEIGHTS) if taste else 1 for name in self._names}

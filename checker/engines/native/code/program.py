@@ -64,19 +64,12 @@ class CompiledModel:
         self.model, self._symmetry = model, symmetry
         self.layout, self.outline = Layout(model.leaves), model.outline
         self.instances = len(self.outline.instances)
-        if self.instances >= 1 << PREDECESSOR_BITS:
-            raise EngineError(f"{self.instances} action instances are more than a search can number")
-        if max(len(self.outline.properties), len(self.outline.step_properties)) > 64:
-            raise EngineError("at most 64 properties can be checked in one run")
+        self._refuse_too_large()
         self._key = model.identity, self.kernels, self.runtime, symmetry
         known = kept.found(TextName, *self._key)
         if known is None and symmetry and ask:
             refuse_asymmetry(model)
-        try:
-            self.name = known or TextName.of(whole(self.text))
-        except WideNumberError:
-            refuse_wide_numbers(model)
-            raise
+        self.name = known or self._name_of_text()
         # The ones before stay: somebody may hold a function of theirs.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
@@ -84,6 +77,19 @@ class CompiledModel:
         self._asked = self.effort
         if known is None:
             kept.keep(self.name, *self._key)
+
+    def _refuse_too_large(self) -> None:
+        if self.instances >= 1 << PREDECESSOR_BITS:
+            raise EngineError(f"{self.instances} action instances are more than a search can number")
+        if max(len(self.outline.properties), len(self.outline.step_properties)) > 64:
+            raise EngineError("at most 64 properties can be checked in one run")
+
+    def _name_of_text(self) -> TextName:
+        try:
+            return TextName.of(whole(self.text))
+        except WideNumberError:
+            refuse_wide_numbers(self.model)
+            raise
 
     @cached_property
     def text(self) -> str:
