@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from docs.bench.figures import afresh, spread
-from highwater.checker.engines.spark.replay.run import SparkReplay
+from highwater.checker.engines.spark.replay import SparkReplay
 from highwater.checker.engines.spark.session import close, session
 from highwater.traces.inputs import inputs
 from tests.generation import write_log
@@ -31,9 +31,7 @@ def measure(directory: Path, master: str) -> dict[str, Any]:
         "seconds": report.seconds,
         "records": report.records,
         "unexplained": report.unexplained_count,
-        "routing": work.routing,
         "following": work.following,
-        "bytes": work.bytes,
         "resident": work.resident,
     }
 
@@ -49,9 +47,7 @@ def lines(repeat: int = REPEAT, master: str = MASTER) -> list[str]:
         f"{runs[0]['records']:,} records on {master}, {len(runs[0]['following'])} shares, {repeat} runs",
         f"records a second: {spread([r['records'] / r['seconds'] for r in runs], '{:,.0f}')}",
         f"seconds: {spread([r['seconds'] for r in runs], '{:.1f}')}",
-        f"processor seconds, routing of all ranges: {spread([r['routing'] for r in runs], '{:.1f}')}",
         f"processor seconds, longest share: {spread([max(r['following']) for r in runs], '{:.1f}')}",
-        f"MB that travel: {runs[0]['bytes'] / 1e6:.0f}",
         f"most memory of a Python worker, MiB: {spread([r['resident'] / (1 << 20) for r in runs], '{:.0f}')}",
     ]
 

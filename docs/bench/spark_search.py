@@ -1,197 +1,168 @@
-"""The part of the benchmarks about searching on Spark: beside the native engine, disturbed, and what more would cost.
+"""The part of the benchmarks about searching on Spark: beside the native engine, and with an executor that is killed.
 
-It starts some ten searches on Spark, so it is measured only where it is asked for; its tables stand in docs/spark.md.
+It starts some searches on Spark, so it is measured only where it is asked for; its tables are in docs/spark.md.
+``python -m docs.bench.spark_search`` is one search, measured from inside by a process started afresh.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from datetime import date
+from pathlib import Path
+from typing import Any
 
-from docs.bench import spark_cost, spark_run
-from docs.bench.figures import measure
+from docs.bench.figures import afresh, measure
 from docs.bench.page import PAGE
-from docs.bench.spark_cost import Cost, Plan, Run, bill, size
-from docs.bench.spark_run import KILLED, SKEWED, SLOWED, Asked
-from highwater.checker.engines.spark.levels.cluster import shift_for
+from docs.bench.whole import tree
+from highwater.checker.asking import request, scenarios
+from highwater.checker.asking.search import Progress, SearchOptions
+from highwater.checker.engines.spark import session
+from highwater.checker.engines.spark.request import SparkOptions
+from highwater.checker.engines.spark.search import exploration
 
 PAGE = PAGE.with_name("spark.md")
 HEADING = "## Measured"
 REPEAT = 1
-
-_KIP = "truncation/kip-320"
-CORES = 2
-EMPTY = Asked(_KIP, ("max_leader_epoch=0",))
-LEVELS = Asked(_KIP, (), small=0)
-MANY_BUCKETS = Asked(_KIP, (), small=0, buckets=64)
-SMALL = Asked(_KIP, ("replicas=4", "max_leader_epoch=2", "max_records=1"))
-LARGE = Asked(_KIP, ("replicas=4", "max_leader_epoch=2"))
-THIRD = Asked(_KIP, ("replicas=4", "max_leader_epoch=2", "log_size=1"))
-RUNS = {
-    "small": ("4 replicas, 1 record, 2 epochs, logs of 2", SMALL),
-    "third": ("4 replicas, 2 records, 2 epochs, logs of 1", THIRD),
-    "large": ("4 replicas, 2 records, 2 epochs, logs of 2", LARGE),
-}
 HOSTS = "local-cluster[2,1,3072]"
-_HALF = 3_000_000
-DISTURBED = {
-    "two executors of one core, nothing amiss": None,
-    "one killed (SIGKILL) in the middle": KILLED,
-    "one at half speed from the middle on": SLOWED,
-    "7 of 8 buckets in one task": SKEWED,
+_KIP = "truncation/kip-320"
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search: scenario and settings, the master, and after how many states an executor is killed."""
+
+    scenario: str
+    settings: tuple[str, ...]
+    master: str = "local[2]"
+    killed_at: int | None = None
+
+
+SMALL = Search(_KIP, ("replicas=4", "max_leader_epoch=2", "max_records=1"))
+RUNS = {
+    "4 replicas, 1 record, 2 epochs, logs of 2": SMALL,
+    "4 replicas, 2 records, 2 epochs, logs of 1": Search(
+        _KIP, ("replicas=4", "max_leader_epoch=2", "log_size=1")
+    ),
+    "4 replicas, 2 records, 2 epochs, logs of 2": Search(_KIP, ("replicas=4", "max_leader_epoch=2")),
 }
-PLANS = tuple(
-    Plan(states, 100, executors, cores, 0.1)
-    for states in (1e10, 1e11)
-    for executors, cores in ((16, 1), (64, 1), (400, 1))
-)
+DISTURBED = {"two executors of one core": None, "one killed (SIGKILL) in the middle": 3_000_000}
+BESIDE = [
+    "The native engine and `local[2]` on the same cores, one after the other, in the same run:",
+    "",
+    "| Kip320 | states | native: rate, processor time | Spark: rate, processor time | of it Python workers, JVM, "
+    "driver | candidates a state | Parquet a state | most memory of a Python worker |",
+    "| --- | ---: | --- | --- | --- | --- | --- | --- |",
+]
+KILLED = [
+    f"Executors on hosts of their own (`{HOSTS}`):",
+    "",
+    "| what | states | search |",
+    "| --- | ---: | ---: |",
+]
+
+
+def search(asked: Search) -> dict[str, Any]:
+    """Search in this process; what it took."""
+    chosen = request.Request.of(scenarios.find(asked.scenario), request.Overrides.parse(asked.settings))
+    model, options = chosen.model(), SearchOptions(symmetry=chosen.symmetry, deadlock=chosen.deadlock)
+    left = [asked.killed_at]
+
+    def kill(progress: Progress) -> None:
+        if left[0] is not None and progress.distinct_states >= left[0]:
+            left[0] = None
+            os.kill(executors()[0], signal.SIGKILL)
+
+    with exploration(model, options, kill, SparkOptions(asked.master)) as (found, levels):
+        result = found.explore()
+        return {
+            "states": result.distinct_states,
+            "seconds": result.seconds,
+            "sent": levels.work.sent,
+            "written": levels.work.written,
+            "resident": levels.work.resident,
+            "processor": processor_seconds(),
+        }
+
+
+def processor_seconds() -> dict[str, float]:
+    """Seconds of processor time of this process and of all below it, ended ones too, by what they are."""
+    spent: dict[str, float] = {}
+    for pid in set(tree(os.getpid())):
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        name = "driver" if pid == os.getpid() else text[text.index("(") + 1 : text.rindex(")")]
+        numbers = text[text.rindex(")") + 2 :].split()[11:15]
+        # Children that have ended count with the process that waited for them; the driver has waited for none of these.
+        ticks = sum(map(int, numbers[:2] if name == "driver" else numbers))
+        spent[name] = spent.get(name, 0.0) + ticks / _TICK
+    return spent
+
+
+def executors() -> list[int]:
+    """The processes of the executors of a ``local-cluster``."""
+    lines = {pid: Path(f"/proc/{pid}/cmdline") for pid in set(tree(os.getpid()))}
+    there = {pid: line.read_bytes() for pid, line in lines.items() if line.exists()}
+    return sorted(
+        pid
+        for pid, line in there.items()
+        if b"CoarseGrainedExecutorBackend" in line and line.split(b"\0")[0].endswith(b"java")
+    )
+
+
+def run(asked: Search) -> dict[str, Any]:
+    """The measurement of a search by a process started afresh; RuntimeError where it fails."""
+    return afresh("spark_search", json.dumps(asdict(asked)))
 
 
 def rows(repeat: int) -> Iterator[str]:
-    """The rows of all tables, each when it is measured and with the name of its table before it."""
-    nothing, levels, many = (spark_run.run(asked) for asked in (EMPTY, LEVELS, MANY_BUCKETS))
-    for found in (levels, many):
-        wall = statistics.median(found["level_seconds"])
-        yield f"parts| a level with next to no states, {found['buckets']} buckets | {wall:.2f} s of wall time |"
-    runs: dict[str, Run] = {}
-    for name, (title, asked) in RUNS.items():
-        native = _native(asked)
-        runs[name] = spark_run.run(asked)
-        yield f"beside{_beside(title, runs[name], native)}"
-    cost = Cost.of(nothing, levels, many, runs["small"])
-    yield from (f"parts{row}" for row in _parts(cost))
-    for name in ("third", "large"):
-        yield f"predicted{_predicted(RUNS[name][0], cost, runs[name])}"
-    yield from (f"disturbed{row}" for row in _disturbed())
-    large = runs["large"]
-    whole = Cost.of(nothing, levels, many, large)
-    for plan in PLANS:
-        yield f"bills{_bill(whole, plan, large)}"
+    """The rows of both tables, each when it is measured."""
+    for title, asked in RUNS.items():
+        settings = [part for setting in asked.settings for part in ("--set", setting)]
+        yield beside(title, run(asked), measure(("check", asked.scenario, *settings)))
+    for title, states in DISTURBED.items():
+        found = run(replace(SMALL, master=HOSTS, killed_at=states))
+        yield f"killed| {title} | {found['states']:,} | {found['seconds']:.0f} s |"
 
 
-def _native(asked: Asked) -> Run:
-    settings = [part for setting in asked.settings for part in ("--set", setting)]
-    run = measure(("check", asked.scenario, *settings))
-    return {**run.results[0], "processor": run.processor}
-
-
-def _same(title: str, found: Run, states: int) -> None:
-    if found["states"] != states:
-        raise RuntimeError(f"{title}: {found['states']:,} states and not {states:,}")
-
-
-def _beside(title: str, found: Run, native: Run) -> str:
-    _same(title, found, native["distinct_states"])
-    spent, states = found["processor"], found["states"]
+def beside(title: str, found: dict[str, Any], native: Any) -> str:
+    """A row of the first table. RuntimeError where the engines found different numbers of states."""
+    (result,) = native.results
+    states, spent = found["states"], found["processor"]
+    if states != result["distinct_states"]:
+        raise RuntimeError(f"{title}: {states:,} states and not {result['distinct_states']:,}")
+    kinds = [
+        sum(s for name, s in spent.items() if name.startswith(kind)) for kind in ("python", "java", "driver")
+    ]
     cells = (
         title,
         f"{states:,}",
-        f"{native['distinct_states'] / native['seconds'] / 1e6:.2f} million a second, {native['processor']:.0f} s",
+        f"{states / result['seconds'] / 1e6:.2f} million a second, {native.processor:.0f} s",
         f"{states / found['seconds'] / 1e6:.2f} million a second, {sum(spent.values()):.0f} s",
-        f"{_share(spent, 'python')}, {_share(spent, 'java')}, {spent['driver']:.0f} s",
-        f"{found['sent'] / states:.2f} × {found['row']} bytes",
+        ", ".join(f"{seconds:.0f} s" for seconds in kinds),
+        f"{found['sent'] / states:.2f}",
         f"{found['written'] / states:.0f} bytes",
-        f"{found['resident'] / 1e9:.2f} GB, {found['tables'] / 1e9:.2f} GB",
+        f"{found['resident'] / 1e9:.2f} GB",
     )
-    return _row(cells)
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _share(spent: dict[str, float], kind: str) -> str:
-    return f"{sum(s for name, s in spent.items() if name.startswith(kind)):.0f} s"
-
-
-def _parts(cost: Cost) -> Iterator[str]:
-    yield f"| the start: Java, Spark, Python workers, the kernels | {cost.start_seconds:.1f} s of processor time |"
-    yield f"| a level | {cost.level_seconds:.2f} s of processor time |"
-    yield f"| a state: read, expanded, written, caught up with | {cost.state_seconds * 1e6:.2f} µs of processor time |"
-    yield (
-        f"| a candidate of {cost.row_bytes} bytes: sent, received, merged | "
-        f"{cost.byte_seconds * cost.row_bytes * 1e6:.2f} µs of processor time |"
-    )
-
-
-def _predicted(title: str, cost: Cost, found: Run) -> str:
-    processor, seconds = sum(found["processor"].values()), found["seconds"]
-    told = cost.processor_seconds(found["states"], found["levels"])
-    wall = cost.wall_seconds(found["states"], found["levels"], CORES)
-    return (
-        f"| {title} | {found['states']:,} | {told:.0f} s | {processor:.0f} s | {(told / processor - 1):+.0%} | "
-        f"{wall:.0f} s | {seconds:.0f} s | {(wall / seconds - 1):+.0%} |"
-    )
-
-
-def _disturbed() -> Iterator[str]:
-    states, usual = None, 0.0
-    for title, disturbance in DISTURBED.items():
-        asked = replace(SMALL, master=HOSTS, buckets=8, disturbance=disturbance, at_states=_HALF)
-        found = spark_run.run(asked)
-        _same(title, found, states or found["states"])
-        states, usual = found["states"], usual or found["seconds"]
-        yield (
-            f"| {title} | {found['states']:,} | {found['seconds']:.0f} s | {found['seconds'] / usual:.2f} | "
-            f"{found['caught_up']:,} |"
-        )
-
-
-def _bill(cost: Cost, plan: Plan, large: Run) -> str:
-    least = bill(cost, plan, cost.sent_per_state, cost.buckets)
-    most = bill(cost, plan, spark_cost.most_sent(large), 1 << shift_for(plan.executors * plan.cores))
-    cells = (
-        f"{plan.states / 1e9:.0f} billion",
-        f"{plan.executors} × {plan.cores}",
-        _between(least.core_hours, most.core_hours),
-        _between(least.hours, most.hours),
-        size(most.disk_bytes),
-        f"{size(most.memory_bytes)}, {size(most.memory_bytes / plan.executors)} each",
-        size(most.moved_bytes),
-        f"{most.moved_bytes / most.hours / 3.6e12:.1f} GB a second",
-        f"{most.collisions:.1f}",
-    )
-    return _row(cells)
-
-
-def _between(least: float, most: float) -> str:
-    return f"{least:.2f} to {most:.2f}"
-
-
-_TABLES = {
-    "beside": (
-        "The native engine and `local[2]` on the same cores, one after the other, in the same run:",
-        "| Kip320 | states | native: rate, processor time | Spark: rate, processor time | of it Python workers, JVM, "
-        "driver | candidates sent a state | Parquet a state | most memory of a Python worker, of it tables |",
-        "| --- | ---: | --- | --- | --- | --- | --- | --- |",
-    ),
-    "parts": ("What it is made of:", "| part | measured |", "| --- | --- |"),
-    "predicted": (
-        "The other runs, predicted from the parts of the first one:",
-        "| Kip320 | states | processor time predicted | measured | off by | wall time of the search predicted "
-        "| measured | off by |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ),
-    "disturbed": (
-        f"Executors on hosts of their own (`{HOSTS}`, 8 buckets), disturbed:",
-        "| what | states | search | times the first | fingerprints read again from files |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ),
-    "bills": (
-        "By calculation from the parts of the largest run:",
-        "| states | executors × cores | core-hours | hours | disk | memory for tables | moved through the directory | "
-        "rate that asks of it | states lost to be expected |",
-        "| ---: | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
-    ),
-}
+    return f"beside| {' | '.join(cells)} |"
 
 
 def section(rows: list[str], machine: str) -> str:
     """The part of the page."""
     lines = [HEADING, "", f"Measured on {date.today().isoformat()}: {machine}.", ""]
-    for name, head in _TABLES.items():
-        title, *table = head
-        lines += [title, "", *table, *(r.removeprefix(name) for r in rows if r.startswith(f"{name}|")), ""]
+    for name, head in (("beside", BESIDE), ("killed", KILLED)):
+        lines += [*head, *(row.removeprefix(name) for row in rows if row.startswith(f"{name}|")), ""]
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    plain = json.loads(sys.argv[1])
+    print(json.dumps(search(Search(**{**plain, "settings": tuple(plain["settings"])}))))
+    session.close()
