@@ -132,7 +132,7 @@ def _on_spark(
 ) -> Iterator[Report]:
     """The reports of the Spark engine. The first Ctrl-C ends its jobs. Raises KeyboardInterrupt then."""
     asked = engines.spark_options(master, None, False, 1)
-    from highwater.checker.engines.spark.replay.run import ReplayInterrupted, SparkReplay
+    from highwater.checker.engines.spark.replay import ReplayInterrupted, SparkReplay
     from highwater.checker.engines.spark.session import session
 
     if out is not None and out.exists() and any(out.iterdir()):

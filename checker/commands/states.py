@@ -33,7 +33,7 @@ from highwater.model.language.model import Model
 from highwater.model.versions import versions
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.spark.options import SparkOptions
+    from highwater.checker.engines.spark.request import SparkOptions
 
 Write = Callable[[Model, SearchOptions, TableDirectory, ProgressReporter], WrittenTables]
 

@@ -17,7 +17,7 @@ from highwater.model.language.model import Model
 
 if TYPE_CHECKING:
     from highwater.checker.engines.simulation import Simulate
-    from highwater.checker.engines.spark.options import SparkOptions
+    from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.engines.state_graph import Explored
 
 NAMES = ("native", "interpreter", "spark")
@@ -119,7 +119,7 @@ def spark_options(master: str | None, checkpoint: str | None, resume: bool, scen
     _refuse_checkpoint(checkpoint, resume, scenarios)
     try:
         _load("spark", _MODULES, "search")
-        options = importlib.import_module("highwater.checker.engines.spark.options")
+        options = importlib.import_module("highwater.checker.engines.spark.request")
     except ModuleNotFoundError as missing:
         raise InputError(
             f"--engine spark needs the package {missing.name}: pip install 'highwater-checker[spark]'"

@@ -16,9 +16,10 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 from highwater.checker.base.durable.aside import aside
 from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory, remove_files
 from highwater.checker.base.problems import InputError
+from highwater.checker.engines.breadth_first import Totals
 from highwater.checker.engines.native.checkpoint import Checkpoint as Native
-from highwater.checker.engines.spark.levels.checkpoint import CommittedLevel, Totals
-from highwater.checker.engines.spark.levels.checkpoint import SparkCheckpoint as OnSpark
+from highwater.checker.engines.spark.checkpoint import CommittedLevel
+from highwater.checker.engines.spark.checkpoint import SparkCheckpoint as OnSpark
 
 KINDS: list[type[CheckpointDirectory]] = [Native, OnSpark]
 
@@ -185,9 +186,7 @@ def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) ->
         (folder / part).write_text("left")
     (mixed / "notes.txt").write_text("mine")
     (kept / "level-00009").symlink_to(elsewhere)
-    (kept / "exchange-00003").symlink_to(elsewhere)
-    (kept / "exchange-00004").mkdir()
-    (kept / "exchange-00004" / ".from-00001-0123456789ab.rows").write_text("left")
+    (kept / "level-00010").symlink_to(elsewhere)
     (kept / "level-abc").mkdir()
     (mixed / "part-all-ffffffffffff.parquet").symlink_to(elsewhere / part)
     found.tidy([])
@@ -196,11 +195,11 @@ def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) ->
     assert (mixed / "notes.txt").read_text() == "mine"
     assert {entry.name for entry in mixed.iterdir()} == {"notes.txt"}
     left = {entry.name for entry in kept.iterdir()}
-    assert left == {LOCK, "level-00008", "level-00009", "exchange-00003", "level-abc"}
+    assert left == {LOCK, "level-00008", "level-00009", "level-00010", "level-abc"}
 
 
 def test_a_committed_level_keeps_its_files_and_no_others(tmp_path: Path) -> None:
-    from highwater.checker.engines.spark.levels.checkpoint import LevelFile
+    from highwater.checker.engines.spark.checkpoint import LevelFile
 
     found, files = OnSpark(tmp_path), [f"part-all-{n:012x}.parquet" for n in range(2)]
     found.take(resume=False)

@@ -1,8 +1,8 @@
 """One bit is flipped in a file that is read back: it is found, or what is read means the same.
 
-The kinds of files are all that Highwater reads of what it wrote: checkpoints of both engines, candidates between two
-halves of a level, machine code, what `mutate` keeps, the gate's baseline, traces of runs, and what a search spilled
-(test_spill.py). The tables of `states` are not read back. Seeded; a few flips are fast, the rest slow.
+The kinds of files are all that Highwater reads of what it wrote: checkpoints of both engines, machine code, what
+`mutate` keeps, the gate's baseline, traces of runs, and what a search spilled (test_spill.py). The tables of `states`
+are not read back. Seeded; a few flips are fast, the rest slow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from highwater.checker.comparing.mutation.examining import KILLED, VIOLATED, MutantResult
@@ -34,8 +33,7 @@ from highwater.checker.comparing.mutation import findings
 from highwater.checker.engines.cache import Cache
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.spark.levels import exchange
-from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.spark.request import SparkOptions
 from highwater.checker.engines.spark.search import search as on_spark
 from highwater.model.language import Model
 from highwater.traces.reading.errors import TraceError
@@ -127,16 +125,6 @@ def spark_checkpoint(model: Model, place: Path) -> Read:
     return lambda: told(on_spark(model, options, None, resumed))
 
 
-def candidates(model: Model, place: Path) -> Read:
-    shift, width = 2, 3
-    with exchange.Sender(place, 0, shift) as sender:
-        for seed in range(3):
-            sender.send(np.random.default_rng(seed).integers(0, 1 << 64, (40, width), dtype=np.uint64))
-    return lambda: [
-        exchange.receive(place, [sender.file], bucket, shift, width).tolist() for bucket in range(1 << shift)
-    ]
-
-
 def machine_code(model: Model, place: Path) -> Read:
     cache, keys = Cache(place), [bytes([n]) * 32 for n in range(4)]
     for key in keys:
@@ -212,7 +200,6 @@ KINDS: dict[str, tuple[Callable[[Model, Path], Read], int]] = {
     "native checkpoint, in memory": (native_in_memory, 90),
     "native checkpoint, on disk": (native_on_disk, 90),
     "Spark checkpoint": (spark_checkpoint, 120),
-    "candidates on their way": (candidates, 60),
     "machine code": (machine_code, 60),
     "what mutate keeps": (kept_mutants, 60),
     "gate's baseline": (gate_baseline, 60),
@@ -250,9 +237,7 @@ def test_a_flipped_bit_is_found(kind: str, model: Model, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("without_spark", "_quick")
-@pytest.mark.parametrize(
-    "kind", ["Spark checkpoint", "candidates on their way", "what mutate keeps", "gate's baseline"]
-)
+@pytest.mark.parametrize("kind", ["Spark checkpoint", "machine code", "what mutate keeps", "gate's baseline"])
 def test_a_few_flipped_bits_are_found(kind: str, model: Model, tmp_path: Path) -> None:
     found, _ = flips(tmp_path / "place", KINDS[kind][0](model, tmp_path / "place"), 3, seed=2)
     assert found == 3

@@ -21,7 +21,7 @@ from highwater.checker.engines.native.code.beside import Beside
 from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.search import NativeSearch, search
-from highwater.checker.engines.spark.package import package
+from highwater.checker.engines.spark.request import package
 from highwater.checker.running import side_by_side
 from highwater.model.language import Model
 from tests import zoo

@@ -41,7 +41,7 @@ def scenario(name: str, *settings: str) -> tuple[Model, SearchOptions]:
 @pytest.fixture
 def on_spark(_spark: None) -> Callable[..., SearchResult]:
     """Search on the shared session; ``small`` says from which size on levels are the cluster's."""
-    from highwater.checker.engines.spark.options import SparkOptions
+    from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.engines.spark.search import search
 
     def run(

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import native
-from highwater.checker.engines.spark.levels import worker
-from highwater.checker.engines.spark.levels.checkpoint import (
-    CommittedLevel,
-    LevelFile,
-    SearchIdentity,
-    SparkCheckpoint,
-    Totals,
-)
-from highwater.checker.engines.spark.levels.cluster import LargeLevels
-from highwater.checker.engines.spark.levels.sent import SentFingerprints
-from highwater.checker.engines.spark.levels.visited import VisitedTables
-from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.breadth_first import BreadthFirst
+from highwater.checker.engines.spark import levels
+from highwater.checker.engines.spark.checkpoint import SearchIdentity, SparkCheckpoint
+from highwater.checker.engines.spark.levels import ParquetLevels, joined
 from highwater.checker.engines.spark.program import RowProgram
-from highwater.checker.engines.spark.request import ModelRequest
-from highwater.checker.engines.spark.search import Exploration
+from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection
 from highwater.checker.telling import counterexample
 from highwater.model.language import Model
@@ -38,43 +34,54 @@ from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts
 from tests.steps.ledger import ledger
 
-SHIFT = 3
+BUCKETS = 8
 Reports = list[dict[str, Any]]
 Change = Callable[[Reports], object]
 
 
 class Inline:
-    """Stands for a session of Spark's: a task a bucket, one after the other, in this process, or each so many times."""
+    """Stands for a session of Spark's: each task one after the other in this process, or each so many times."""
 
-    master, cores = "local[1]", 1
+    master, cores = "local[1]", 2
 
     def __init__(self, change: Change, times: int) -> None:
-        self.context, self._change, self._times = self, change, times
-        self._work: Callable[[Iterable[int]], Iterator[str]] = lambda buckets: iter(())
-        self._buckets = 0
+        self.context = self.sql = self
+        self.change, self.times = change, times
 
-    def places(self, buckets: int) -> Inline:
-        self._buckets = buckets
-        return self
-
-    def mapPartitions(self, work: Callable[[Iterable[int]], Iterator[str]]) -> Inline:
-        self._work = work
-        return self
-
-    def collect(self) -> list[str]:
-        reports: Reports = []
-        for bucket in reversed(range(self._buckets)):
-            for _ in range(self._times):
-                (last,) = self._work([bucket])
-            reports.append(json.loads(last))
-        self._change(reports)
-        return [json.dumps(report) for report in reports]
+    def range(self, start: int, end: int, step: int, partitions: int) -> Frame:
+        assert (start, step, partitions) == (0, 1, end)
+        return Frame(self, [[pa.record_batch([pa.array([n])], names=["id"])] for n in range(end)])
 
     def setJobGroup(self, group: str, what: str, interruptOnCancel: bool) -> None:
         """Jobs have no names here."""
 
     def cancelJobGroup(self, group: str) -> None:
         """A job has ended when it can be cancelled."""
+
+
+class Frame:
+    """Stands for a frame of Spark's: the batches of its partitions."""
+
+    def __init__(self, session: Inline, partitions: list[list[pa.RecordBatch]]) -> None:
+        self._session, self._partitions = session, partitions
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+    def mapInArrow(self, work: Callable[..., Iterator[pa.RecordBatch]], schema: str) -> Frame:
+        done = [[list(work(iter(p))) for _ in range(self._session.times)] for p in self._partitions]
+        return Frame(self._session, [attempts[-1] for attempts in done])
+
+    def repartitionById(self, count: int, column: str) -> Frame:
+        table = pa.Table.from_batches([batch for p in reversed(self._partitions) for batch in p])
+        parts = [table.filter(pc.equal(table.column(column), number)) for number in range(count)]
+        return Frame(self._session, [part.to_batches(max_chunksize=3) for part in parts])
+
+    def collect(self) -> list[SimpleNamespace]:
+        texts = [t for p in self._partitions for batch in p for t in batch.column("report").to_pylist()]
+        reports: Reports = [json.loads(text) for text in reversed(texts)]
+        self._session.change(reports)
+        return [SimpleNamespace(report=json.dumps(report)) for report in reports]
 
 
 @pytest.fixture
@@ -86,19 +93,15 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
     ) -> tuple[SearchResult, Path]:
         request = ModelRequest.of(model, options.symmetry, options.deadlock)
         program = RowProgram(model, request)
-        monkeypatch.setattr(worker, "program", lambda run: program)
-        monkeypatch.setattr(worker, "_visited", VisitedTables())
-        monkeypatch.setattr(worker, "_sent", SentFingerprints())
+        monkeypatch.setattr(levels, "program", lambda run: program)
+        monkeypatch.setattr(levels, "_tables", levels.BucketTables())
         with SparkCheckpoint(tmp_path / "levels") as checkpoint:
             checkpoint.take(resume=False)
-            identity = SearchIdentity("a run", request.text(), program.content, program.layout.words, SHIFT)
+            identity = SearchIdentity("a run", request.text(), program.content, program.layout.words, BUCKETS)
             checkpoint.begin(identity)
             spark, session = SparkOptions(small=small), cast(SparkConnection, Inline(change, times))
-            found = Exploration(session, program, checkpoint, identity, [], options, spark, None)
-            try:
-                return found.explore(), checkpoint.directory
-            finally:
-                found.close()
+            with closing(ParquetLevels(session, program, checkpoint, identity, spark, None)) as visited:
+                return BreadthFirst(model, visited, options, None).explore(), checkpoint.directory
 
     return run
 
@@ -108,17 +111,13 @@ Halves = Callable[..., tuple[SearchResult, Path]]
 
 @pytest.mark.parametrize(("small", "times"), [(1, 1), (60, 1), (1, 2)])
 def test_halves_find_what_the_native_search_finds(halves: Halves, small: int, times: int) -> None:
-    """States, and the steps that violate, in whichever bucket, also where each task is done twice.
-
-    The candidates of a level are gone when it is done.
-    """
+    """States, and the steps that violate, in whichever bucket, also where each task is done twice."""
     model, options = ledger(), SearchOptions(workers=1, all_states=True)
-    found, levels = halves(model, options, small, times=times)
+    found, _ = halves(model, options, small, times=times)
     expected = native.search(model, options)
     same_counts(found, expected)
     counterexample.follow_all(model, found.violations)
     assert expected.violations != []
-    assert not list(levels.glob("exchange-*"))
 
 
 def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
@@ -131,10 +130,8 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
 
 def test_of_several_violations_the_first_is_told() -> None:
     """By its index in the level: of states in the level found, of steps and of what is stuck in the one expanded."""
-    identity, nothing = SearchIdentity("a run", "{}", "content", 2, 1), cast(Any, None)
-    level = CommittedLevel(4, (LevelFile(None, "a file", 6),), Totals())
     expanded = [
-        {"states": 2, "generated": 3, "actions": [3], "cuts": [1], "premises": [2], "seconds": {}, **own}
+        {"states": 2, "generated": 3, "actions": [3], "cuts": [1], "premises": [2], **own}
         for own in (
             {"broken": {"p": (3, 0)}, "deadlock": 3},
             {"broken": {"p": (2, 7)}, "deadlock": 2},
@@ -142,45 +139,30 @@ def test_of_several_violations_the_first_is_told() -> None:
         )
     ]
     merged = [
-        {
-            "received": 3,
-            "count": 3,
-            "file": "",
-            "bytes": 1,
-            "checksum": 0,
-            "premises": [3],
-            "seconds": {},
-            **own,
-        }
+        {"file": ["", 3, 1, 0], "premises": [3], **own}
         for own in ({"bucket": 0, "places": {"q": 2}}, {"bucket": 1, "places": {"q": 0, "r": 1}})
     ]
-    for half, reports in (("expand", expanded), ("merge", merged)):
-        for report in reports:
-            report["half"] = half
-    found = LargeLevels(nothing, nothing, nothing, identity, 0)._found(level, expanded, merged, sent=6)
-    assert (found.broken, found.stuck) == ({"p": (2, 7)}, 2)
+    parts, found = joined(expanded, merged)
+    assert (found.broken, found.stuck, found.states) == ({"p": (2, 7)}, 2, 6)
     assert found.places == {"q": 2, "r": 4}
-    assert [part.base for part in found.parts] == [0, 3]
+    assert [part.base for part in parts] == [0, 3]
     assert (found.generated, found.actions, found.cuts, found.premises) == (9, [9], [3], [12])
 
 
-def of_half(half: str, change: Change) -> Change:
-    return lambda reports: change(reports) if reports[0]["half"] == half else None
+def more(half: str, what: str) -> Change:
+    def change(reports: Reports) -> None:
+        report = next(report for report in reports if report["half"] == half)
+        report[what] += 1
 
-
-def more(what: str) -> Change:
-    return lambda reports: reports[0].update({what: reports[0][what] + 1})
+    return change
 
 
 CONTRADICTIONS: dict[str, tuple[Change, str]] = {
-    "one is missing": (list.pop, "1 buckets were not reported"),
-    "one twice": (lambda reports: reports.append(reports[0]), "bucket 7 was reported twice"),
-    "one in the place of another": (
-        lambda reports: reports.__setitem__(0, reports[1]),
-        "bucket 6 was reported twice",
-    ),
-    "states more": (of_half("expand", more("states")), "not every state of a level was expanded"),
-    "candidates more": (of_half("merge", more("received")), "not every candidate that was sent was received"),
+    "one is missing": (list.pop, "reports of"),
+    "one twice": (lambda reports: reports.append(reports[0]), "reports of"),
+    "one in the place of another": (lambda reports: reports.__setitem__(0, reports[-1]), "reports of"),
+    "states more": (more("expand", "states"), "not every state of a level was expanded"),
+    "candidates more": (more("merge", "received"), "not every candidate that was sent was received"),
 }
 
 
@@ -191,7 +173,7 @@ def test_reports_that_contradict_each_other_are_an_internal_error(halves: Halves
         halves(ledger(), SearchOptions(workers=1), change=change)
 
 
-@pytest.mark.parametrize("half", ["_expand_bucket", "_merge_bucket"])
+@pytest.mark.parametrize("half", ["_expand", "_keep_new"])
 @pytest.mark.parametrize(
     ("wrong", "kind", "said"),
     [
@@ -210,7 +192,7 @@ def test_what_is_wrong_with_a_task_is_told_as_what_it_is(
     def fails(*_: object) -> None:
         raise wrong
 
-    monkeypatch.setattr(worker, half, fails)
+    monkeypatch.setattr(levels, half, fails)
     with pytest.raises(kind, match=said) as told:
         halves(ledger(), SearchOptions(workers=1))
     assert type(told.value) is kind

@@ -40,7 +40,7 @@ DRIVER = """
 import json, sys
 from highwater.checker.base.problems import InputError
 from highwater.checker.asking.search import EngineError, SearchOptions
-from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.spark.request import SparkOptions
 from highwater.checker.engines.spark.search import search
 from tests import models
 master, place, resume = sys.argv[1:]

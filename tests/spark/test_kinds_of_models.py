@@ -11,7 +11,7 @@ import pytest
 
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.engines import native
-from highwater.checker.engines.spark.levels.cluster import shift_for
+from highwater.checker.engines.spark.levels import buckets_for
 from highwater.checker.telling import counterexample
 from highwater.model.language.interpreter import BoundError
 from tests.checker.conftest import COUNTER
@@ -64,4 +64,4 @@ def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(
 
 
 def test_more_cores_have_more_buckets() -> None:
-    assert [1 << shift_for(cores) for cores in (1, 2, 4, 64, 100, 400)] == [8, 8, 16, 256, 256, 512]
+    assert [buckets_for(cores) for cores in (1, 2, 4, 64, 100, 400)] == [8, 8, 16, 256, 256, 512]

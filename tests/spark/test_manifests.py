@@ -14,14 +14,14 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.engines.breadth_first import Totals
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
-from highwater.checker.engines.spark.levels import checkpoint as module
-from highwater.checker.engines.spark.levels.checkpoint import (
+from highwater.checker.engines.spark import checkpoint as module
+from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,
     LevelFile,
     SearchIdentity,
     SparkCheckpoint,
-    Totals,
 )
 from tests.durable.waiting import without_waiting
 
@@ -104,7 +104,9 @@ def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
         kept.levels()
 
 
-@pytest.mark.parametrize("change", [{"shift": 0}, {"shift": 17}, {"shift": "3"}, {"words": "2"}, {"more": 1}])
+@pytest.mark.parametrize(
+    "change", [{"buckets": 0}, {"buckets": 1 << 17}, {"buckets": "8"}, {"words": "2"}, {"more": 1}]
+)
 def test_what_is_explored_can_be(change: dict[str, Any], kept: SparkCheckpoint) -> None:
     rewrite(kept, "run.json", lambda plain: plain.update(change))
     with pytest.raises(InputError, match=r"run.json is damaged"):

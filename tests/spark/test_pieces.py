@@ -16,29 +16,25 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from highwater.checker.engines.spark.session import SparkConnection
-
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
+
 from highwater.checker.asking.search import EngineError
-from highwater.checker.base.problems import InputError
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.engines.breadth_first import Totals
 from highwater.checker.engines.layout import Words
-from highwater.checker.engines.spark import package
-from highwater.checker.engines.spark.jobs import collect
-from highwater.checker.engines.spark.levels.checkpoint import (
+from highwater.checker.engines.spark import request
+from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,
     Fingerprints,
     SearchIdentity,
     SparkCheckpoint,
-    Totals,
 )
-from highwater.checker.engines.spark.levels.driver import packed
-from highwater.checker.engines.spark.options import SparkOptions
-from highwater.checker.engines.spark.partition import partition, partition_keys
-from highwater.checker.engines.spark.program import RowBuffers, RowProgram
-from highwater.checker.engines.spark.request import ModelRequest
+from highwater.checker.engines.spark.levels import arrived, blocks_of, report_to
+from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
+from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, package
 from highwater.checker.engines.spark.search import search
-from highwater.checker.engines.spark.session import cause
+from highwater.checker.engines.spark.session import SparkConnection, cause, collect
 from tests.spark.conftest import MASTER, scenario
 
 
@@ -59,60 +55,47 @@ def rows_of(program: RowProgram, fingerprints: Words, predecessors: Words) -> Wo
     return rows
 
 
-@pytest.mark.parametrize("shift", [1, 3, 9])
-def test_merging_is_what_sets_do(program: RowProgram, shift: int) -> None:
-    random = np.random.default_rng(shift)
-    table, seen = program.table(1 << 26), set()
-    # One bucket's: all share their first bits. Few values, so that many are known or double.
-    pool = random.integers(1 << 64 - shift, (2 << 64 - shift) - 1, 150_000, dtype=np.uint64)
-    for size in (0, 1, 10, 150_000, 5, 80_000):
-        fingerprints = pool[random.integers(0, len(pool), size)]
-        predecessors = random.permutation(size).astype(np.uint64)
-        best: dict[int, int] = {}
-        for key, origin in zip(fingerprints.tolist(), predecessors.tolist(), strict=True):
-            if key not in seen:
-                best[key] = min(origin, best.get(key, origin))
-        buffers = RowBuffers(program, judging=False)
-        kept = [k.copy() for k in buffers.merge(table, rows_of(program, fingerprints, predecessors), shift)]
-        found = np.concatenate(kept) if kept else np.zeros((0, 2 + program.layout.words), dtype=np.uint64)
-        assert found[:, 0].tolist() == sorted(best)
-        assert found[:, 1].tolist() == [best[key] for key in sorted(best)]
-        seen |= set(best)
-        assert table.taken == len(seen)
-    table.close()
+def test_the_new_ones_are_what_sets_say(program: RowProgram) -> None:
+    """Of rows with one fingerprint the first counts; what is new is visited the next time."""
+    random, seen = np.random.default_rng(1), set()
+    # Few values, so that many are known or double.
+    pool = random.integers(1, 1 << 64, 150_000, dtype=np.uint64)
+    fill_in = np.unique(pool[:10_000])
+    seen |= set(fill_in.tolist())
+    with closing(program.table(10)) as table:
+        fill(table, fill_in)
+        for size in (0, 1, 10, 150_000, 5, 80_000):
+            fingerprints = pool[random.integers(0, len(pool), size)]
+            predecessors = np.arange(size, dtype=np.uint64)
+            first: dict[int, int] = {}
+            for key, origin in zip(fingerprints.tolist(), predecessors.tolist(), strict=True):
+                if key not in seen:
+                    first.setdefault(key, origin)
+            buffers = RowBuffers(program, judging=False)
+            kept = [k.copy() for k in buffers.new(table, rows_of(program, fingerprints, predecessors))]
+            found = {int(row[0]): int(row[1]) for part in kept for row in part}
+            assert found == first
+            assert sum(map(len, kept)) == len(first)
+            seen |= set(first)
+            assert table.taken == len(seen)
 
 
-def test_a_fingerprint_of_first_bits_only_is_kept_apart(program: RowProgram) -> None:
-    table, buffers = program.table(1 << 24), RowBuffers(program, judging=False)
-    edge = np.array([1 << 63, (1 << 63) + 1], dtype=np.uint64)
-    for expected in (2, 0):
-        kept = [len(k) for k in buffers.merge(table, rows_of(program, edge, edge), 1)]
-        assert sum(kept) == expected
-    table.close()
+def test_a_fingerprint_cannot_be_visited_twice(program: RowProgram) -> None:
+    with closing(program.table(10)) as table:
+        fill(table, np.array([7, 8], dtype=np.uint64))
+        with pytest.raises(InternalError, match="visited twice"):
+            fill(table, np.array([8], dtype=np.uint64))
 
 
-def test_a_table_is_the_same_from_files_as_from_merging(program: RowProgram, tmp_path: Path) -> None:
-    table, buffers = program.table(1 << 26), RowBuffers(program, judging=False)
-    fingerprints = np.random.default_rng(1).integers(1 << 61, 1 << 62, 250_000, dtype=np.uint64)
-    buffers.remember(table, np.unique(fingerprints), 2)
-    rows = rows_of(program, fingerprints, fingerprints)
-    assert sum(len(k) for k in buffers.merge(table, rows, 2)) == 0
-    table.close()
-
-
-def test_every_bucket_has_a_partition_of_its_own() -> None:
-    for count in (8, 64, 512):
-        assert [partition(key, count) for key in partition_keys(count)] == list(range(count))
-
-
-@pytest.mark.usefixtures("_spark")
-def test_numbers_go_to_the_partitions_that_spark_sends_them_to() -> None:
-    from highwater.checker.engines.spark.session import session
-
-    numbers = [*range(40), 1 << 31, 1 << 32, (1 << 63) - 1]
-    frame = session(MASTER).sql.createDataFrame([(n,) for n in numbers], "key long").repartition(7, "key")
-    rows = frame.selectExpr("key", "spark_partition_id() AS place").collect()
-    assert {row.key: row.place for row in rows} == {n: partition(n, 7) for n in numbers}
+@pytest.mark.parametrize("buckets", [8, 512])
+def test_rows_arrive_in_the_buckets_of_their_fingerprints(buckets: int) -> None:
+    rows = np.random.default_rng(3).integers(0, 1 << 63, (5_000, 4), dtype=np.uint64)
+    found = list(arrived([blocks_of(rows, buckets), report_to([3, 4], {"a": 1})], 4))
+    assert [(bucket, text) for bucket, text, part in found if not len(part)] == [(3, '{"a": 1}'), (4, None)]
+    for bucket, _, part in found[:-2]:
+        mine = rows[rows[:, 0] % np.uint64(buckets) == bucket]
+        assert part.tolist() == mine.tolist(), "in their order"
+    assert sum(len(part) for *_, part in found) == len(rows)
 
 
 def committed(
@@ -122,7 +105,7 @@ def committed(
     parts, base = [], 0
     for bucket in buckets:
         writer = checkpoint.writer(number, bucket, run.words)
-        writer.add(rows if bucket is None else rows[rows[:, 0] >> np.uint64(64 - run.shift) == bucket])
+        writer.add(rows if bucket is None else rows[rows[:, 0] % np.uint64(run.buckets) == bucket])
         writer.close()
         parts.append(writer.part(base))
         base += writer.count
@@ -141,17 +124,17 @@ def test_what_decides_a_search_is_in_the_digest_of_the_sources(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     for name, decides in counts.items():
-        before = package.sources.__wrapped__()
+        before = request.sources.__wrapped__()
         (tmp_path / name).write_text("other")
-        assert (package.sources.__wrapped__() != before) == decides, name
+        assert (request.sources.__wrapped__() != before) == decides, name
 
 
 def test_a_request_makes_the_same_program_again(program: RowProgram) -> None:
     model, _ = scenario("truncation/kip-101")
     compiled("truncation/kip-320")  # what else a process has traced makes no difference
-    request = ModelRequest.of(model, symmetry=False, deadlock=True)
-    again = ModelRequest.read(request.text())
-    assert again == request
+    asked = ModelRequest.of(model, symmetry=False, deadlock=True)
+    again = ModelRequest.read(asked.text())
+    assert again == asked
     assert RowProgram(again.model(), again).content == program.content
     assert compiled("truncation/kip-279").content != program.content
 
@@ -197,8 +180,8 @@ def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram,
         SparkCheckpoint(tmp_path),
         SearchIdentity("name", "{}", "content", program.layout.words, 2),
     )
-    with closing(program.table(1 << 24)) as table:
-        rows = np.concatenate([r.copy() for r in RowBuffers(program).admit(table, packed(program))])
+    with closing(program.table(10)) as table:
+        rows = np.concatenate([r.copy() for r in RowBuffers(program).admit(table, program.initial())])
     committed(checkpoint, run, 0, rows, None)
     rows[-1, 0] ^= np.uint64(1 << 17)
     committed(checkpoint, run, 1, rows, None)
@@ -293,7 +276,7 @@ def test_a_job_is_cancelled_until_it_has_ended() -> None:
 
 def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     """As on an executor's machine, where the project is this file alone: its rules have their numbers."""
-    archive = package.package(tmp_path)
+    archive = package(tmp_path)
     program = (
         "import highwater; from highwater.checker.asking import catalogue; from highwater.model.language import Model;"
         "found = catalogue.load('replication.controller');"

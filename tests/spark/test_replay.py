@@ -84,12 +84,12 @@ def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_spark")
-@pytest.mark.parametrize(("shares", "size"), [(1, 1 << 20), (2, 60_000), (7, 30_000)])
-def test_one_log_in_shares(log: Path, shares: int, size: int) -> None:
-    from highwater.checker.engines.spark.replay.run import SparkReplay
+@pytest.mark.parametrize("shares", [1, 2, 7])
+def test_one_log_in_shares(log: Path, shares: int) -> None:
+    from highwater.checker.engines.spark.replay import SparkReplay
     from highwater.checker.engines.spark.session import session
 
-    engine = SparkReplay(session(MASTER), None, {}, shares=shares, range_bytes=size, large=0)
+    engine = SparkReplay(session(MASTER), None, {}, shares=shares, large=0)
     (report,) = engine.replay(inputs([log]).found)
     expected = embedded(log)
     assert isinstance(expected, dict)
@@ -100,7 +100,7 @@ def test_one_log_in_shares(log: Path, shares: int, size: int) -> None:
 
 def by_nodes(directory: Path, shares: int) -> Report:
     """The report of one input, its request logs divided among so many tasks."""
-    from highwater.checker.engines.spark.replay.run import SparkReplay
+    from highwater.checker.engines.spark.replay import SparkReplay
     from highwater.checker.engines.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, shares=shares, large=0)
@@ -238,7 +238,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("_spark")
 def test_interrupted(log: Path) -> None:
-    from highwater.checker.engines.spark.replay.run import ReplayInterrupted, SparkReplay
+    from highwater.checker.engines.spark.replay import ReplayInterrupted, SparkReplay
     from highwater.checker.engines.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, stopped=lambda: True, shares=2, large=0)

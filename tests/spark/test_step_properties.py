@@ -52,7 +52,7 @@ def test_tables_of_both_engines_say_the_same_of_steps(
     on_spark: Callable[..., SearchResult], tmp_path: Path, symmetry: Any
 ) -> None:
     from highwater.checker.engines.native.state_graph import explore
-    from highwater.checker.engines.spark.options import SparkOptions
+    from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.tables import spark, writing
     from tests.spark.conftest import MASTER
 

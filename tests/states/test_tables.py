@@ -317,7 +317,7 @@ def assert_same_rows(sql: Any) -> None:
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("limit", [None, 3000])
 def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
-    from highwater.checker.engines.spark.options import SparkOptions
+    from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.tables.spark import write as write_on_spark
     from tests.spark.conftest import MASTER
 

@@ -41,7 +41,7 @@ def replay_metadata(
     """
     started = time.perf_counter()
     follower = MetadataFollower(report, profile, switched, watch)
-    reading = _Reading(log, follower, report)
+    reading = Reading(log, follower, report)
     try:
         with rarely_collected():
             for number, _ in enumerate(reading.followed()):
@@ -74,11 +74,18 @@ def rarely_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-class _Reading:
+Check = Callable[[Snapshot, MetadataFollower], None]
+"""Holds a snapshot against the image at its offset."""
+
+
+class Reading:
     """A log while it is followed. ``place`` is that of the batch that was read last, None before the first."""
 
-    def __init__(self, log: MetadataLog, follower: MetadataFollower, report: Report) -> None:
+    def __init__(
+        self, log: MetadataLog, follower: MetadataFollower, report: Report, check: Check | None = None
+    ) -> None:
         self._log, self._follower, self._report = log, follower, report
+        self._check = check or compare
         self._sequence = Sequence(log)
         self._taken: tuple[Path, RecordBatch] | None = None
         self._followed_up_to = self._sequence.next_offset
@@ -93,7 +100,7 @@ class _Reading:
             if isinstance(found, Gap):
                 follower.gap(found.path, found.expected_offset, found.found_offset)
             elif isinstance(found, Snapshot):
-                check(found, follower)
+                self._check(found, follower)
             else:
                 self._taken = found
                 follower.take(*found)
@@ -101,7 +108,7 @@ class _Reading:
                 yield
         for snapshot in sequence.checks:
             if snapshot.end_offset == sequence.next_offset:
-                check(snapshot, follower)
+                self._check(snapshot, follower)
             else:
                 report.notes.append(not_compared(snapshot, sequence.next_offset))
 
@@ -185,7 +192,7 @@ def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
     return None
 
 
-def check(snapshot: Snapshot, follower: MetadataFollower) -> None:
+def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
     """Hold a snapshot against the image at its offset; one that cannot be read is damage, and not compared."""
     report = follower.report
     follower.settle()

@@ -1,10 +1,13 @@
-"""A model compiled for Spark's tasks, and the buffers that its functions work in."""
+"""A model compiled for Spark: the native kernels, with candidates as rows that can travel between processes.
+
+A row is a candidate as the kernels write it: fingerprint, predecessor, the words of the state. ``expand`` makes rows of
+the successors of states; ``new`` keeps the rows whose fingerprint a table does not hold yet, and judges their states.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +16,42 @@ from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.code.program import CompiledModel
-from highwater.checker.engines.native.table import FULL, Table, TableFullError
+from highwater.checker.engines.native.disk.code import code
+from highwater.checker.engines.native.initial import initial_words
+from highwater.checker.engines.native.table import Table
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
-from highwater.checker.engines.native.text.runtime import SLACK
+from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
 from highwater.checker.engines.native.worker import OUTPUT, Buffers
-from highwater.checker.engines.spark.package import sources
-from highwater.checker.engines.spark.request import ModelRequest
-from highwater.checker.engines.spark.runtime import FIELDS, RowRuntime
+from highwater.checker.engines.spark.request import ModelRequest, sources
 from highwater.model.language.model import Model
 
-_FIRST_SLOTS = 1 << 14
-_LARGE = 1 << 20
+FIELDS = {**CONTEXT, "out_rows": len(CONTEXT)}
+"""The places of a context: the native engine's, and where rows are written."""
+
+
+class RowRuntime(Runtime):
+    """Generates the loops around the kernels, with rows as output."""
+
+    places = FIELDS
+
+    def text(self) -> str:
+        """The text of all functions."""
+        return "\n".join([super().text(), self._look_up_rows()])
+
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
+        """Copy a whole row to place ``count`` of the output; the address of its state there."""
+        out = f.at(self._pointer(f, "out_rows"), f.op(f"mul i64 {count}, {self.width}"))
+        for word in range(self.width):
+            f.store(f.load(f.at(candidate, word)), f.at(out, word))
+        return f.at(out, WORDS)
+
+    def _look_up_rows(self) -> str:
+        """``@look_up_rows(context)``: keep those of the first ``end`` candidates that the table does not hold."""
+        f = FunctionText("void @look_up_rows(ptr %context)")
+        end = f.op(f"mul i64 {self._number(f, 'end')}, {self.width}")
+        f.do(f"call void @look_up(ptr %context, ptr {f.at(self._pointer(f, 'candidates'), end)})")
+        return f.end()
 
 
 class RowProgram(CompiledModel):
@@ -38,7 +66,7 @@ class RowProgram(CompiledModel):
     def __init__(
         self, model: Model, request: ModelRequest, *, ask: bool = True, effort: Effort = Effort.USUAL
     ) -> None:
-        # A worker does not ask again for the symmetry that the driver has asked for.
+        # A worker does not test the symmetry again that the driver has tested.
         super().__init__(model, request.symmetry, ask=ask, effort=effort)
         self.content = content(self, request)
         self.action_numbers: dict[str, int] = {a.name: i for i, a in enumerate(model.actions)}
@@ -49,12 +77,17 @@ class RowProgram(CompiledModel):
     def bind(self, machine: Machine) -> None:
         """Take the functions from machine code."""
         super().bind(machine)
-        self.merge = machine.function("merge", 1)
-        self.remember = machine.function("remember", 1)
+        self.look_up_rows = machine.function("look_up_rows", 1)
 
-    def table(self, maximum_bytes: int) -> BucketTable:
-        """An empty fingerprint table. It keeps the program, as machine code that nobody keeps is gone."""
-        return BucketTable(lambda *where: self.grow(*where), maximum_bytes)
+    def initial(self) -> Words:
+        """The packed initial states."""
+        return initial_words(self.model, self.layout)
+
+    def table(self, expected: int, most_bytes: int = 1 << 34) -> Table:
+        """An empty table for so many fingerprints, which can grow. It keeps the program, whose code it calls."""
+        table = Table(lambda *where: self.grow(*where), most_bytes)
+        table.clear(expected)
+        return table
 
     def actions_taken(self, counts: NDArray[np.int64]) -> list[int]:
         """Steps by action from steps by instance."""
@@ -79,30 +112,13 @@ def content(program: CompiledModel, request: ModelRequest) -> str:
     return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
-class BucketTable(Table):
-    """A fingerprint table that starts small: a process holds many. It grows by half, in place."""
-
-    def __init__(self, grow: Any, maximum_bytes: int) -> None:
-        super().__init__(grow, maximum_bytes)
-        self.capacity = min(_FIRST_SLOTS, self._most)
-
-    def make_room(self, more: int) -> None:
-        """Grow until so many more fit; TableFullError if it cannot."""
-        while not self.has_room(more):
-            least = int((self.taken + more) / FULL) + 1
-            wanted = self.capacity * 4 if self.capacity < _LARGE else self.capacity * 3 // 2
-            capacity = min(max(wanted, min(least, 4 * self.capacity)), self._most)
-            if capacity <= self.capacity:
-                raise TableFullError(f"the fingerprint table is full at {self.taken:,} states")
-            room = np.empty(1 << 20, dtype=np.uint64)
-            if self._grow(self.address, self.capacity, capacity, room.ctypes.data, room.size):
-                raise InternalError("the fingerprint table has a run of taken slots too long to move")
-            self.capacity = capacity
-
-    def clear(self, expected: int = 0) -> None:
-        """Forget all fingerprints; the memory is kept."""
-        self.slots[: self.capacity + SLACK] = 0
-        self.taken = 0
+def fill(table: Table, fingerprints: Words) -> None:
+    """Put fingerprints into a table that holds none of them."""
+    fingerprints = np.ascontiguousarray(fingerprints)
+    table.make_room(len(fingerprints))
+    if code().fill(table.address, table.capacity, fingerprints.ctypes.data, len(fingerprints)):
+        raise InternalError("a state was visited twice")
+    table.taken += len(fingerprints)
 
 
 class RowBuffers(Buffers):
@@ -115,7 +131,7 @@ class RowBuffers(Buffers):
         self.out_rows: Words = np.empty((self.capacity, WORDS + words), dtype=np.uint64)
         self["out_rows"] = self.out_rows.ctypes.data
 
-    def expand(self, table: BucketTable, states: Words, base: int) -> Iterator[Words]:
+    def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
         """Successors of states that a table does not hold yet, in parts that are valid until the next one.
 
         ``base`` is the index of the first state in its level. Raises BoundError.
@@ -129,7 +145,7 @@ class RowBuffers(Buffers):
             if self["error"]:
                 raise self.program.bound_error(self["error"])
 
-    def admit(self, table: BucketTable, states: Words) -> Iterator[Words]:
+    def admit(self, table: Table, states: Words) -> Iterator[Words]:
         """The states themselves that a table does not hold yet, as rows."""
         states = np.ascontiguousarray(states)
         self["states"] = states.ctypes.data
@@ -139,49 +155,30 @@ class RowBuffers(Buffers):
             self.program.admit(self.address)
             yield self._taken(table)
 
-    def merge(self, table: BucketTable, rows: Words, shift: int) -> Iterator[Words]:
-        """Rows that a bucket's table does not hold yet, in the order of their fingerprints.
+    def new(self, table: Table, rows: Words) -> Iterator[Words]:
+        """The rows that a table does not hold yet, in their order; of rows with one fingerprint the first."""
+        rows, room = np.ascontiguousarray(rows), self["candidates"]
+        try:
+            for start in range(0, len(rows), OUTPUT):
+                part = rows[start : start + OUTPUT]
+                self["candidates"], self["end"] = part.ctypes.data, len(part)
+                self._begin(table, len(part))
+                self.program.look_up_rows(self.address)
+                yield self._taken(table)
+        finally:
+            self["candidates"] = room
 
-        At the end the table holds them.
-        """
-        order = np.argsort(np.ascontiguousarray(rows[:, 0]))
-        self["rows"], self["order"], self["total"] = rows.ctypes.data, order.ctypes.data, len(rows)
-        self["shift"], self["start"] = shift, 0
-        found: list[Words] = []
-        while self["start"] < len(rows):
-            self["end"] = min(len(rows), self["start"] + OUTPUT)
-            self._begin(table, 0)
-            self.program.merge(self.address)
-            kept = self.out_rows[: self["out_count"]]
-            found.append(kept[:, 0].copy())
-            yield kept
-        self.remember(table, np.concatenate(found) if found else rows[:, 0], shift)
-
-    def remember(self, table: BucketTable, fingerprints: Words, shift: int) -> None:
-        """Put fingerprints that a bucket's table does not hold into it."""
-        fingerprints = np.ascontiguousarray(fingerprints)
-        self["rows"], self["shift"] = fingerprints.ctypes.data, shift
-        # Room for all at once: in order, they fill the table's start before its end.
-        self._begin(table, len(fingerprints))
-        self["start"], self["end"] = 0, len(fingerprints)
-        self.program.remember(self.address)
-        self._refuse_full()
-        table.taken += len(fingerprints)
-
-    def _begin(self, table: BucketTable, more: int) -> None:
+    def _begin(self, table: Table, more: int) -> None:
         table.make_room(more)
         self["table"], self["capacity"] = table.address, table.capacity
         self["out_count"] = self["violation_count"] = 0
 
-    def _taken(self, table: BucketTable) -> Words:
-        self._refuse_full()
+    def _taken(self, table: Table) -> Words:
+        if self["full"]:
+            raise InternalError("a fingerprint table ran out of slots between two growths")
         count = self["out_count"]
         table.taken += count
         return self.out_rows[:count]
-
-    def _refuse_full(self) -> None:
-        if self["full"]:
-            raise InternalError("a fingerprint table ran out of slots between two growths")
 
     def violated(self) -> Iterator[tuple[str, int]]:
         """The properties that were first violated in the last part, with the row's index in it."""

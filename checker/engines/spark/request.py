@@ -1,15 +1,24 @@
-"""A model as a short text: what a worker needs to trace it again and to know that it is the same one."""
+"""What a search on Spark is given: options, the model as a text, and the project's own packages for the executors.
+
+A worker traces the model again from its text, and knows by a digest of the sources that it is the same one.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+import highwater
 from highwater.checker.asking import catalogue
 from highwater.checker.asking.neighbours import imported_by
 from highwater.checker.asking.search import EngineError
@@ -18,6 +27,29 @@ from highwater.model import registry
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
+
+LOCAL = "local[*]"
+PARTS = ("model", "invariants", "checker", "traces")
+ROOT = Path(highwater.__file__).parent
+_BOOK = "rulebook.toml"
+"""Tracing looks up the numbers of rules in it."""
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """Where the search runs and where its levels are kept.
+
+    ``checkpoint`` None means a temporary directory, removed at the end. Levels of fewer than ``small`` states
+    are expanded by the driver while it can hold the fingerprints of all states found (``driver_states``).
+    ``buckets`` is how many parts the fingerprints are divided into; None means a number that fits the cores.
+    """
+
+    master: str = LOCAL
+    checkpoint: str | None = None
+    resume: bool = False
+    small: int = 200_000
+    driver_states: int = 4_000_000
+    buckets: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,3 +132,36 @@ class ModelRequest:
             [invariants[name] for name in self.properties if name in invariants],
             step_properties=[of_steps[name] for name in self.properties if name in of_steps],
         )
+
+
+def package(directory: Path) -> Path:
+    """Write ``highwater.zip`` into a directory; Python imports from it as it stands."""
+    path = directory / "highwater.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(ROOT.glob("*.py")):
+            archive.write(file, f"highwater/{file.name}")
+        for name in PARTS:
+            for file in sorted(f for f in (ROOT / name).rglob("*") if f.suffix == ".py" or f.name == _BOOK):
+                archive.write(file, f"highwater/{file.relative_to(ROOT).as_posix()}")
+    return path
+
+
+@cache
+def sources() -> str:
+    """A digest of the packages that decide what a search does, wherever Python imports them from."""
+    digest = hashlib.sha256()
+    for name in ("model", "invariants", "checker"):
+        for path, file in _files(resources.files(highwater) / name, name):
+            digest.update(path.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        below = f"{path}/{entry.name}"
+        if below.startswith("checker/") and below.split("/")[1] != "engines":
+            continue
+        if entry.is_dir():
+            yield from _files(entry, below)
+        elif entry.name.endswith(".py"):
+            yield below, entry

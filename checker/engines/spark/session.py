@@ -1,4 +1,4 @@
-"""The session on the user's Spark: started once, quiet, and with one line where it cannot be had."""
+"""The session on the user's Spark, and its jobs: started once, quiet, watched, cancelled, and started again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from highwater.checker.asking.search import EngineError
 from highwater.checker.base.interruption import interruption
 from highwater.checker.base.problems import InputError
-from highwater.checker.engines.spark.package import package
-from highwater.checker.engines.spark.partition import partition_keys
+from highwater.checker.engines.spark.request import package
 
 _CONFIGURATION = {
     "spark.app.name": "highwater",
@@ -32,12 +35,22 @@ _CONFIGURATION = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     "spark.python.worker.reuse": "true",
 }
-_LOCAL = {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1",
-          "spark.driver.bindAddress": "127.0.0.1"}  # fmt: skip
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # What is shuffled within one machine is not worth compressing.
+    "spark.shuffle.compress": "false",
+}
 
 EXECUTOR_SECONDS = 60.0
 """How long a cluster may take to start the first executor."""
 _SETTLED_SECONDS = 1.0
+_REFRESH = 0.2
+_ATTEMPTS = 3
+"""Jobs for one frame, beside the attempts that Spark gives each task."""
+Watch = Callable[[str], bool]
 
 _current: SparkConnection | None = None
 
@@ -62,8 +75,6 @@ class SparkConnection:
             except BaseException:
                 self.stop()
                 raise
-        self._homes: dict[int, tuple[Any, tuple[int, ...]]] = {}
-        self._places: dict[int, Any] = {}
 
     @property
     def cores(self) -> int:
@@ -135,33 +146,6 @@ class SparkConnection:
                 "are there workers with free cores and memory?"
             )
 
-    def places(self, count: int) -> Any:
-        """A dataset of so many numbers (an RDD), each in its own partition, held by the executors.
-
-        What is mapped over it runs where a number is held, and so on the executor that has the bucket's fingerprints.
-        """
-        if count not in self._places:
-            held = self.context.parallelize(range(count), count).cache()
-            held.count()
-            self._places[count] = held
-        return self._places[count]
-
-    def home(self, shift: int) -> tuple[Any, tuple[int, ...]]:
-        """A table with a row for each bucket, each in its own partition, and the buckets' keys.
-
-        The table is held by the executors.
-        """
-        if shift not in self._homes:
-            count = 1 << shift
-            keys = partition_keys(count)
-            frame = self.sql.createDataFrame(
-                [(key, bucket) for bucket, key in enumerate(keys)], "key long, bucket long"
-            )
-            held = frame.repartition(count, "key").cache()
-            held.count()
-            self._homes[shift] = (held, keys)
-        return self._homes[shift]
-
     def stop(self) -> None:
         """End the session and remove its log."""
         from pyspark import SparkContext
@@ -196,6 +180,44 @@ def close() -> None:
     if ended is not None:
         atexit.unregister(close)
         ended.stop()
+
+
+def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> list[Any] | None:
+    """The rows of a frame; None where the job was cancelled. ``what`` it is about is told to Spark, and in errors.
+
+    ``watch`` is called again and again with the name of the job's group, and says whether to cancel it. A job that
+    Spark gives up because of the cluster is started again, so what its tasks leave must not depend on the attempt.
+    Raises EngineError where Spark gives up all the same.
+    """
+    context = session.context
+
+    def rows(group: str) -> list[Any]:
+        context.setJobGroup(group, what, interruptOnCancel=True)
+        return list(frame.collect())
+
+    with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
+        for attempt in range(1, _ATTEMPTS + 1):
+            group = f"highwater-{uuid.uuid4().hex}"
+            job, cancelled = pool.submit(rows, group), False
+            while not job.done():
+                wait([job], timeout=_REFRESH)
+                if watch(group):
+                    # Again and again: the job may not have begun yet.
+                    cancelled = True
+                    context.cancelJobGroup(group)
+            wrong = job.exception()
+            if cancelled:
+                return None
+            if wrong is None:
+                return job.result()
+            if attempt == _ATTEMPTS or not may_pass(wrong):
+                raise EngineError(f"Spark gave up on {what}: {cause(wrong)}") from None
+    raise AssertionError
+
+
+def may_pass(wrong: BaseException) -> bool:
+    """Whether an error is of the cluster and not of the program: a lost executor, blocks that are gone."""
+    return "PythonException" not in f"{type(wrong).__name__} {wrong}" and "SparkException" in str(wrong)
 
 
 def cause(wrong: BaseException) -> str:

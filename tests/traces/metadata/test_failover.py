@@ -9,7 +9,6 @@ import pytest
 
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata import groups
-from highwater.traces.metadata.shares import plan
 from tests.traces.metadata.made_logs import (
     Controller,
     beginning,
@@ -39,7 +38,7 @@ def wrong(
     report = embedded(path)
     assert isinstance(report, dict)
     assert not report["doubts"]
-    assert divided(path, 3, 1)[0] == report
+    assert divided(path, 3)[0] == report
     return [(u["position"]["offset"] - len(begun), u["partition"]) for u in report["unexplained"]]
 
 
@@ -94,8 +93,7 @@ def test_which_it_was_is_known_then(tmp_path: Path) -> None:
 @pytest.fixture
 def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision goes on in another batch after two records, and not after ten thousand."""
-    for module in (groups, plan):
-        monkeypatch.setattr(module, "SPLIT", 2)
+    monkeypatch.setattr(groups, "SPLIT", 2)
 
 
 ELR: Values = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,14 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
+from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.shares.follow import ShareFollower, ShareResult, from_json, to_json
-from highwater.traces.metadata.shares.plan import Range, ranges
-from highwater.traces.metadata.shares.replay import Ends, RunShares, Unreadable, replay_shares
-from highwater.traces.metadata.shares.route import RangeHead, route
-from highwater.traces.metadata.sharing import Share
+from highwater.traces.metadata.shares import ShareFollower, ShareResult, Unreadable, replay_shares
+from highwater.traces.metadata.sharing import Share, Stretch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
 from tests.generation import write_log
@@ -48,8 +46,7 @@ from tests.traces.metadata.test_any_log import records, whole
 WORK = ("beliefs", "steps explained")
 """Figures of how much was explained: each share explains for itself."""
 CLEAR = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
-SPLITS = ((1, 1), (2, 3_000), (7, 1 << 30), (7, 700))
-"""How many shares, and of how many bytes the ranges are."""
+SHARES = (1, 2, 7)
 
 
 def plain(report: Report) -> dict[str, Any]:
@@ -77,36 +74,20 @@ def until_damage(expected: dict[str, Any] | str) -> dict[str, Any] | str:
     return message
 
 
-def in_this_process(log: MetadataLog, count: int, switched: Mapping[str, bool] | None = None) -> RunShares:
-    """Runs so many shares one after the other: what an engine has to do, without one."""
+def divided(path: Path, count: int, **rules: Any) -> tuple[dict[str, Any] | str, int]:
+    """The report of so many shares, one after the other in this process, and how often they were followed."""
+    passes = 0
 
-    def run(parts: Sequence[Range], known: Ends) -> tuple[list[RangeHead], list[ShareResult]]:
-        routed = [route(log, part, count) for part in parts]
-        last_time = max(head.last_time for head, _ in routed)
-        found = []
-        for number in range(count):
-            follower = ShareFollower(log, Share(number, count, dict(known)), None, switched)
-            for part, (_, blocks) in enumerate(routed):
-                follower.block(part, blocks[number])
-            found.append(follower.end(last_time))
-        return [head for head, _ in routed], found
-
-    return run
-
-
-def divided(path: Path, count: int, size: int, **rules: Any) -> tuple[dict[str, Any] | str, list[Ends]]:
-    """The report of so many shares, and what was known of ends in each pass."""
-    log = open_metadata_log(path)
-    assert can_be_divided(log)
-    run, passes = in_this_process(log, count, **rules), []
-
-    def travelled(parts: Sequence[Range], ends: Ends) -> tuple[list[RangeHead], list[ShareResult]]:
-        passes.append(ends)
-        heads, shares = run(parts, ends)
-        return heads, [from_json(json.loads(json.dumps(to_json(share)))) for share in shares]
+    def run(ends: Mapping[Stretch, int]) -> list[ShareResult]:
+        nonlocal passes
+        passes += 1
+        shares = [Share(number, count, dict(ends)) for number in range(count)]
+        found = [ShareFollower(open_metadata_log(path), share, **rules).replay() for share in shares]
+        travelled: list[ShareResult] = pickle.loads(pickle.dumps(found))
+        return travelled
 
     try:
-        return plain(replay_shares(log, ranges(log, size), travelled)[0]), passes
+        return plain(replay_shares(open_metadata_log(path), run)[0]), passes
     except Unreadable as wrong:
         return str(wrong), passes
 
@@ -135,8 +116,8 @@ LONG = [name for name in SCENARIOS if name.startswith("mixed-")]
 def test_recorded_clusters(scenario: str, switched: dict[str, bool]) -> None:
     log = CLUSTERS / scenario / "__cluster_metadata-0"
     expected = embedded(log, switched=switched)
-    for count, size in SPLITS:
-        assert divided(log, count, size, switched=switched)[0] == expected
+    for count in SHARES:
+        assert divided(log, count, switched=switched)[0] == expected
 
 
 @needs_clusters_4_2
@@ -147,8 +128,8 @@ def test_recorded_clusters(scenario: str, switched: dict[str, bool]) -> None:
 def test_recorded_clusters_of_4_2(scenario: str, switched: dict[str, bool]) -> None:
     log = CLUSTERS_4_2 / scenario / "__cluster_metadata-0"
     expected = embedded(log, switched=switched)
-    for count, size in SPLITS:
-        assert divided(log, count, size, switched=switched)[0] == expected
+    for count in SHARES:
+        assert divided(log, count, switched=switched)[0] == expected
 
 
 @pytest.fixture(scope="module")
@@ -166,8 +147,8 @@ def test_a_made_log(made: Path) -> None:
     assert isinstance(expected, dict)
     assert expected["figures"]["snapshots compared"] >= 2
     assert sum(expected["findings_count"].values()) > 0
-    for count, size in SPLITS:
-        assert divided(made, count, size)[0] == expected
+    for count in SHARES:
+        assert divided(made, count)[0] == expected
 
 
 def test_a_log_that_begins_with_a_snapshot(made: Path, tmp_path: Path) -> None:
@@ -178,8 +159,8 @@ def test_a_log_that_begins_with_a_snapshot(made: Path, tmp_path: Path) -> None:
     expected = embedded(tmp_path)
     assert isinstance(expected, dict)
     assert any("begins with the snapshot" in note for note in expected["notes"])
-    for count, size in SPLITS:
-        assert divided(tmp_path, count, size)[0] == expected
+    for count in SHARES:
+        assert divided(tmp_path, count)[0] == expected
 
 
 def changed(log: Log, random: Random) -> Log:
@@ -200,11 +181,11 @@ def test_changed_logs(made: Path, tmp_path: Path, seed: int | range) -> None:
         folder = changed(original, Random(number)).write(tmp_path / str(number))
         expected = embedded(folder)
         assert isinstance(expected, str) or expected["unexplained_count"] > 0
-        for count, size in ((2, 3_000), (7, 9_000)):
-            found, passes = divided(folder, count, size)
+        for count in (2, 7):
+            found, passes = divided(folder, count)
             assert found == expected
             # A decision that a change of another share breaks off: what the log with seed 0 is for.
-            assert len(passes) == 2 or seed != 0 or count < 7
+            assert passes == 2 or seed != 0 or count < 7
 
 
 BROKERS = [7, 8, 9]
@@ -256,8 +237,8 @@ def test_changes_of_others_behind_a_record_about_the_cluster(tmp_path: Path) -> 
     assert isinstance(expected, dict)
     epochs = [u for u in expected["unexplained"] if "brokerEpoch" in u["candidates"][0]["differences"]]
     assert not [u for u in epochs if u["partition"] is None]
-    for count, size in SPLITS:
-        assert divided(log, count, size)[0] == expected
+    for count in SHARES:
+        assert divided(log, count)[0] == expected
 
 
 def test_a_transaction_is_not_cut(tmp_path: Path) -> None:
@@ -268,9 +249,7 @@ def test_a_transaction_is_not_cut(tmp_path: Path) -> None:
     expected = embedded(log)
     assert isinstance(expected, dict)
     assert expected["partitions"] == 9
-    found, passes = divided(log, 3, 1)
-    assert found == expected
-    assert len(passes) > 1
+    assert divided(log, 3)[0] == expected
 
 
 def test_a_log_that_ends_within_a_transaction(tmp_path: Path) -> None:
@@ -279,7 +258,7 @@ def test_a_log_that_ends_within_a_transaction(tmp_path: Path) -> None:
     expected = embedded(log)
     assert isinstance(expected, dict)
     assert any("within a metadata transaction of 4 records" in note for note in expected["notes"])
-    assert divided(log, 3, 1)[0] == expected
+    assert divided(log, 3)[0] == expected
 
 
 @pytest.mark.parametrize("at", [5, 2_000, -30], ids=["first batch", "in the middle", "last batch"])
@@ -292,8 +271,8 @@ def test_a_damaged_log_is_the_same_error(made: Path, tmp_path: Path, at: int) ->
     damaged.write_bytes(bytes(data))
     expected = embedded(tmp_path)
     # Up to the damage one process replays it: shares know nothing of each other's.
-    for count, size in SPLITS[1::2]:
-        assert divided(tmp_path, count, size)[0] == until_damage(expected)
+    for count in SHARES:
+        assert divided(tmp_path, count)[0] == until_damage(expected)
 
 
 def test_a_torn_end_is_the_same_note(made: Path, tmp_path: Path) -> None:
@@ -304,8 +283,8 @@ def test_a_torn_end_is_the_same_note(made: Path, tmp_path: Path) -> None:
     expected = embedded(tmp_path)
     assert isinstance(expected, dict)
     assert any("ends within a batch" in note for note in expected["notes"])
-    for count, size in SPLITS:
-        assert divided(tmp_path, count, size)[0] == expected
+    for count in SHARES:
+        assert divided(tmp_path, count)[0] == expected
 
 
 def test_a_leader_epoch_that_falls_from_one_range_to_the_next(tmp_path: Path) -> None:
@@ -313,8 +292,8 @@ def test_a_leader_epoch_that_falls_from_one_range_to_the_next(tmp_path: Path) ->
     (tmp_path / f"{0:020}.log").write_bytes(b"".join(batches))
     expected = until_damage(embedded(tmp_path))
     assert isinstance(expected, str)
-    for count, size in SPLITS:
-        assert divided(tmp_path, count, min(size, 1))[0] == expected
+    for count in SHARES:
+        assert divided(tmp_path, count)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -337,8 +316,8 @@ def test_what_is_not_known(tmp_path: Path, values: list[bytes]) -> None:
         expected = embedded(log)
         assert isinstance(expected, dict)
         assert expected["doubts"]
-        for count, size in SPLITS:
-            assert divided(log, count, size)[0] == expected
+        for count in SHARES:
+            assert divided(log, count)[0] == expected
 
 
 _NOT_FOLLOWED = {
@@ -358,4 +337,4 @@ FEATURES_CHANGE_LAST = [
 def test_any_records(batches: list[list[Any]], count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = log_of(Path(folder), [[whole(*record) for record in batch] for batch in batches])
-        assert divided(log, count, 1)[0] == embedded(log)
+        assert divided(log, count)[0] == embedded(log)

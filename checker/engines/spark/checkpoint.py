@@ -21,7 +21,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from highwater.checker.base.durable.aside import sync
 from highwater.checker.base.durable.checksum import checksum, is_file_with
 from highwater.checker.base.durable.directory import CheckpointDirectory, remove_files
+from highwater.checker.engines.breadth_first import Totals
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
 
@@ -55,22 +56,6 @@ class LevelFile:
     base: int = 0
     bytes: int = 0
     checksum: int = 0
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What a search had counted when a level was committed; by name, as in a result."""
-
-    distinct_states: int = 0
-    generated_states: int = 0
-    actions: dict[str, int] = field(default_factory=dict)
-    cut: dict[str, int] = field(default_factory=dict)
-    premises: dict[str, int] = field(default_factory=dict)
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Property to the first violation's level (from 0) and index in it."""
-    broken: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """Property of steps to the same of the state before the first step that violates it, and that step's instance."""
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -99,23 +84,18 @@ class SearchIdentity:
     request: str
     content: str
     words: int
-    shift: int
-    """A bucket holds the fingerprints with the same first so many bits."""
-
-    @property
-    def buckets(self) -> int:
-        """How many there are."""
-        return 1 << self.shift
+    buckets: int
+    """A bucket holds the fingerprints with the same remainder by so many."""
 
 
 class SparkCheckpoint(CheckpointDirectory):
     """A directory of committed levels. The driver takes it; its tasks read and write in it as they are told."""
 
     engine = "spark"
-    format = 3
+    format = 4
     files = re.compile(r"level-[0-9]{5,9}\.json")
-    folders = re.compile(r"(level|exchange)-[0-9]{5,9}")
-    inside = re.compile(r"part-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet|\.?from-[0-9]{5,9}-[0-9a-f]{12}\.rows")
+    folders = re.compile(r"level-[0-9]{5,9}")
+    inside = re.compile(r"part-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet")
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -130,7 +110,9 @@ class SparkCheckpoint(CheckpointDirectory):
         """What is explored; InputError where the directory is no checkpoint of this version, or it is damaged."""
         try:
             run = SearchIdentity(**self.read_manifest(self.head))
-            if not (isinstance(run.shift, int) and 0 < run.shift <= 16 and isinstance(run.words, int)):
+            if not (
+                isinstance(run.buckets, int) and 0 < run.buckets <= 1 << 16 and isinstance(run.words, int)
+            ):
                 raise ValueError("numbers")
             return run
         except FileNotFoundError:
@@ -170,7 +152,7 @@ class SparkCheckpoint(CheckpointDirectory):
                 raise ValueError("counts")
             base = 0
             for part in parts:
-                if part.base != base or part.count < 1 or not self._is_part(part.file):
+                if part.base != base or part.count < 1 or self.inside.fullmatch(part.file) is None:
                     raise ValueError("parts")
                 base += part.count
             return level
@@ -178,9 +160,6 @@ class SparkCheckpoint(CheckpointDirectory):
             return None
         except (ValueError, TypeError, KeyError, AttributeError):
             raise self.damaged(name) from None
-
-    def _is_part(self, name: str) -> bool:
-        return name.startswith("part-") and self.inside.fullmatch(name) is not None
 
     def levels(self) -> list[CommittedLevel]:
         """All committed levels in order; InputError where they do not follow each other."""

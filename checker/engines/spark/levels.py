@@ -1,0 +1,585 @@
+"""The levels of a search on Spark. A level is expanded, its candidates are shuffled by fingerprint, and new ones kept.
+
+    range of tasks ── mapInArrow(expand) ── repartitionById(bucket) ── mapInArrow(keep_new) ── reports
+
+``expand`` reads its share of the frontier from Parquet and runs the native kernels over it. A bucket holds the
+fingerprints with the same remainder; Spark's shuffle brings all candidates of a bucket to one task. ``keep_new`` has
+a table with the fingerprints of its bucket in all levels (the visited side of an anti-join), drops the candidates that
+are there, and writes the others as Parquet. A small level goes the same way within the driver.
+
+Each task reports what it counted as a row of the job's result, so a task that failed or ran twice counts once. What a
+task finds does not depend on where or how often it runs: of several ways to a state the least predecessor counts.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import resource
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from highwater.checker.asking.search import EngineError, SearchResult
+from highwater.checker.base.memory import available_memory
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.engines.breadth_first import Found, Known, Stopped, Totals
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.table import Table
+from highwater.checker.engines.native.text.kernels import WORDS
+from highwater.checker.engines.spark.checkpoint import (
+    GROUP,
+    CommittedLevel,
+    Fingerprints,
+    LevelFile,
+    PartWriter,
+    SearchIdentity,
+    SparkCheckpoint,
+)
+from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
+from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
+from highwater.checker.engines.spark.session import SparkConnection, collect
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.model import Scalars
+
+BLOCKS = pa.schema([("bucket", pa.int32()), ("report", pa.string()), ("rows", pa.binary())])
+"""What is shuffled: many rows of a bucket as one block, or a report."""
+BLOCKS_ON_SPARK, REPORTS_ON_SPARK = "bucket int, report string, rows binary", "report string"
+REFUSALS = (OSError, LanguageError, InputError, InternalError)
+_REPORTS = pa.schema([("report", pa.string())])
+_PROGRAMS = 2
+_MOST_SEEN_BYTES = 1 << 28
+"""Memory for the candidates that a task has sent already."""
+_LEAST_TABLE_BYTES = 1 << 28
+
+Report = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LevelTask:
+    """A level to expand: where it is, of which model, and what is known already.
+
+    ``known`` says which properties are known to be violated; ``table_bytes`` is the memory for a fingerprint table.
+    """
+
+    directory: str
+    run: SearchIdentity
+    number: int
+    known: Known
+    table_bytes: int
+
+
+# --- blocks and reports through the shuffle --------------------------------------------------------
+
+
+def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
+    """Rows as one block for each bucket that some of them belong to."""
+    kind = np.uint16 if buckets <= 1 << 16 else np.uint32
+    bucket = (rows[:, 0] % np.uint64(buckets)).astype(kind)
+    rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
+    counts = np.bincount(bucket, minlength=buckets)
+    present = np.flatnonzero(counts)
+    ends = np.cumsum(counts)[present]
+    starts = np.concatenate([[0], ends])
+    offsets = pa.py_buffer((starts * rows.shape[1] * 8).astype(np.int32))
+    blocks = pa.Array.from_buffers(pa.binary(), len(present), [None, offsets, pa.py_buffer(rows)])
+    columns = [pa.array(present.astype(np.int32)), pa.nulls(len(present), pa.string()), blocks]
+    return pa.record_batch(columns, schema=BLOCKS)
+
+
+def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
+    """A report as a row of the first of some buckets, and an empty row for each other, so that its task runs."""
+    listed = list(buckets)
+    texts = [json.dumps(report), *[None] * (len(listed) - 1)]
+    columns = [pa.array(listed, pa.int32()), pa.array(texts, pa.string())]
+    return pa.record_batch([*columns, pa.nulls(len(listed), pa.binary())], schema=BLOCKS)
+
+
+def arrived(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[tuple[int, str | None, Words]]:
+    """What was shuffled to a task: the bucket, and a report or rows of so many words."""
+    for batch in batches:
+        blocks = batch.column("rows")
+        texts = batch.column("report").to_pylist()
+        for at, bucket in enumerate(batch.column("bucket").to_pylist()):
+            content = blocks[at].as_buffer()
+            rows = np.frombuffer(content, dtype=np.uint64) if content else np.empty(0, dtype=np.uint64)
+            yield bucket, texts[at], rows.reshape(-1, width)
+
+
+def reports_of(texts: Iterable[str]) -> pa.RecordBatch:
+    """Reports as rows of a job's result."""
+    return pa.record_batch([pa.array(list(texts), pa.string())], schema=_REPORTS)
+
+
+def refusal(wrong: BaseException) -> Report:
+    """What a report says of an error that the driver raises again."""
+    if isinstance(wrong, OSError):
+        place = f"{wrong.filename}: " if wrong.filename else ""
+        return {"failure": f"{place}{wrong.strerror or wrong}"}
+    return {"internal" if isinstance(wrong, InternalError) else "failure": str(wrong)}
+
+
+def raise_refusals(reports: Iterable[Mapping[str, Any]]) -> None:
+    """Raise on the driver what reports say of errors: EngineError or InternalError, as it was on the worker."""
+    for report in reports:
+        if "internal" in report:
+            raise InternalError(f"a task of Spark's: {report['internal']}")
+        if "failure" in report:
+            raise EngineError(f"a task of Spark's failed: {report['failure']}")
+
+
+# --- a level, in a task or in the driver ------------------------------------------------------------
+
+
+def successors(
+    program: RowProgram,
+    seen: Table,
+    frontier: Iterable[tuple[int, Words]],
+    known: Known,
+    deadlock: bool,
+    report: Report,
+) -> Iterator[Words]:
+    """The candidates that states lead to, as rows in the order of their predecessors; then what was counted.
+
+    ``seen`` holds the candidates that were found already: most double ones need not travel.
+    """
+    buffers = RowBuffers(program, deadlock=deadlock, judging=False)
+    buffers["known_steps"] = known[1]
+    states = sent = 0
+    try:
+        for base, group in frontier:
+            if seen.bytes > _MOST_SEEN_BYTES:
+                seen.clear()
+            states += len(group)
+            for rows in buffers.expand(seen, group, base):
+                sent += len(rows)
+                yield rows
+    except BoundError:
+        report["bound"] = buffers["error"]
+    report |= {
+        "states": states,
+        "sent": sent,
+        "generated": int(buffers.counts.sum()),
+        "actions": program.actions_taken(buffers.counts),
+        "cuts": buffers.cuts.tolist(),
+        "premises": buffers.premises.tolist(),
+        "broken": buffers.violated_by_steps(),
+        "deadlock": buffers["deadlock"],
+    }
+
+
+def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
+    """Write rows that are new, as they are found and judged; and what was counted."""
+    places: dict[str, int] = {}
+    for rows in new:
+        for name, index in buffers.violated():
+            places.setdefault(name, writer.count + index)
+        writer.add(rows)
+    writer.close()
+    report |= {
+        "bucket": writer.bucket,
+        "file": [writer.file, writer.count, writer.bytes, writer.checksum],
+        "premises": buffers.premises.tolist(),
+        "places": places,
+    }
+
+
+def share(
+    checkpoint: SparkCheckpoint,
+    level: CommittedLevel,
+    buckets: int,
+    bucket: int | None,
+    fingerprints: Fingerprints,
+) -> Iterator[tuple[int, Words]]:
+    """A bucket's states of a level in groups, with the index of the first; None: all of them.
+
+    Of a level that is not divided into buckets a bucket has a range. Raises InputError as ``SparkCheckpoint.states``.
+    """
+    for part in level.parts:
+        start, end = 0, part.count
+        if bucket is not None and part.bucket is None:
+            start, end = (part.count * b // buckets for b in (bucket, bucket + 1))
+        elif bucket is not None and part.bucket != bucket:
+            continue
+        base = 0
+        for states in checkpoint.states(level.number, part, fingerprints):
+            first, last = max(start, base), min(end, base + len(states))
+            for at in range(first, last, GROUP):
+                yield part.base + at, states[at - base : min(at + GROUP, last) - base]
+            base += len(states)
+
+
+def visited(
+    checkpoint: SparkCheckpoint, levels: Iterable[CommittedLevel], buckets: int, bucket: int | None
+) -> Iterator[Words]:
+    """The fingerprints that a bucket has in some levels; None: all of them."""
+    for level in levels:
+        for part in level.parts:
+            if bucket is None or part.bucket == bucket:
+                yield checkpoint.fingerprints(level.number, part)
+            elif part.bucket is None:
+                whole = checkpoint.fingerprints(level.number, part)
+                yield whole[whole % np.uint64(buckets) == bucket]
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+class BucketTables:
+    """The fingerprint tables that a process keeps from one level to the next, one a bucket, as far as memory goes.
+
+    A table that lacks levels catches up from their files, so what a task finds does not depend on its process.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int], tuple[Table, int]] = OrderedDict()
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all that are kept."""
+        return sum(table.bytes for table, _ in self._kept.values())
+
+    def take(self, task: LevelTask, checkpoint: SparkCheckpoint, bucket: int, more: int) -> tuple[Table, int]:
+        """A table with all that a bucket has up to the task's level, with room for more; how many were read for it.
+
+        It is the caller's until it is kept again.
+        """
+        table, upto = self._kept.pop((task.run.name, bucket), (None, -1))
+        if table is not None and upto > task.number:  # of a level that was not committed
+            table.close()
+            table, upto = None, -1
+        levels = [
+            level for n in range(upto + 1, task.number + 1) if (level := checkpoint.level(n)) is not None
+        ]
+        missing = list(visited(checkpoint, levels, task.run.buckets, bucket))
+        read = sum(map(len, missing))
+        if table is None:
+            table = program(task.run).table(read + more, max(task.table_bytes, _LEAST_TABLE_BYTES))
+        for fingerprints in missing:
+            fill(table, fingerprints)
+        return table, read
+
+    def keep(self, task: LevelTask, bucket: int, table: Table) -> None:
+        """Keep a table that has what the level after the task's has; those used longest ago go for it."""
+        self._kept[task.run.name, bucket] = (table, task.number + 1)
+        others = [key for key in self._kept if key[0] != task.run.name]
+        while others or self.bytes > task.table_bytes:
+            key = others.pop() if others else next(iter(self._kept))
+            self._kept.pop(key)[0].close()
+
+
+_tables = BucketTables()
+_programs: OrderedDict[str, RowProgram] = OrderedDict()
+
+
+def program(run: SearchIdentity) -> RowProgram:
+    """The run's model, compiled now or before. EngineError where it is not the driver's."""
+    found = _programs.get(run.content)
+    if found is None:
+        request = ModelRequest.read(run.request)
+        found = RowProgram(request.model(), request, ask=False, effort=Effort.FULL)
+        if found.content != run.content:
+            raise EngineError(
+                "a worker has another version of the checker or of the protocol than the driver"
+            )
+        while len(_programs) >= _PROGRAMS:
+            _programs.popitem(last=False)
+        _programs[run.content] = found
+        # Spark collects garbage after each task; a traced model is large, and stays.
+        gc.collect()
+        gc.freeze()
+    _programs.move_to_end(run.content)
+    return found
+
+
+def expand(task: LevelTask, tasks: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Candidates of the task's buckets as blocks, and a report. There are so many tasks."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            mine = range(task.run.buckets * number // tasks, task.run.buckets * (number + 1) // tasks)
+            report: Report = {"half": "expand", "task": number}
+            started = time.process_time()
+            try:
+                yield from _expand(task, mine, report)
+            except REFUSALS as wrong:
+                report |= refusal(wrong)
+            yield report_to(mine, report | {"seconds": time.process_time() - started})
+
+
+def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa.RecordBatch]:
+    compiled, run = program(task.run), task.run
+    checkpoint = SparkCheckpoint(task.directory)
+    level = checkpoint.level(task.number)
+    if level is None:
+        raise EngineError(f"an executor does not see the checkpoint's directory {task.directory}")
+    deadlock = json.loads(run.request)["deadlock"]
+    frontier = (
+        group
+        for bucket in mine
+        for group in share(checkpoint, level, run.buckets, bucket, compiled.fingerprints)
+    )
+    with closing(compiled.table(level.size // run.buckets)) as seen:
+        for rows in successors(compiled, seen, frontier, task.known, deadlock, report):
+            if len(rows):
+                yield blocks_of(rows, run.buckets)
+
+
+def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of the candidates of a bucket, the ones that no level has are judged and written; reports come out."""
+    reports: list[str] = []
+    report: Report = {"half": "merge"}
+    started = time.process_time()
+    try:
+        _keep_new(task, arrived(batches, task.run.words + WORDS), reports, report)
+    except REFUSALS as wrong:
+        report |= refusal(wrong)
+    report |= {
+        "seconds": time.process_time() - started,
+        "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    yield reports_of([*reports, json.dumps(report)])
+
+
+def _keep_new(
+    task: LevelTask, found: Iterator[tuple[int, str | None, Words]], reports: list[str], report: Report
+) -> None:
+    compiled, checkpoint, run = program(task.run), SparkCheckpoint(task.directory), task.run
+    arrivals = list(found)
+    bucket = arrivals[0][0]
+    reports += [text for _, text, _ in arrivals if text is not None]
+    # Each block is in the order of predecessors, and no two blocks overlap in them.
+    blocks = sorted((rows for *_, rows in arrivals if len(rows)), key=lambda rows: int(rows[0, 1]))
+    received = sum(map(len, blocks))
+    table, read = _tables.take(task, checkpoint, bucket, received)
+    report |= {"received": received, "visited": read}
+    buffers = RowBuffers(compiled)
+    buffers["known"] = task.known[0]
+    new = (kept for rows in blocks for kept in buffers.new(table, rows))
+    judged(buffers, new, checkpoint.writer(task.number + 1, bucket, run.words), report)
+    _tables.keep(task, bucket, table)
+    report["tables"] = _tables.bytes
+
+
+# --- the driver -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Work:
+    """What the tasks of the cluster's levels reported, added up: processor seconds by half, rows, bytes, memory."""
+
+    levels: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    sent: int = 0
+    visited: int = 0
+    written: int = 0
+    tables: int = 0
+    resident: int = 0
+
+    def add(self, report: Report) -> None:
+        """Take a report in."""
+        half = report["half"]
+        self.seconds[half] = self.seconds.get(half, 0.0) + report["seconds"]
+        self.sent += report.get("sent", 0)
+        self.visited += report.get("visited", 0)
+        self.written += report["file"][2] if "file" in report else 0
+        self.tables = max(self.tables, report.get("tables", 0))
+        self.resident = max(self.resident, report.get("resident", 0))
+
+
+class ParquetLevels:
+    """The states that a search has visited (``Visited``): a Parquet data set a level, in a checkpoint.
+
+    Levels of few states are expanded within the driver, whose table holds all fingerprints as long as there are few.
+    """
+
+    def __init__(
+        self,
+        session: SparkConnection,
+        program: RowProgram,
+        checkpoint: SparkCheckpoint,
+        run: SearchIdentity,
+        spark: SparkOptions,
+        memory_bytes: int | None,
+    ) -> None:
+        self._session, self.program, self.checkpoint, self.run, self._spark = (
+            session,
+            program,
+            checkpoint,
+            run,
+            spark,
+        )
+        processes = session.cores if session.master.startswith("local[") else (os.cpu_count() or 1)
+        self._table_bytes = (memory_bytes or int(available_memory() * 0.6)) // processes
+        self.committed: list[CommittedLevel] = []
+        self.work = Work()
+        self._deadlock: bool = json.loads(run.request)["deadlock"]
+        self._parts: tuple[LevelFile, ...] = ()
+        self._table = program.table(0)
+        self._seen = program.table(0)
+        self._upto = -1
+        """The last level whose fingerprints the driver's table holds."""
+
+    def close(self) -> None:
+        """Free the driver's tables."""
+        self._table.close()
+        self._seen.close()
+
+    # --- Visited ----------------------------------------------------------------------------------
+
+    @property
+    def levels(self) -> list[tuple[int, Totals]]:
+        """The size of each committed level, and what was counted with it."""
+        return [(level.size, level.totals) for level in self.committed]
+
+    def first(self) -> Found:
+        """The initial states."""
+        initial, buffers = self.program.initial(), RowBuffers(self.program)
+        report: Report = {}
+        judged(buffers, buffers.admit(self._table, initial), self._writer(0), report)
+        self._upto = 0
+        found = self._found([], [report])
+        found.generated = len(initial)
+        return found
+
+    def expand(self, known: Known, stopped: Stopped) -> Found | None:
+        """The new successors of the last level. Raises BoundError, EngineError, and InternalError as ``joined``."""
+        level = self.committed[-1]
+        few = level.totals.distinct_states <= self._spark.driver_states
+        if few and level.size < self._spark.small:
+            return self._within_driver(level, known, stopped)
+        return self._on_cluster(level, known, stopped)
+
+    def remember(self, totals: Totals) -> None:
+        """Commit the level that was found last."""
+        level = CommittedLevel(len(self.committed), self._parts, totals)
+        self.checkpoint.commit(level)
+        self.committed.append(level)
+
+    def origin(self, level: int, index: int) -> tuple[int, int]:
+        """Where a state of a level came from."""
+        return self.checkpoint.origin(level, self.committed[level], index)
+
+    def initial(self, index: int) -> Scalars:
+        """An initial state."""
+        return self.program.layout.unpack(self.program.initial()[index])
+
+    def usage(self, result: SearchResult) -> tuple[int, int]:
+        """Memory of the tables, and bytes that the cluster has written."""
+        used = self._table.bytes + self.work.tables
+        result.table_bytes = self.work.tables
+        result.peak_memory_bytes = max(result.peak_memory_bytes, used, self.work.resident)
+        return used, self.work.written
+
+    # --- small and large levels ---------------------------------------------------------------------
+
+    def _within_driver(self, level: CommittedLevel, known: Known, stopped: Stopped) -> Found | None:
+        for fingerprints in visited(self.checkpoint, self.committed[self._upto + 1 :], 1, None):
+            fill(self._table, fingerprints)
+        self._upto = level.number + 1
+        self._seen.clear()
+        expanded: Report = {}
+        merged: Report = {}
+        buffers = RowBuffers(self.program)
+        buffers["known"] = known[0]
+        frontier = share(self.checkpoint, level, 1, None, self.program.fingerprints)
+
+        def new() -> Iterator[Words]:
+            rows = successors(self.program, self._seen, frontier, known, self._deadlock, expanded)
+            for candidates in rows:
+                yield from buffers.new(self._table, candidates)
+                if stopped():
+                    return
+
+        judged(buffers, new(), self._writer(level.number + 1), merged)
+        return None if stopped() else self._found([expanded], [merged])
+
+    def _writer(self, number: int) -> PartWriter:
+        return self.checkpoint.writer(number, None, self.run.words)
+
+    def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Stopped) -> Found | None:
+        """A level as one job of two stages. Nothing of a level counts before it is committed: it can be done again."""
+        run, tasks = self.run, min(self.run.buckets, self._session.cores)
+        task = LevelTask(
+            str(self.checkpoint.directory.resolve()), run, level.number, known, self._table_bytes
+        )
+        blocks = self._session.sql.range(0, tasks, 1, tasks).mapInArrow(
+            lambda batches: expand(task, tasks, batches), BLOCKS_ON_SPARK
+        )
+        shuffled = blocks.repartitionById(run.buckets, blocks.bucket)
+        frame = shuffled.mapInArrow(lambda batches: keep_new(task, batches), REPORTS_ON_SPARK)
+        rows = collect(self._session, frame, f"level {level.number + 2}", lambda _: stopped())
+        if rows is None:
+            return None
+        expanded, merged = checked([json.loads(row.report) for row in rows], tasks, run.buckets, level.size)
+        self.work.levels += 1
+        for report in (*expanded, *merged):
+            self.work.add(report)
+        return self._found(expanded, merged)
+
+    def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
+        """What the reports of a level come to; its files are kept until it is remembered."""
+        for report in expanded:
+            if "bound" in report:
+                raise self.program.bound_error(report["bound"])
+        self._parts, found = joined(expanded, merged)
+        return found
+
+
+def checked(
+    reports: list[Report], tasks: int, buckets: int, states: int
+) -> tuple[list[Report], list[Report]]:
+    """The reports of both halves of a level, in order. InternalError where they contradict each other."""
+    raise_refusals(reports)
+    halves = []
+    for half, key, count in (("expand", "task", tasks), ("merge", "bucket", buckets)):
+        ordered = sorted((r for r in reports if r["half"] == half), key=lambda report: int(report[key]))
+        if [report[key] for report in ordered] != list(range(count)):
+            raise InternalError(f"{len(ordered)} reports of {count} {key}s")
+        halves.append(ordered)
+    expanded, merged = halves
+    if not any("bound" in report for report in expanded):
+        if sum(r["states"] for r in expanded) != states:
+            raise InternalError("not every state of a level was expanded")
+        if sum(r["received"] for r in merged) != sum(r["sent"] for r in expanded):
+            raise InternalError("not every candidate that was sent was received")
+    return expanded, merged
+
+
+def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFile, ...], Found]:
+    """The files of a new level, and what was counted on the way there."""
+    parts: list[LevelFile] = []
+    found = Found()
+    for report in merged:
+        for name, index in report["places"].items():
+            found.places.setdefault(name, found.states + index)
+        file, count, size, checksum = report["file"]
+        if count:
+            parts.append(LevelFile(report["bucket"], file, count, found.states, size, checksum))
+            found.states += count
+    for report in expanded:
+        for name, (index, instance) in report["broken"].items():
+            found.broken[name] = min(found.broken.get(name, (index, instance)), (index, instance))
+    found.stuck = min((r["deadlock"] for r in expanded if r["deadlock"] >= 0), default=None)
+    found.generated = sum(r["generated"] for r in expanded)
+    found.actions, found.cuts = (_sum(r[key] for r in expanded) for key in ("actions", "cuts"))
+    found.premises = _sum(r["premises"] for r in (*expanded, *merged))
+    return tuple(parts), found
+
+
+def _sum(lists: Iterable[list[int]]) -> list[int]:
+    return [sum(column) for column in zip(*lists, strict=True)]
+
+
+def buckets_for(cores: int) -> int:
+    """How many buckets there are: a few for each core even out, and a power of two is quick to divide by."""
+    return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

@@ -1,1 +1,0 @@
-"""One level of a search on Spark: expanded, exchanged, merged, committed."""

@@ -1,0 +1,402 @@
+"""Replay on Spark: many inputs, one a task; one large log by nodes, or in shares of its partitions; and as tables.
+
+Every task is the embedded replay: of an input, of the request logs of some nodes, or of a metadata log with a filter of
+partitions (``traces/metadata/shares.py``). The driver joins what they found into one report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import pickle
+import resource
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from highwater.checker.asking.search import EngineError
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.spark.session import SparkConnection, collect
+from highwater.model.language.errors import LanguageError
+from highwater.traces.inputs import METADATA_LOG, Input
+from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.metadata.shares import ShareFollower, ShareResult, Unreadable, replay_shares
+from highwater.traces.metadata.sharing import Share, Stretch
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.replay import replay_input, replay_part
+from highwater.traces.reports.findings import Finding, Unexplained
+from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.report import Report
+from highwater.traces.messages.request_replay import joined
+from highwater.traces.messages.nodes import SharedNode, divided, in_order
+
+LARGE = 32 << 20
+"""A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""
+ANSWERS = "number long, answer binary"
+Progress = Callable[[str], None]
+Work = Callable[[int], Any]
+"""What a task does for a number; its answer can be pickled."""
+
+
+class ReplayInterrupted(Exception):
+    """The replay was interrupted."""
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """What holds for all tasks: the driver's working directory, by which paths are relative, and the rules."""
+
+    directory: str
+    profile: str | None
+    switched: Mapping[str, bool]
+
+
+@dataclass
+class ReplayTotals:
+    """What the shares of a divided log took: processor seconds of each, and the most memory of a process."""
+
+    following: list[float] = field(default_factory=list)
+    resident: int = 0
+
+
+class SparkReplay:
+    """Replays on a session. ``stopped`` says whether to stop; ``progress`` gets lines about how far it is."""
+
+    def __init__(
+        self,
+        session: SparkConnection,
+        profile: str | None,
+        switched: Mapping[str, bool],
+        progress: Progress | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+        shares: int | None = None,
+        large: int = LARGE,
+    ) -> None:
+        self._session, self._progress, self._stopped = session, progress, stopped
+        self._settings = TaskSettings(os.getcwd(), profile, dict(switched))
+        self._shares, self._large = shares or session.cores, large
+        self.work = ReplayTotals()
+
+    def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
+        """The reports of the inputs, in their order. Raises InputError, TraceError, EngineError, Interrupted.
+
+        ``out`` is a directory for tables; each log of several gets one below it.
+        """
+        logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
+        requests = [i for i in found if self._has_many_requests(i, len(found))]
+        small = [i for i in found if i not in logs and i not in requests]
+        reports: dict[Input, dict[str, Any]] = {}
+        if small:
+            reports = dict(zip(small, self._many(small), strict=True))
+        for number, one in enumerate(found):
+            if one in logs:
+                below = out if out is None or len(found) == 1 else str(Path(out) / f"{number:05}")
+                yield self._in_shares(one, logs[one], below)
+            elif one in requests:
+                yield self._by_nodes(one)
+            else:
+                yield _report(reports[one])
+
+    def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
+        """The log of an input that is divided; None where it is replayed by one task."""
+        if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
+            if out is not None:
+                raise InputError(f"{one.path}: --out is for metadata logs without logs of brokers")
+            return None
+        if out is None and inputs >= 4 * self._session.cores:
+            return None
+        log = open_metadata_log(one.path)
+        return log if out is not None or log.bytes_total >= self._large else None
+
+    def _has_many_requests(self, one: Input, inputs: int) -> bool:
+        """Whether the request logs of an input are divided among tasks."""
+        size = sum(path.stat().st_size for path in one.request_logs)
+        return inputs < 4 * self._session.cores and len(one.request_logs) > 1 and size >= self._large
+
+    def _by_nodes(self, one: Input) -> Report:
+        """A cluster by a task for each group of nodes: each follows the metadata log and the controllers' requests."""
+        started = time.perf_counter()
+        paths = in_order(one.request_logs)
+        groups = divided(paths, self._shares)
+        work = functools.partial(_replay_nodes, self._settings, one, groups)
+        parts = self._run(work, len(groups), f"{one.path.name}: request logs")
+        wrong = {part["path"]: part["error"] for part in parts if "error" in part}
+        if wrong:
+            # The one that a replay of all of them would have come to first.
+            order = {str(path): number for number, path in enumerate(paths)}
+            raise InputError(wrong[min(wrong, key=lambda path: order.get(path, -1))])
+        try:
+            report = joined(one.request_logs, parts)
+        except SharedNode:
+            return _report(self._many([one])[0])
+        report.notes[:0] = one.notes
+        report.seconds = time.perf_counter() - started
+        return report
+
+    def _many(self, found: list[Input]) -> list[dict[str, Any]]:
+        work = functools.partial(_replay_one, self._settings, found)
+        return self._run(work, len(found), f"{len(found)} inputs")
+
+    def _in_shares(self, one: Input, log: MetadataLog, out: str | None) -> Report:
+        """A log in shares of its partitions, each followed by a task."""
+        started = time.perf_counter()
+
+        def run(ends: Mapping[Stretch, int]) -> list[ShareResult]:
+            work = functools.partial(_follow_share, self._settings, log, self._shares, dict(ends), out)
+            answers = self._run(work, self._shares, log.path.name)
+            self.work = ReplayTotals([spent for _, spent, _ in answers], max(most for *_, most in answers))
+            return [found for found, _, _ in answers]
+
+        try:
+            report, own = replay_shares(log, run)
+        except Unreadable as wrong:
+            if out is not None:
+                raise InputError(str(wrong)) from None
+            # One task replays it up to the damage: shares know nothing of each other's.
+            return _report(self._many([one])[0])
+        finally:
+            # Of attempts that were lost or interrupted.
+            for file in Path(out).glob("*/.part-*") if out is not None else ():
+                file.unlink(missing_ok=True)
+        if out is not None:
+            tables = ReplayTables(out, None)
+            for line in own:
+                tables.add_line(line)
+            tables.close()
+        report.notes[:0] = one.notes
+        report.seconds = time.perf_counter() - started
+        return report
+
+    def _run(self, work: Work, count: int, what: str) -> list[Any]:
+        """The answers of a job with so many numbers, in their order. Raises ReplayInterrupted, EngineError."""
+
+        def watch(group: str) -> bool:
+            if self._stopped():
+                return True
+            if self._progress is not None:
+                self._progress(f"{what}: {self._done(group)}")
+            return False
+
+        directory, sql = self._settings.directory, self._session.sql
+        numbers = sql.range(0, count, 1, min(count, 16 * self._session.cores))
+        frame = numbers.mapInArrow(lambda batches: answered(work, directory, batches), ANSWERS)
+        rows = collect(self._session, frame, what, watch)
+        if rows is None:
+            raise ReplayInterrupted
+        answers = {row.number: pickle.loads(row.answer) for row in rows}
+        if len(answers) != count:
+            raise EngineError(f"{len(answers)} of {count} tasks answered")
+        return [answers[number] for number in range(count)]
+
+    def _done(self, group: str) -> str:
+        """How many tasks of the group's job are done."""
+        tracker = self._session.context.statusTracker()
+        done = total = 0
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                found = tracker.getStageInfo(stage)
+                if found is not None:
+                    done += found.numCompletedTasks
+                    total += found.numTasks
+        return f"{done} of {total} tasks"
+
+
+def _report(said: dict[str, Any]) -> Report:
+    """A report that a task gave. Raises InputError."""
+    if "error" in said:
+        raise InputError(said["error"])
+    return Report.from_json(said["report"])
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do the work of a task's numbers in the driver's working directory."""
+    with contextlib.chdir(directory):
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                columns = [
+                    pa.array([number], pa.int64()),
+                    pa.array([pickle.dumps(work(number))], pa.binary()),
+                ]
+                yield pa.record_batch(columns, names=["number", "answer"])
+
+
+def _replay_one(settings: TaskSettings, inputs: list[Input], number: int) -> dict[str, Any]:
+    """The report of an input, or what is wrong with it."""
+    try:
+        return {"report": replay_input(inputs[number], settings.profile, settings.switched).to_json()}
+    except (TraceError, LanguageError) as wrong:
+        return {"error": str(wrong)}
+
+
+def _replay_nodes(settings: TaskSettings, found: Input, groups: list[list[int]], number: int) -> Any:
+    """A cluster with the request logs of a group of nodes, or what is wrong with one of them."""
+    try:
+        return replay_part(found, settings.profile, settings.switched, groups[number], not number)
+    except (TraceError, LanguageError) as wrong:
+        return {"error": str(wrong), "path": str(getattr(wrong, "path", ""))}
+
+
+def _follow_share(
+    settings: TaskSettings,
+    log: MetadataLog,
+    shares: int,
+    ends: Mapping[Stretch, int],
+    out: str | None,
+    number: int,
+) -> tuple[ShareResult, float, int]:
+    """What a share found, with the processor seconds and the memory that it took."""
+    started = time.process_time()
+    tables = None if out is None else ReplayTables(out, number)
+    listeners = (None, None) if tables is None else (tables.add_change, tables.add_line)
+    share = Share(number, shares, dict(ends))
+    found = ShareFollower(log, share, settings.profile, settings.switched, *listeners).replay()
+    if tables is not None:
+        tables.close()
+    spent = time.process_time() - started
+    return found, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+_IDS = pa.list_(pa.int32())
+_STATE = pa.struct(
+    [
+        *((name, _IDS) for name in ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")),
+        ("leader", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("partition_epoch", pa.int32()),
+        ("leader_recovery_state", pa.string()),
+    ]
+)
+SCHEMAS = {
+    "changes": pa.schema(
+        [
+            ("offset", pa.int64()),
+            ("time", pa.timestamp("ms", "UTC")),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("cause", pa.string()),
+            ("min_isr", pa.int32()),
+            ("unclean_election", pa.bool_()),
+            ("before", _STATE),
+            ("after", _STATE),
+        ]
+    ),
+    "findings": pa.schema(
+        [
+            ("offset", pa.int64()),
+            ("time", pa.timestamp("ms", "UTC")),
+            ("partition", pa.string()),
+            ("rule", pa.string()),
+            ("property", pa.string()),
+            ("kip", pa.string()),
+            ("certain", pa.bool_()),
+            ("reliable", pa.bool_()),
+            ("summary", pa.string()),
+            ("at_risk", pa.string()),
+        ]
+    ),
+    "unexplained": pa.schema(
+        [
+            ("offset", pa.int64()),
+            ("time", pa.timestamp("ms", "UTC")),
+            ("partition", pa.string()),
+            ("nearest", pa.string()),
+            ("refused_by", pa.list_(pa.string())),
+            ("reliable", pa.bool_()),
+            ("before", pa.string()),
+            ("candidates", pa.string()),
+        ]
+    ),
+}
+"""``before`` and ``candidates`` of what is not explained are JSON, as in the report."""
+GROUP = 20_000
+"""So many rows are kept before they are written."""
+
+
+class ReplayTables:
+    """The tables' parts of one share, or of the driver (``share`` None). A part has its name once it is whole."""
+
+    def __init__(self, directory: str, share: int | None) -> None:
+        self._parts = {
+            name: _Part(Path(directory) / name, schema, "last" if share is None else f"{share:05}")
+            for name, schema in SCHEMAS.items()
+        }
+
+    def add_change(self, change: PartitionChange) -> None:
+        """A change of a partition."""
+        self._parts["changes"].add(
+            {
+                "offset": change.position,
+                "time": change.time,
+                "topic": change.topic,
+                "partition": change.partition,
+                "cause": change.cause,
+                "min_isr": change.min_isr,
+                "unclean_election": change.unclean_election,
+                "before": _state(change.before),
+                "after": _state(change.after),
+            }
+        )
+
+    def add_line(self, line: Unexplained | Finding) -> None:
+        """What was found, or is not explained."""
+        row = {"offset": line.position["offset"], "time": line.time, "partition": line.partition}
+        row["reliable"] = line.reliable
+        if isinstance(line, Finding):
+            for name in ("rule", "property", "kip", "certain", "summary", "at_risk"):
+                row[name] = getattr(line, name)
+            self._parts["findings"].add(row)
+            return
+        nearest = line.candidates[0] if line.candidates else None
+        row["nearest"] = None if nearest is None else nearest.action
+        row["refused_by"] = [] if nearest is None else list(nearest.refused_by)
+        row["before"] = json.dumps(dict(line.before))
+        row["candidates"] = json.dumps([c.to_json() for c in line.candidates])
+        self._parts["unexplained"].add(row)
+
+    def close(self) -> None:
+        """Write what is left, and give the parts their names."""
+        for part in self._parts.values():
+            part.close()
+
+
+def _state(state: PartitionState | None) -> dict[str, Any] | None:
+    return None if state is None else {field.name: getattr(state, field.name) for field in _STATE}
+
+
+class _Part:
+    def __init__(self, directory: Path, schema: pa.Schema, name: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory / f"part-{name}.parquet"
+        # Another attempt at the same share may be under way.
+        self._unfinished = directory / f".part-{name}-{uuid.uuid4().hex}"
+        self._schema, self._rows = schema, list[dict[str, Any]]()
+        self._writer = pq.ParquetWriter(self._unfinished, schema, compression="zstd")
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= GROUP:
+            self._write()
+
+    def _write(self) -> None:
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
+        self._rows = []
+
+    def close(self) -> None:
+        if self._rows:
+            self._write()
+        self._writer.close()
+        os.replace(self._unfinished, self._path)

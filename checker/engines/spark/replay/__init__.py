@@ -1,1 +1,0 @@
-"""Replay on Spark: many inputs, or one log in shares of its partitions."""

@@ -1,0 +1,262 @@
+"""Replay of one metadata log in shares of its partitions, on as many processes, with one report.
+
+Each share is the same replay with a filter: it reads the whole log, follows the partitions of its own topics and all
+records about the cluster, and notes where changes of other shares are (``sharing``). ``join`` makes one report of
+what the shares found. Where a change of one share ended a decision that another followed further, all follow again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
+from highwater.traces.kafka.partition_records import CHANGE, is_creation, kind
+from highwater.traces.metadata import snapshots
+from highwater.traces.metadata.follow import MetadataFollower
+from highwater.traces.metadata.replay import Reading, rarely_collected
+from highwater.traces.metadata.reporting.doubts import Doubts
+from highwater.traces.metadata.reporting.reporter import (
+    NOBODY,
+    OnChange,
+    Watch,
+    disagreement,
+    every_partition,
+)
+from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord, Stretch, join_reaches
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
+from highwater.traces.reports.report import Report
+from highwater.traces.rules.agreement import Agreement, Narrowed
+from highwater.traces.rules.profiles import RuleSet
+
+Line = Unexplained | Finding
+Place = tuple[int, int, str, bool]
+"""The order of lines: the group, the offset in it, the partition, and whether it is no disagreement."""
+Placed = list[tuple[Place, Line]]
+OnLine = Callable[[Line], None]
+RunShares = Callable[[Mapping[Stretch, int]], Sequence["ShareResult"]]
+"""Follows all shares, with what is known of where stretches end; what they found, in their order."""
+
+
+class Unreadable(Exception):
+    """A log that cannot be read to its end; the message is that of a TraceError."""
+
+
+@dataclass
+class ShareResult:
+    """What a share found: the first lines of each kind with their places; the report counts all of them.
+
+    ``checks`` are the snapshots with the differences in the share's partitions. ``skipped`` counts records of its
+    own partitions that were not followed. ``error`` is what could not be read, and in which group.
+    """
+
+    share: Share
+    report: Report
+    lines: Placed = field(default_factory=list)
+    checks: list[tuple[Snapshot, Placed]] = field(default_factory=list)
+    rules: list[tuple[RuleSet, ...]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    doubts: Doubts = field(default_factory=Doubts)
+    skipped: dict[str, int] = field(default_factory=dict)
+    error: tuple[int, str] | None = None
+
+
+class ShareFollower(MetadataFollower):
+    """Follows a share of a log. ``on_line`` gets every line that is found, without a limit."""
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        share: Share,
+        profile: str | None = None,
+        switched: Mapping[str, bool] | None = None,
+        on_change: OnChange | None = None,
+        on_line: OnLine | None = None,
+    ) -> None:
+        report = Report(str(log.path), log.kind, profile or "")
+        watch = NOBODY if on_change is None else Watch(every_partition, on_change)
+        super().__init__(report, profile, switched, watch, share)
+        self._log, self._own, self._on_line = log, share, on_line
+        self.found = ShareResult(share, report)
+
+    def replay(self) -> ShareResult:
+        """Follow the log from its start to its end, or to what cannot be read."""
+        try:
+            with rarely_collected():
+                for _ in Reading(self._log, self, self.report, self._check).followed():
+                    pass
+                self.finish()
+        except TraceError as wrong:
+            self.found.error = (self._own.group, str(wrong))
+        self.found.rules, self.found.doubts = self.agreement.versions, self.doubts
+        self.found.notes, self.found.skipped = self._log.notes, self.reporter.skipped_of_partitions
+        return self.found
+
+    # --- what all shares go through, in groups with the same numbers ---------------------------------
+
+    def changes(self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes]) -> None:
+        """Follow those of the share's own partitions. Raises TraceError."""
+        own = [at for at, value in enumerate(values) if kind(value) != CHANGE or self._own.owns(value)]
+        super().changes([offsets[at] for at in own], [times[at] for at in own], [values[at] for at in own])
+
+    def group(self, records: Sequence[SharedRecord]) -> None:
+        """Follow records that belong together: its own and those about the cluster. Raises TraceError.
+
+        Of changes of others between two records about the cluster, the first is enough to know, and so it is of
+        partitions of others that are created one after the other.
+        """
+        self._own.group += 1
+        followed: list[SharedRecord] = []
+        known: Elsewhere | None = None
+        for offset, time, value in records:
+            if isinstance(value, Elsewhere):
+                continue
+            is_change = kind(value) == CHANGE
+            if not is_change and not is_creation(value):
+                known = None
+            else:
+                elsewhere = Elsewhere.CHANGE if is_change else Elsewhere.CREATION
+                is_first, known = elsewhere is not known, elsewhere
+                if not self._own.owns(value):
+                    if is_first:
+                        followed.append((offset, time, elsewhere))
+                    continue
+            followed.append((offset, time, value))
+        if followed:
+            super().group(followed)
+        self._next()
+
+    def gap(self, path: Path, expected: int, found: int) -> None:
+        """Offsets that are missing, or that are there twice."""
+        self._own.group += 1
+        super().gap(path, expected, found)
+        self._next()
+
+    def _next(self) -> None:
+        if self.reporter.has_lines:
+            self.publish()
+        self._own.group += 1
+
+    def _check(self, snapshot: Snapshot, _: MetadataFollower) -> None:
+        self.settle()
+        self._own.group += 1
+        for partition, wrong, common in snapshots.differences(self, snapshot):
+            what = f"the snapshot {snapshot.path.name}"
+            self.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+        self.found.checks.append((snapshot, [(place, self.marked(line)) for place, line in self._drained()]))
+        self._own.group += 1
+
+    # --- what is found --------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Keep the lines since the last time."""
+        for place, unmarked in self._drained():
+            line = self.marked(unmarked)
+            if self._on_line is not None:
+                self._on_line(line)
+            if isinstance(line, Finding):
+                kept = self.report.findings_count.get(line.property, 0) < LIMIT
+                self.report.find(line)
+            else:
+                kept = self.report.unexplained_count < LIMIT
+                self.report.add(line)
+            if kept:
+                self.found.lines.append((place, line))
+
+    def _drained(self) -> Placed:
+        group, share = self._own.group, self._own
+        share.narrowed += [(group, narrowed) for narrowed in self.agreement.drain()]
+        return [
+            ((group, offset, partition, other), line)
+            for (offset, partition, other, own), line in self.reporter.drain()
+            if own or share.is_first
+        ]
+
+
+def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexplained]]:
+    """The report on a log, and those of its lines that no share has. Raises Unreadable."""
+    shares = run({})
+    if errors := [share.error for share in shares if share.error is not None]:
+        raise Unreadable(min(errors)[1])
+    if ends := join_reaches([share.share.reaches for share in shares]):
+        shares = run(ends)
+    return join(log, shares)
+
+
+def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[Unexplained]]:
+    """One report of what all shares found, and those of its lines that no share has.
+
+    Those are of rules on which shares do not agree, and of snapshots.
+    """
+    first, *others = shares
+    report = Report(first.report.input, first.report.kind, "", records=first.report.records)
+    report.changes = sum(s.report.changes for s in shares)
+    there = 0
+    for _, _, more in sorted(change for s in shares for change in s.share.populations):
+        there += more
+        report.partitions = max(report.partitions, there)
+    report.skipped = _sum([first.report.skipped, *(s.skipped for s in others)])
+    agreed, lines = _agreed(shares)
+    notes = []
+    for checks in zip(*(s.checks for s in shares), strict=True):
+        different = sorted((pair for _, found in checks for pair in found), key=lambda pair: pair[0])
+        lines += different[: snapshots.LIMIT]
+        if len(different) > snapshots.LIMIT:
+            notes.append(snapshots.more_than_limit(checks[0][0]))
+    doubts = Doubts()
+    for share in shares:
+        doubts.merge(share.doubts)
+    lines = [(place, _marked(line, doubts)) for place, line in lines]
+    own = [line for _, line in lines if isinstance(line, Unexplained)]
+    lines += [pair for s in shares for pair in s.lines]
+    for _, line in sorted(lines, key=lambda pair: pair[0]):
+        report.find(line) if isinstance(line, Finding) else report.add(line)
+    report.unexplained_count = sum(s.report.unexplained_count for s in shares) + len(own)
+    report.unreliable_count = sum(s.report.unreliable_count for s in shares)
+    report.unreliable_count += sum(not line.reliable for line in own)
+    report.findings_count = _sum(s.report.findings_count for s in shares)
+    report.doubts = doubts.listed()
+    chosen = agreed.chosen()
+    report.profile, report.rules = chosen.profile, tuple(sorted(chosen.rules))
+    figures = [s.report.figures for s in shares]
+    report.figures = _sum(figures) | {"brokers": figures[0]["brokers"]}
+    for name in report.figures:
+        if name.startswith("longest"):
+            report.figures[name] = max(of.get(name, 0) for of in figures)
+    if first.checks:
+        report.figures["snapshots compared"] = len(first.checks)
+    report.final = {name: one for s in shares for name, one in s.report.final.items()}
+    report.controllers = first.report.controllers
+    begins = int(log.start is not None)
+    report.notes = [*first.notes, *first.report.notes[:begins], *notes, *first.report.notes[begins:]]
+    return report, own
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for of in counts:
+        for name, number in of.items():
+            total[name] = total.get(name, 0) + number
+    return total
+
+
+def _marked(line: Line, doubts: Doubts) -> Line:
+    is_reliable = doubts.is_reliable(line.position["offset"], line.partition)
+    return line if is_reliable else replace(line, reliable=False)
+
+
+def _agreed(shares: Sequence[ShareResult]) -> tuple[Agreement, Placed]:
+    """The sets of rules that are left when all shares are heard, and where there was none."""
+    sets, *later = shares[0].rules
+    agreed = Agreement(sets)
+    for renewed in later:
+        agreed.renew(renewed)
+    narrowed = sorted((n for s in shares for n in s.share.narrowed), key=lambda pair: (pair[0], *pair[1][:3]))
+    groups: dict[Narrowed, int] = {n: group for group, n in narrowed}
+    lines: Placed = []
+    for found in agreed.settle(n for _, n in narrowed):
+        place = (groups[found.at], found.at.offset, found.at.partition, False)
+        lines.append((place, disagreement(found)))
+    return agreed, lines
