@@ -7,8 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
-from highwater.invariants.replication.observed import CONDITIONS, FINDINGS
-from highwater.invariants.replication.promises import is_promised
+from highwater.invariants.replication.observed import CONDITIONS, FINDINGS, is_promised
 from highwater.model.language import graph
 from highwater.model.language.function import encoder
 from highwater.model.language.interpreter import Evaluate, compile_nodes
