@@ -1,9 +1,8 @@
 """The catalogue of properties: under one name one meaning, whoever checks it.
 
-What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES, its
-LIVENESS, what is only WATCHED, in explorations that name it, and REACHABLE, the reachability goals; and in a module
-``inductive`` beside them what is proved together with it. What a system that was observed is asked besides stands in
-``replication/observed.py``.
+What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, STEP_PROPERTIES and
+LIVENESS, and REACHABLE, the reachability goals; and in a module ``inductive`` beside them what is proved with it.
+``replication/observed.py`` has what a system that was observed is asked besides.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ class Stated:
     liveness: tuple[Liveness, ...] = ()
     helpers: tuple[Invariant, ...] = ()
     helper_steps: tuple[StepProperty, ...] = ()
-    watched: tuple[Invariant | StepProperty, ...] = ()
-    """Asked in explorations that name them; no induction proves them."""
     reachable: tuple[Goal, ...] = ()
     """What some state or step must satisfy, where a scenario expects it."""
 
@@ -51,7 +48,6 @@ def stated(name: str) -> Stated:
         (*getattr(module, "LIVENESS", ()), *protocol.liveness),
         () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
         () if inductive is None else tuple(inductive.HELPER_STEPS.get(protocol.name, ())),
-        tuple(getattr(module, "WATCHED", ())),
         (*getattr(module, "REACHABLE", ()), *protocol.reachable),
     )
 
@@ -110,7 +106,6 @@ def _all() -> Iterator[tuple[str, Any]]:
             here.liveness,
             here.helpers,
             here.helper_steps,
-            here.watched,
             here.reachable,
         )
         for kind in kinds:

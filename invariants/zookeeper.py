@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from highwater.invariants import statements
-from highwater.invariants.zookeeper_reachable import REACHABLE
-from highwater.invariants.zookeeper_requests import WATCHED as OF_REQUESTS
-from highwater.invariants.zookeeper_steps import WATCHED as OF_DECISIONS
 from highwater.model.language import (
     State,
     all_of,
@@ -14,9 +13,11 @@ from highwater.model.language import (
     either,
     implies,
     invariant,
+    reachable,
+    step_property,
     weak,
 )
-from highwater.model.language.values import Number, Truth, as_bool
+from highwater.model.language.values import Number, SeqValue, StructValue, Truth, as_bool
 from highwater.model.zookeeper import ZooKeeperMode
 
 
@@ -155,8 +156,150 @@ INVARIANTS = (
 )
 """What must hold of the control plane."""
 
-WATCHED = (*OF_DECISIONS, *OF_REQUESTS)
-"""What must hold of every step, in explorations that ask it."""
+
+# --- steps ----------------------------------------------------------------------------------------------------
+
+
+def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
+    """The controller in office after a step, as it was before it and as it is."""
+    office = after.zookeeper.controller
+    return s.controllers[office], after.controllers[office]
+
+
+@step_property("ZK3")
+def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """Nobody is put out of the ISR who runs on, as far as the controller knows; and somebody is left in it.
+
+    Who is outside can lose what is committed, and whoever is left must not have done so.
+    """
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    me, then = in_office(before, after)
+    gone = old.isr - new.isr
+    reasons = [
+        ~gone.has(b)
+        | ~m.replicas(new).has(b)
+        | then.registrations[b].is_none
+        | then.shutting_down.has(b)
+        | (me.registrations[b].is_some & (me.registrations[b] != then.registrations[b]))
+        for b in m.broker
+    ]
+    return implies(old.isr != new.isr, all_of([~new.isr.is_empty, *reasons]))
+
+
+@step_property("ZK3")
+def elected_leaders_were_in_the_isr(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A leader is elected from the ISR, of brokers that the controller knows as live and not as shutting down."""
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    _, then = in_office(before, after)
+    elected = new.leader.is_some & (old.leader != new.leader)
+    able = [
+        ~new.leader.is_(b)
+        | (old.isr.has(b) & new.isr.has(b) & then.registrations[b].is_some & ~then.shutting_down.has(b))
+        for b in m.broker
+    ]
+    return implies(elected, all_of(able) & (new.isr <= m.registered(then.registrations)))
+
+
+@step_property("ZK3")
+def live_leaders_lead_on(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A leader is replaced only when it has failed, bounced, or shuts down; and by nobody only if nobody can lead."""
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    me, then = in_office(before, after)
+    replaced = old.leader.is_some & (old.leader != new.leader)
+    reason = any_of(
+        old.leader.is_(b)
+        & (
+            then.registrations[b].is_none
+            | then.shutting_down.has(b)
+            | (me.registrations[b] != then.registrations[b])
+        )
+        for b in m.broker
+    )
+    able = any_of(
+        old.isr.has(b)
+        & then.registrations[b].is_some
+        & (me.registrations[b] == then.registrations[b])
+        & ~then.shutting_down.has(b)
+        for b in m.broker
+    )
+    return implies(replaced, reason & (new.leader.is_some | ~able))
+
+
+@step_property("ZK3")
+def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """Who comes into the ISR fetches from the leader, in its leader epoch: else it may lack what is committed.
+
+    That leader has a session, as ZooKeeper takes a write of nobody else.
+    """
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    joining = new.isr - old.isr
+    follows = [
+        ~joining.has(b)
+        | (
+            m.is_up(before.brokers[b])
+            & before.brokers[b].stopped_for.is_none
+            & (before.brokers[b].leader == new.leader)
+            & before.brokers[b].leader_epoch.is_(new.leader_epoch)
+            & any_of(
+                new.leader.is_(x) & m.leads(x, before.brokers[x]) & before.zookeeper.registrations[x].is_some
+                for x in m.broker
+            )
+        )
+        for b in m.broker
+    ]
+    return implies(~joining.is_empty, all_of(follows))
+
+
+def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
+    """Whether a broker's process is there before and after a step."""
+    return m.is_up(before.brokers[b]) & m.is_up(after.brokers[b])
+
+
+@step_property("380.3", needs="controlled_shutdowns")
+def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """The controller in office grants a ControlledShutdown whose broker epoch is not lower than the one that it knows.
+
+    The same holds where the request is of a version that has no broker epoch.
+    """
+    me, then = in_office(before, after)
+    kept = []
+    for b in m.broker:
+        old, known = before.shutdown_requests[b], me.registrations[b]
+        older = bool(m.p.older_brokers >> int(b) & 1)
+        fits = known.is_some & (as_bool(older) | (old.value.broker_epoch >= known.value))
+        taken = old.is_some & after.shutdown_requests[b].is_none & me.active
+        to_it = old.value.recipient == after.zookeeper.controller
+        kept.append(implies(taken & to_it & fits, then.shutting_down.has(b)))
+    return all_of(kept)
+
+
+@step_property("ZK2", rule="leader_epoch_check")
+def replicas_move_to_later_epochs_only(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A process whose replica has a leader epoch takes only a later one; a stopped replica starts only with that."""
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        moved = (old.leader_epoch != new.leader_epoch) | (old.leader != new.leader)
+        starts = old.stopped_for.is_some & new.stopped_for.is_none
+        later = new.leader_epoch.is_some & (old.leader_epoch.value < new.leader_epoch.value)
+        known = _runs_on(m, before, after, b) & old.leader_epoch.is_some
+        deleted = new.leader_epoch.is_none & new.deleted if m.p.removals else False
+        kept.append(implies(known & (moved | starts) & ~as_bool(deleted), later))
+    return all_of(kept)
+
+
+STEP_PROPERTIES = (
+    isr_members_leave_by_failure_or_shutdown,
+    elected_leaders_were_in_the_isr,
+    live_leaders_lead_on,
+    joining_replicas_follow_their_leader,
+    current_shutdown_requests_are_granted,
+    replicas_move_to_later_epochs_only,
+)
+
+
+# --- liveness -------------------------------------------------------------------------------------------------
+
 
 DELIVERY = weak(
     either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False
@@ -227,4 +370,132 @@ LIVENESS = (
 )
 """What must happen in the end."""
 
-__all__ = ["INVARIANTS", "LIVENESS", "REACHABLE", "WATCHED"]
+
+# --- goals ----------------------------------------------------------------------------------------------------
+
+
+def left_out(m: ZooKeeperMode, old: SeqValue, new: SeqValue, position: int) -> Truth:
+    """Whether a channel is another one without the request at a position."""
+    before = [(new.length <= i) | (old.at(i) == new.at(i)) for i in m.position[:position]]
+    behind = [(new.length <= i) | (old.at(i + 1) == new.at(i)) for i in m.position[position:-1]]
+    return all_of([old.length == new.length + 1, old.length > position, *before, *behind])
+
+
+def _overtakes(
+    m: ZooKeeperMode, before: State, after: State, what: Callable[[StructValue, StructValue], Truth]
+) -> Truth:
+    """Whether a request arrives before one that was sent earlier: ``what`` is about that one, and the request."""
+    found = []
+    for b in m.broker:
+        old, new = before.requests[b], after.requests[b]
+        for i in m.position:
+            ahead = [what(old.at(j), old.at(i)) for j in m.position[:i]]
+            found.append(left_out(m, old, new, i) & any_of(ahead))
+    return any_of(found)
+
+
+@reachable("ZK1")
+def a_former_controllers_request_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A request overtakes a request of a former controller to the same broker."""
+
+    def former(ahead: StructValue, request: StructValue) -> Truth:
+        same = (ahead.broker_epoch == request.broker_epoch) & ~ahead.late
+        return same & (ahead.controller < request.controller)
+
+    return _overtakes(m, before, after, former)
+
+
+@reachable("ZK1")
+def a_later_controllers_request_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A request of a former controller overtakes an earlier request of a later controller."""
+
+    def later(ahead: StructValue, request: StructValue) -> Truth:
+        same = (ahead.broker_epoch == request.broker_epoch) & ~ahead.late
+        return same & (ahead.controller > request.controller)
+
+    return _overtakes(m, before, after, later)
+
+
+@reachable("380.2")
+def a_former_generations_request_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A request overtakes a request of the same controller that is meant for a former generation of the broker."""
+
+    def former(ahead: StructValue, request: StructValue) -> Truth:
+        same = (ahead.controller == request.controller) & ~ahead.late
+        return same & (ahead.broker_epoch < request.broker_epoch)
+
+    return _overtakes(m, before, after, former)
+
+
+@reachable("380.2")
+def a_late_copy_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A request overtakes a late copy of another request of its controller to the same generation."""
+
+    def late(ahead: StructValue, request: StructValue) -> Truth:
+        same = (ahead.controller == request.controller) & (ahead.broker_epoch == request.broker_epoch)
+        return same & ahead.late
+
+    return _overtakes(m, before, after, late)
+
+
+@reachable("380.2")
+def a_replica_is_taken_away(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """The controller in office takes a replica away."""
+    old, new = before.zookeeper.partition, after.zookeeper.partition
+    decided = after.controllers[after.zookeeper.controller].leadership == m.leadership_of(new)
+    return decided & ~(m.replicas(old) <= m.replicas(new))
+
+
+@reachable("ZK4")
+def a_former_controller_resigns(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A controller that lost its node resigns without a decision, and no broker comes or goes."""
+    office, old, new = after.zookeeper.controller, before.zookeeper, after.zookeeper
+    ends = any_of(
+        before.controllers[c].active
+        & ~after.controllers[c].active
+        & (office != c)
+        & (before.controllers[c].registrations == old.registrations)
+        for c in m.controller
+    )
+    idle = all_of(before.requests[b] == after.requests[b] for b in m.broker)
+    return ends & idle & (old == new)
+
+
+@reachable("380.3, ZK4")
+def a_former_controller_takes_a_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A controller that lost its node takes a ControlledShutdown and stays active."""
+    office = after.zookeeper.controller
+    return any_of(
+        before.shutdown_requests[b].is_some
+        & after.shutdown_requests[b].is_none
+        & (before.shutdown_requests[b].value.recipient == c)
+        & (office != c)
+        & before.controllers[c].active
+        & after.controllers[c].active
+        for b in m.broker
+        for c in m.controller
+    )
+
+
+@reachable("380.3", needs="controlled_shutdowns")
+def a_broker_asks_the_next_controller(m: ZooKeeperMode, before: State, after: State) -> Truth:
+    """A broker that shuts down asks another controller than the first one."""
+    return any_of(
+        (before.brokers[b].status == "SHUTTING_DOWN")
+        & before.shutdown_requests[b].is_none
+        & after.shutdown_requests[b].is_some
+        & (after.shutdown_requests[b].value.recipient != 0)
+        for b in m.broker
+    )
+
+
+REACHABLE = (
+    a_former_controllers_request_is_overtaken,
+    a_later_controllers_request_is_overtaken,
+    a_former_generations_request_is_overtaken,
+    a_late_copy_is_overtaken,
+    a_replica_is_taken_away,
+    a_former_controller_resigns,
+    a_former_controller_takes_a_shutdown,
+    a_broker_asks_the_next_controller,
+)

@@ -48,8 +48,6 @@ class Definition:
     step_properties: tuple[StepProperty, ...] = ()
     helpers: tuple[Invariant | StepProperty, ...] = ()
     """What is proved together with the others; a scenario can name it."""
-    watched: tuple[Invariant | StepProperty, ...] = ()
-    """What no induction proves; a scenario can name it."""
     reachable: tuple[Goal, ...] = ()
     """Reachability goals; a scenario names those that it expects to be reached."""
 
@@ -81,7 +79,6 @@ class Definition:
             tuple(protocol.liveness),
             both(base.step_properties if base else (), protocol.step_properties),
             both(base.helpers if base else (), protocol.helpers),
-            both(base.watched if base else (), ()),
             both(base.reachable if base else (), protocol.reachable),
         )
 
@@ -130,7 +127,6 @@ def load(name: str) -> Definition:
         liveness=known.liveness,
         step_properties=known.step_properties,
         helpers=(*known.helpers, *known.helper_steps),
-        watched=known.watched,
         reachable=known.reachable,
     )
 

@@ -20,10 +20,9 @@ _KINDS = {
     "step_properties": ("step property", "step properties"),
     "liveness": ("liveness property", "liveness properties"),
     "helpers": ("helper", "helpers"),
-    "watched": ("watched property", "watched properties"),
 }
 """Attributes of a Definition that list what must hold; in words, one and several."""
-_BY_NAME = ("helpers", "watched")
+_BY_NAME = ("helpers",)
 """Kinds that are checked only where a scenario or an option names them."""
 _RULE, _RULES_OFF = "the rule ", "their rules are off"
 _NAMED = 2
@@ -43,7 +42,7 @@ class NotChecked:
 class Checked:
     """The names of the properties that are checked, by kind, and the declared ones that are not.
 
-    A helper or watched property that is checked stands among the invariants or the step properties.
+    A helper that is checked stands among the invariants or the step properties.
     """
 
     invariants: tuple[str, ...]

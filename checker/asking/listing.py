@@ -26,17 +26,17 @@ from highwater.model.language.types import Array, Option, Struct
 
 KINDS = (
     "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
-    "helpers", "watched", "reachable", "observed", "actions",
+    "helpers", "reachable", "observed", "actions",
 )  # fmt: skip
 """A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
 
-PROPERTIES = ("invariants", "step_properties", "liveness", "helpers", "watched")
+PROPERTIES = ("invariants", "step_properties", "liveness", "helpers")
 """Of these kinds are properties that a scenario can ask."""
 
 _PARTS = ("parameters", "rules", *PROPERTIES, "reachable", "actions")
 """Of these kinds are the named parts of a protocol."""
 
-_ROLES = {"helpers": "helper", "watched": "watched"}
+_ROLES = {"helpers": "helper"}
 """What a property is that is asked only where a scenario names it."""
 
 _OF_SCENARIOS = {DEADLOCK: DEADLOCK_MEANING, led_again.__name__: first_paragraph(led_again)}
@@ -159,7 +159,6 @@ def protocol(definition: Definition) -> Entry:
         "step_properties": _parts(definition, "step_properties"),
         "liveness": _parts(definition, "liveness"),
         "helpers": _parts(definition, "helpers"),
-        "watched": _parts(definition, "watched"),
         "reachable": _parts(definition, "reachable"),
         "actions": _parts(definition, "actions"),
         "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],

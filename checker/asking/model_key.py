@@ -62,7 +62,7 @@ def _comes_with_the_checker(request: Request) -> bool:
         return False
     all_ = stated(definition.name)
     kinds = (all_.invariants, all_.step_properties, all_.liveness, all_.helpers, all_.helper_steps)
-    known = {id(p) for kind in (*kinds, all_.watched, all_.reachable) for p in kind}
+    known = {id(p) for kind in (*kinds, all_.reachable) for p in kind}
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
     return definition.protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
 

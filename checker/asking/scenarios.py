@@ -55,8 +55,6 @@ LIVENESS = "liveness"
 """Likewise: all liveness properties."""
 HELPERS = "helpers"
 """Likewise: all that is proved together with the others, helper invariants and properties of steps."""
-WATCHED = "watched"
-"""Likewise: all that is for explorations only, and no induction proves."""
 REACHABLE = "reachable"
 """Likewise, of an option: all reachability goals. In a scenario's file it is the key of [expect] that lists goals."""
 
@@ -353,7 +351,6 @@ def _named_properties(
     by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.step_properties}
     by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers)}
-    by_name |= {p.name: p for p in definition.watched}
     for name in dict.fromkeys(_spelled_out(definition, absent, names)):
         if name == DEADLOCK:
             continue
@@ -374,9 +371,8 @@ def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -
             yield from (p.name for p in chosen_step_properties(definition, absent, None))
         elif name == LIVENESS:
             yield from (p.name for p in chosen_liveness(definition, absent, None))
-        elif name in (HELPERS, WATCHED):
-            of = getattr(definition, name)
-            yield from (p.name for p in of if not absent(p))
+        elif name == HELPERS:
+            yield from (p.name for p in definition.helpers if not absent(p))
         else:
             yield name
 

@@ -27,7 +27,7 @@ from highwater.model.language.audit import FAITHFUL
 def show(name: str, json_file: str | None) -> Status:
     """Show what NAME is: a scenario, a protocol, a rule, a property of states, steps or runs, or an action.
 
-    Of a property it says which scenarios ask it, and whether it is one that is only watched, a helper of proofs, or a
+    Of a property it says which scenarios ask it, and whether it is a helper of proofs or a
     replay's. Of a reachability goal it says which scenarios expect it to be reached.
 
     Where two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as
@@ -111,7 +111,6 @@ def _protocol(entry: Entry) -> Iterator[str]:
 _ABSENT = "(with other rules or parameters) "
 _ONLY_NAMED = {
     "helper properties": "helpers",
-    "watched properties": "watched",
     "reachability goals": "reachable",
 }
 """What is stated of a protocol beside its promises."""
@@ -152,7 +151,6 @@ def _askers(entry: Entry) -> Iterator[str]:
 
 _ROLES = {
     "helper": "a helper: proved with the others, and asked where a scenario names it",
-    "watched": "watched: asked where a scenario names it, and proved by no induction",
 }
 
 

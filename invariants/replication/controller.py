@@ -1,18 +1,34 @@
-"""What must hold of a partition in the eyes of the controller, in every state that its decisions lead to."""
+"""What must hold of a partition in the eyes of the controller, in every state that its decisions lead to.
+
+Its liveness: brokers of this protocol may be fenced, shut down and registered for ever: no budget ends that. What is
+fair is that they come back, and what the controller does by itself. Whether a replica joins the ISR is up to its log,
+which this protocol does not have: where a property needs it, the leader asks again and again for every ISR that it may
+ask for. The properties of ``liveness.py`` are about logs.
+"""
 
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.replication.controller_liveness import LIVENESS
-from highwater.invariants.replication.controller_reachable import REACHABLE
-from highwater.invariants.replication.controller_steps import WATCHED as OF_BOOKS
-from highwater.invariants.replication.election_steps import WATCHED as OF_ELECTIONS
-from highwater.invariants.replication.steps import STEP_PROPERTIES
-from highwater.model.language import State, all_of, implies, invariant, size
-from highwater.model.language.values import Truth, as_bool
+from highwater.invariants.replication.steps import STEP_PROPERTIES, favours_availability, is_requested
+from highwater.model.language import (
+    State,
+    all_of,
+    always_eventually,
+    implies,
+    invariant,
+    reachable,
+    size,
+    strong,
+    weak,
+)
+from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication.controller import Controller, outlook
 from highwater.model.replication.controller.elections import electable
-from highwater.model.replication.controller.types import LeaderRecoveryState
+from highwater.model.replication.controller.types import (
+    LeaderRecoveryState,
+    RecoveryRequest,
+    RecoveryStrategy,
+)
 
 
 @statements.isr_within_replicas.seen()
@@ -183,6 +199,192 @@ EXPLORED = (
 )
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
-WATCHED = (*OF_ELECTIONS, *OF_BOOKS)
 
-__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "REACHABLE", "STEP_PROPERTIES", "WATCHED"]
+# --- liveness -------------------------------------------------------------------------------------------------
+
+
+def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
+    """Where fencing is a duty: a broker in controlled shutdown stops. Elsewhere it is a fault."""
+    return s.registrations[broker].in_controlled_shutdown
+
+
+def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
+    """Where a registration is a duty: a broker that has stopped is started. Elsewhere it is one of a crashed broker.
+
+    One whose registration failed with the controller tries again.
+    """
+    registration = s.registrations[broker]
+    stopped = registration.fenced & registration.in_controlled_shutdown
+    return stopped | s.restarting.has(broker) if m.p.failovers > 1 else stopped
+
+
+_RETURN = (
+    weak("unfence")
+    + weak("fence", when=broker_is_shutting_down)
+    + weak("register", by=["broker"], when=broker_has_shut_down)
+)
+
+
+_RECOVERY = strong("recover_uncleanly", by=[])
+_PROPOSALS = strong("alter_partition", by=["isr"], stale=None)
+
+
+@always_eventually("966.13", fair=_RETURN)
+def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
+    """A partition with anyone in ISR or ELR comes to have a leader: they are unfenced in the end."""
+    somebody = ~(s.partition.isr | s.partition.elr).is_empty
+    return implies(somebody & outlook.can_return(m, s), s.partition.leader.is_some)
+
+
+@always_eventually("966.13, 966.14, 966.15", fair=_RETURN + _RECOVERY)
+def partitions_are_led(m: Controller, s: State) -> Truth:
+    """A partition comes to have a leader, by unclean recovery or by its last known leader where nobody is eligible."""
+    return implies(outlook.can_return(m, s), s.partition.leader.is_some)
+
+
+@always_eventually("966.17", fair=weak("maybe_balance_leader"))
+def preferred_replicas_lead(m: Controller, s: State) -> Truth:
+    """A preferred replica that is in the ISR and active comes to lead."""
+    preferred = s.partition.replicas.at(0)
+    able = s.partition.isr.has(preferred) & m.t.acceptable(s.partition, s.registrations).has(preferred)
+    return implies(able, s.partition.leader.is_(preferred))
+
+
+@always_eventually("B5, B7", fair=_RECOVERY + _PROPOSALS)
+def healthy_replicas_come_to_be_in_the_isr(m: Controller, s: State) -> Truth:
+    """While every replica's broker is active and its log directory online, they all come into the ISR."""
+    return implies(outlook.healthy(m, s), s.partition.isr == m.assigned(s.partition))
+
+
+@always_eventually("966.9", fair=_RECOVERY + _PROPOSALS)
+def reassignments_of_healthy_replicas_complete(m: Controller, s: State) -> Truth:
+    """While every replica's broker is active and its log directory online, a reassignment comes to its end."""
+    partition = s.partition
+    return implies(outlook.healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
+
+
+LIVENESS = (
+    electable_replicas_come_to_lead,
+    partitions_are_led,
+    preferred_replicas_lead,
+    healthy_replicas_come_to_be_in_the_isr,
+    reassignments_of_healthy_replicas_complete,
+)
+
+
+# --- goals ----------------------------------------------------------------------------------------------------
+
+
+def _ends(before: State, after: State) -> Truth:
+    """Whether a step ends a reassignment."""
+    p, then = before.partition, after.partition
+    going = ~p.adding.is_empty | ~p.removing.is_empty
+    return going & then.adding.is_empty & then.removing.is_empty
+
+
+@reachable("966.9")
+def a_reassignment_completes_before_all_catch_up(m: Controller, before: State, after: State) -> Truth:
+    """A reassignment that removes a replica completes while a replica that stays is outside the ISR."""
+    p, then = before.partition, after.partition
+    completes = _ends(before, after) & (m.assigned(then) == m.assigned(p) - p.removing)
+    return completes & ~p.removing.is_empty & ~(m.assigned(then) <= then.isr)
+
+
+@reachable("966.9")
+def a_reassignment_that_only_removes_is_cancelled(m: Controller, before: State, after: State) -> Truth:
+    """A reassignment that adds no replica ends, and the replica that it removes stays."""
+    p, then = before.partition, after.partition
+    return _ends(before, after) & p.adding.is_empty & (m.assigned(then) == m.assigned(p))
+
+
+def _from_outside(m: Controller, before: State, after: State) -> Truth:
+    """Whether a leaderless partition gets a leader from outside ISR and ELR while brokers and directories stay."""
+    p, then = before.partition, after.partition
+    elected = p.leader.is_none & then.leader.is_some & ~electable(p).has(then.leader)
+    if m.on("offline_directory_check"):
+        elected = elected & (p.offline == then.offline)
+    return elected & (p.replicas == then.replicas) & (before.registrations == after.registrations)
+
+
+@reachable("966.13, 966.14, 966.17")
+def a_replica_is_elected_uncleanly_by_request(m: Controller, before: State, after: State) -> Truth:
+    """An operator or a recovery elects a replica from outside ISR and ELR while unclean election is not enabled."""
+    return _from_outside(m, before, after) & ~favours_availability(m, before)
+
+
+@reachable("966.15, 966.16")
+def the_controller_elects_uncleanly_by_itself(m: Controller, before: State, after: State) -> Truth:
+    """The controller elects a replica from outside ISR and ELR, and no broker comes or goes."""
+    return _from_outside(m, before, after) & favours_availability(m, before)
+
+
+@reachable("966.16", rule="unclean_recovery")
+def an_aggressive_recovery_ignores_the_elr(m: Controller, before: State, after: State) -> Truth:
+    """An Aggressive recovery elects a replica from outside ISR and ELR while the ELR has members."""
+    outside = _from_outside(m, before, after) & favours_availability(m, before)
+    return outside & ~before.partition.elr.is_empty
+
+
+@reachable("966.13", rule="unclean_recovery", needs="strategy_changes")
+def the_strategy_becomes_aggressive(m: Controller, before: State, after: State) -> Truth:
+    """An operator sets unclean.recovery.strategy to Aggressive."""
+    was, is_ = (s.recovery_strategy == RecoveryStrategy.AGGRESSIVE for s in (before, after))
+    return ~was & is_
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
+def an_operator_designates_a_leader(m: Controller, before: State, after: State) -> Truth:
+    """An operator designates a leader."""
+    return is_requested(m, before, after, RecoveryRequest.DESIGNATION)
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
+def a_balanced_request_elects_a_leader(m: Controller, before: State, after: State) -> Truth:
+    """An operator's LONGEST_LOG_BALANCED election elects a replica."""
+    return is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
+
+
+@reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
+def an_aggressive_request_ignores_a_complete_log(m: Controller, before: State, after: State) -> Truth:
+    """A LONGEST_LOG_AGGRESSIVE election elects an incomplete replica while a fenced replica is complete."""
+    by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
+    return by_any_log & ~before.complete.is_empty & ~before.complete.has(after.partition.leader)
+
+
+@reachable("966.12", needs="harmless_crashes")
+def a_last_known_member_is_complete(m: Controller, s: State) -> Truth:
+    """A member of the last known ELR has every committed record, and is in neither ISR nor ELR."""
+    return ~((s.partition.last_known_elr - electable(s.partition)) & s.complete).is_empty
+
+
+@reachable("858.1", rule="offline_directory_check")
+def a_log_directory_fails(m: Controller, before: State, after: State) -> Truth:
+    """The log directory of a replica fails."""
+    return ~(after.partition.offline - before.partition.offline).is_empty
+
+
+@reachable("858.1", rule="offline_directory_check")
+def an_assignment_advances_the_partition_epoch(m: Controller, before: State, after: State) -> Truth:
+    """The partition epoch advances while no field changes but the directories of replicas."""
+    p, then = before.partition, after.partition
+    same = p.replace(partition_epoch=then.partition_epoch) == then
+    return (p.partition_epoch != then.partition_epoch) & same
+
+
+REACHABLE = (
+    a_reassignment_completes_before_all_catch_up,
+    a_reassignment_that_only_removes_is_cancelled,
+    a_replica_is_elected_uncleanly_by_request,
+    the_controller_elects_uncleanly_by_itself,
+    an_aggressive_recovery_ignores_the_elr,
+    the_strategy_becomes_aggressive,
+    an_operator_designates_a_leader,
+    a_balanced_request_elects_a_leader,
+    an_aggressive_request_ignores_a_complete_log,
+    a_last_known_member_is_complete,
+    a_log_directory_fails,
+    an_assignment_advances_the_partition_epoch,
+)
+
+
+__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "REACHABLE", "STEP_PROPERTIES"]

@@ -6,8 +6,12 @@ is made for, break them in keeping with every rule. Who runs the cluster wants t
 
 from __future__ import annotations
 
+import re
+from collections.abc import Set
+
 from highwater.invariants import statements
 from highwater.model.language import State, invariant, size
+from highwater.model.language.protocol import Invariant
 from highwater.model.language.values import Truth
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import LeaderRecoveryState
@@ -82,3 +86,12 @@ OF_REQUESTS = (
     statements.acknowledged_has_copies,
 )
 """What the request logs of brokers and controllers are asked."""
+
+
+def is_promised(found: Invariant, rules: Set[str]) -> bool:
+    """Whether a version with these rules answers for a property.
+
+    A property that other proposals ask for too is promised without the ELR as well.
+    """
+    by_kip_966 = all(re.match(r"\s*966\.", part) for part in found.source.split(","))
+    return not by_kip_966 or "eligible_leader_replicas" in rules

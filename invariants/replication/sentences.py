@@ -6,12 +6,19 @@ from highwater.model.language import State, all_of, any_of, implies, invariant, 
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication, features, logs
+from highwater.model.replication.controller.elections import electable
+from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
 def _same_process(m: Replication, before: State, after: State, b: Number) -> Truth:
     """Whether one process of a broker runs before and after a step."""
     old, new = before.brokers[b], after.brokers[b]
     return m.is_up(old) & m.is_up(new) & (old.epoch == new.epoch)
+
+
+def _is_requested(before: State, after: State) -> Truth:
+    """Whether an operator asks for an election in a step."""
+    return before.budgets.elections > after.budgets.elections
 
 
 # --- states ---------------------------------------------------------------------------------------------------
@@ -155,7 +162,7 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
     unfenced and know the current leader epoch. A better log ends in a later leader epoch; if both end in the same one,
     it is longer.
     """
-    asked = before.budgets.elections > after.budgets.elections
+    asked = _is_requested(before, after)
     balanced = where(asked, not m.p.risky_elections, not m.p.unclean_election)
     live = m.t.active(before.registrations)
     recovered = any_of(before.log_infos[b].is_some & after.log_infos[b].is_none for b in m.broker)
@@ -220,10 +227,121 @@ def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) ->
 @step_property("966.17", needs="elections")
 def requested_elections_replace_no_leader(m: Replication, before: State, after: State) -> Truth:
     """An election on request replaces a leader only by the preferred replica; others need a partition without one."""
-    asked = before.budgets.elections > after.budgets.elections
+    asked = _is_requested(before, after)
     old, new = before.partition.leader, after.partition.leader
     preferred = after.partition.replicas.at(0)
     return implies(asked & old.is_some & (old != new), new.is_(preferred))
+
+
+@step_property("966.4, 966.10, 966.11, 966.18")
+def remembered_only_while_due(m: Replication, before: State, after: State) -> Truth:
+    """What a change of the partition leaves remembered is due.
+
+    ELR and last known ELR only while the ISR is under min ISR, a last known leader only while there is no leader, and
+    while the ELR is off none of them: nobody keeps them true, and they would count when it is on again.
+    """
+    old, new = before.partition, after.partition
+    on = m.has_elr(before)
+    nobody = new.elr.is_empty & new.last_known_elr.is_empty
+    due = nobody | (on & (size(new.isr) < m.min_isr(after)))
+    leader_due = new.last_known_leader.is_none | (on & new.leader.is_none)
+    return implies(old.partition_epoch != new.partition_epoch, due & leader_due)
+
+
+@step_property("B7, 903.3")
+def proposals_stand_as_they_were_made(m: Replication, before: State, after: State) -> Truth:
+    """While a leader waits for an answer it proposes what it proposed, with the epochs that it knew then."""
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        alike = old.proposed == new.proposed
+        if m.proposals_keep_epochs:
+            alike &= old.proposed_epochs == new.proposed_epochs
+        kept.append(implies(old.proposed.is_some & new.proposed.is_some, alike))
+    return all_of(kept)
+
+
+@step_property("B8, 966.9", rule="divergence_check")
+def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Truth:
+    """A replica that replays metadata has the log and the HWM that it had; who is none any more has neither.
+
+    What a follower lacks, or has too much, its fetches find out (B3).
+    """
+    kept = []
+    for b in m.broker:
+        old, new = before.brokers[b], after.brokers[b]
+        answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
+        replays = _same_process(m, before, after, b) & (old.view != new.view) & ~answered
+        stays = new.view.replicas.has(b)
+        same = (new.log == old.log) & (new.flushed == old.flushed)
+        hwm = where(m.leads(b, new), new.hwm >= old.hwm, new.hwm == old.hwm)
+        nothing = new.log.is_empty & (new.flushed == 0) & (new.hwm == 0)
+        kept.append(implies(replays, where(stays, same & hwm, nothing)))
+    return all_of(kept)
+
+
+@step_property("966.4", rule="eligible_leader_replicas")
+def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State, after: State) -> Truth:
+    """Who leaves an ISR that is under min ISR then is in the ELR, unless it lost its log or is no replica any more.
+
+    Nothing is committed without it, so it holds all that is. The operator can have somebody else elected all the same.
+    """
+    p, then = before.partition, after.partition
+    gone, needed = p.isr - then.isr, m.min_isr(after)
+    under = size(then.isr) < needed
+    under = under & features.has_elr(m, before)
+    chosen = _is_requested(before, after) & then.leader.is_some & (p.leader != then.leader)
+    under = under & ~(chosen & any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker))
+    kept = []
+    for b in m.broker:
+        same = before.registrations[b].epoch == after.registrations[b].epoch
+        left = (p.isr != then.isr) & gone.has(b) & under & same & then.replicas.has(b)
+        kept.append(implies(left, then.elr.has(b)))
+        stays = p.elr.has(b) & under & same & then.replicas.has(b) & ~then.isr.has(b)
+        kept.append(implies((p.elr != then.elr) & stays, then.elr.has(b)))
+    return all_of(kept)
+
+
+@step_property("966.13")
+def partitions_with_active_isr_members_are_led(m: Replication, before: State, after: State) -> Truth:
+    """After a change of its leader or its ISR a partition is led, where a member of its ISR is active."""
+    p, then = before.partition, after.partition
+    changed = (p.leader != then.leader) | (p.isr != then.isr)
+    able = then.isr & m.t.active(after.registrations)
+    return implies(changed & ~able.is_empty, then.leader.is_some)
+
+
+@step_property("966.10, 966.11, 704.2", rule="last_known_leader")
+def last_known_leaders_led_last(m: Replication, before: State, after: State) -> Truth:
+    """The last known leader is the one that led when the ISR became empty, until somebody leads again.
+
+    The last known ELR gains only members of the ELR whose brokers register uncleanly, and goes when the ISR has min ISR
+    members. A leader recovers only when it was elected from outside ISR and ELR.
+    """
+    p, then = before.partition, after.partition
+    kept = []
+    if m.ever_on("last_known_leader_kept") and not features.changes(m):
+        emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
+        last = any_of(p.leader.is_(b) & then.last_known_leader.is_(b) for b in m.broker)
+        kept.append(implies(emptied, last))
+        changed = p.last_known_leader != then.last_known_leader
+        kept.append(implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none)))
+        kept.append(implies((p.leader != then.leader) & then.leader.is_some, then.last_known_leader.is_none))
+        gained = then.last_known_elr - p.last_known_elr
+        for b in m.broker:
+            registers = before.registrations[b].epoch != after.registrations[b].epoch
+            kept.append(implies(gained.has(b), p.elr.has(b) & registers))
+    recovering = LeaderRecoveryState.RECOVERING
+    begins = (p.leader_recovery_state != then.leader_recovery_state) & (
+        then.leader_recovery_state == recovering
+    )
+    unclean = any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker)
+    kept.append(implies(begins, unclean))
+    same = all_of(
+        getattr(p, name) == getattr(then, name) for name in p.type.fields if name != "partition_epoch"
+    )
+    kept.append(implies(p.partition_epoch != then.partition_epoch, ~same))
+    return all_of(kept)
 
 
 STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_replicas_keep_no_log)
@@ -239,5 +357,11 @@ STEPS = (
     hwm_advances_with_min_isr_only,
     acks_all_writes_need_min_isr,
     requested_elections_replace_no_leader,
+    remembered_only_while_due,
+    proposals_stand_as_they_were_made,
+    metadata_leaves_replicas_their_logs,
+    members_that_leave_under_min_isr_stay_eligible,
+    partitions_with_active_isr_members_are_led,
+    last_known_leaders_led_last,
 )
 """The properties of steps."""

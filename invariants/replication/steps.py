@@ -1,14 +1,46 @@
-"""What must hold of every step that the controller takes: epochs, who joins ISR and ELR, and who is remembered."""
+"""What must hold of every step that the controller takes: epochs, who joins ISR and ELR, elections, reassignments."""
 
 from __future__ import annotations
 
-from highwater.invariants.replication.choices import favours_availability, is_risked
-from highwater.model.language import State, all_of, any_of, implies, size
+from highwater.model.language import Number, State, all_of, any_of, implies, least, size
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Truth
+from highwater.model.language.values import SetValue, StructValue, Truth, as_bool
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.elections import electable, is_clean
+from highwater.model.replication.controller.types import (
+    LeaderRecoveryState,
+    RecoveryRequest,
+    RecoveryStrategy,
+)
+
+# --- the operator's choices -----------------------------------------------------------------------------------
+
+
+def favours_availability(m: Controller, s: State) -> Truth:
+    """966.13, 966.16. Whether the operator chose Aggressive, by either of the two settings."""
+    if m.has_strategy:
+        chosen: Truth = s.recovery_strategy == RecoveryStrategy.AGGRESSIVE
+        return chosen
+    return as_bool(s.unclean_election)
+
+
+def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> Truth:
+    """966.17. Whether a step is one of these elections, of an operator."""
+    if not m.p.recovery_requests:
+        return as_bool(False)
+    asked = any_of(after.requested.value.kind == kind for kind in kinds)
+    decided = (before.partition != after.partition) | (before.requested != after.requested)
+    return after.requested.is_some & decided & asked
+
+
+def is_risked(m: Controller, before: State, after: State) -> Truth:
+    """966.17. Whether a step is an election by which an operator may lose committed records."""
+    risky = RecoveryRequest.DESIGNATION, RecoveryRequest.LONGEST_LOG_AGGRESSIVE
+    return is_requested(m, before, after, *risky)
+
+
+# --- epochs, ISR and ELR --------------------------------------------------------------------------------------
 
 
 @step_property("B8")
@@ -129,6 +161,265 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
     return implies(had & ~chosen & ~registers, has)
 
 
+# --- elections ------------------------------------------------------------------------------------------------
+
+
+def _offline(m: Controller, partition: StructValue) -> SetValue:
+    """The replicas whose log directory is lost."""
+    return partition.offline if m.on("offline_directory_check") else m.t.brokers.zero()
+
+
+def _able(m: Controller, s: State) -> SetValue:
+    """The replicas that may lead."""
+    return m.assigned(s.partition) & m.active(s) - _offline(m, s.partition)
+
+
+def _registers(before: State, after: State, broker: Number) -> Truth:
+    return before.registrations[broker].epoch != after.registrations[broker].epoch
+
+
+def _same_level(m: Controller, before: State, after: State) -> Truth:
+    return before.elr_on == after.elr_on if m.p.elr_changes else as_bool(True)
+
+
+def _cleared(m: Controller, before: State, after: State) -> Truth:
+    """Whether a step empties ELR and what is remembered, and changes nothing else of the partition."""
+    p, nobody = before.partition, m.t.brokers.zero()
+    emptied = p.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)
+    return after.partition == emptied.replace(partition_epoch=after.partition.partition_epoch)
+
+
+def _uncleanly(m: Controller, before: State, after: State) -> Truth:
+    """Whether a step elects somebody from outside ISR and ELR. Who comes with a reassignment is none of them."""
+    old, new = before.partition, after.partition
+    elected = new.leader.is_some & (old.leader != new.leader) & ~electable(old).has(new.leader)
+    return elected & (old.replicas == new.replicas)
+
+
+@step_property("966.13, 966.14, 966.15")
+def electable_replicas_are_elected_first(m: Controller, before: State, after: State) -> Truth:
+    """While somebody is in ISR or ELR no other one leads, unless an operator allows it or asks for it.
+
+    Who registers in the step may have lost its log, and is waited for no more. A Balanced recovery waits for who is
+    remembered as well: for every last known ELR member to be live. One on request elects a live one, and need not wait.
+    """
+    old = before.partition
+    registers = m.t.brokers.of(lambda b: before.registrations[b].epoch != after.registrations[b].epoch)
+    nobody = (electable(old) - registers).is_empty
+    if m.on("unclean_recovery"):
+        by_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
+        awaited = nobody & (by_log | (old.last_known_elr <= m.active(after)))
+        awaited = awaited | is_risked(m, before, after)
+    else:
+        awaited = nobody | (
+            before.registrations == after.registrations
+        )  # where no broker moves an operator does
+    return implies(_uncleanly(m, before, after) & ~favours_availability(m, before), awaited)
+
+
+@step_property("966.15", rule="last_known_leader_unfenced")
+def last_known_leaders_lead_once_active(m: Controller, before: State, after: State) -> Truth:
+    """Where nobody is in ISR or ELR any more, and the last known leader becomes active, it leads at once."""
+    if m.on("unclean_recovery") or not m.on("election_on_unfencing"):
+        return as_bool(True)
+    old, new = before.partition, after.partition
+    able = m.active(after) & m.assigned(old)
+    waits = old.leader.is_none & electable(old).is_empty & old.last_known_leader.is_some
+    returns = waits & (able - m.active(before)).has(old.last_known_leader.value)
+    return implies(returns & (old.replicas == new.replicas), new.leader.is_some)
+
+
+@step_property("966.13", rule="unclean_recovery", needs="strategy_changes")
+def strategy_none_recovers_no_replica(m: Controller, before: State, after: State) -> Truth:
+    """With unclean.recovery.strategy None the controller elects nobody from outside ISR and ELR: the operator does."""
+    under_none = before.recovery_strategy == RecoveryStrategy.NONE
+    return implies(
+        under_none & _uncleanly(m, before, after), is_requested(m, before, after, *RecoveryRequest)
+    )
+
+
+@step_property("966.17", rule="unclean_recovery", needs="recovery_requests")
+def designated_replicas_lead(m: Controller, before: State, after: State) -> Truth:
+    """A DESIGNATION elects the replica that the operator named, and only where there was no leader."""
+    designated = is_requested(m, before, after, RecoveryRequest.DESIGNATION)
+    named = after.partition.leader.is_(after.requested.value.leader)
+    return implies(designated, before.partition.leader.is_none & named)
+
+
+@step_property("966.13, 966.14, 966.17", rule="unclean_recovery", needs="recovery_requests")
+def recoveries_elect_complete_replicas(m: Controller, before: State, after: State) -> Truth:
+    """Balanced loses no committed record that a member of ELR or last known ELR has, by itself or on request.
+
+    A fenced member counts, too. A LONGEST_LOG_AGGRESSIVE election loses none that a live replica has. Either elects
+    only where there was no leader, BALANCED a member of the last known ELR.
+    """
+    old, leader, complete = before.partition, after.partition.leader, before.complete
+    by_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
+    by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
+    by_itself = _uncleanly(m, before, after) & ~is_requested(m, before, after, *RecoveryRequest)
+    balanced = by_log | (by_itself & ~favours_availability(m, before))
+    remembered = (old.elr | old.last_known_elr) & complete
+    there = m.assigned(old) & m.active(before) & complete
+    kept = [
+        implies(balanced, complete.has(leader) | remembered.is_empty),
+        implies(by_any_log, complete.has(leader) | there.is_empty),
+        implies(by_log | by_any_log, old.leader.is_none),
+        implies(by_log, old.last_known_elr.has(leader)),
+    ]
+    return all_of(kept)
+
+
+@step_property("966.15, 966.16")
+def unclean_elections_do_not_wait(m: Controller, before: State, after: State) -> Truth:
+    """Where unclean election is enabled, no change loses the leader while a replica may lead; who comes back leads."""
+    if m.on("unclean_recovery"):
+        return as_bool(True)
+    p, then = before.partition, after.partition
+    able = _able(m, after)
+    back = able - m.active(before)
+    lost = p.leader.is_some & then.leader.is_none
+    waits = p.leader.is_none & then.leader.is_none
+    kept = implies(lost, able.is_empty) & implies(waits, back.is_empty)
+    return implies(before.unclean_election, kept)
+
+
+@step_property("966.9, 966.14, 966.15, 966.16")
+def leaders_from_outside_are_allowed(m: Controller, before: State, after: State) -> Truth:
+    """Who was in neither ISR nor ELR leads only where unclean election is enabled, or asked for, or by a recovery.
+
+    Else it is the last known leader, or one that the leader proposed as its reassignment completed; never one whom a
+    reassignment that is asked for or cancelled has put there.
+    """
+    p, then = before.partition, after.partition
+    outside = then.leader.is_some & (p.leader != then.leader) & ~electable(p).has(then.leader)
+    last = p.last_known_leader.is_some & then.leader.is_(p.last_known_leader.value)
+    asked = p.leader.is_none & (p.replicas == then.replicas) & (before.registrations == after.registrations)
+    asked = asked & (bool(m.p.elections_on_request) or m.on("unclean_recovery"))
+    proposed = p.leader.is_some & then.isr.has(then.leader) & (before.registrations == after.registrations)
+    proposed = proposed & ~p.removing.is_empty & (m.assigned(then) == m.assigned(p) - p.removing)
+    return implies(outside & ~favours_availability(m, before), last | asked | proposed)
+
+
+@step_property("966.4, K10", rule="eligible_leader_replicas")
+def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
+    """Who leaves an ISR that is then under min ISR is in the ELR, unless it registers; else there is no ELR.
+
+    Nor does anybody leave the ELR but into the ISR, by a registration, with the replicas or a setting, or as a leader
+    is elected uncleanly. What an assignment to a directory does is said elsewhere (K16).
+    """
+    p, then = before.partition, after.partition
+    on = m.elr_is_on(before) & _same_level(m, before, after)
+    was, now = m.controllers_min_isr(before), m.controllers_min_isr(after)
+    under = (size(then.isr) < was) & (size(then.isr) < now)
+    uncleanly = then.leader.is_some & (p.leader != then.leader) & ~electable(p).has(then.leader)
+    registered = m.t.brokers.of(lambda b: _registers(before, after, b))
+    settled = (before.min_insync_replicas == after.min_insync_replicas) & ~uncleanly
+    staying = m.assigned(then) - registered
+    left = (p.isr - then.isr) & staying
+    kept = [implies(on & under & settled, left <= then.elr)]
+    if not (m.p.directories and m.on("assignment_empties_elr")):
+        gone = (p.elr - electable(then)) & staying
+        kept.append(implies(on & under & settled & ~_cleared(m, before, after), gone.is_empty))
+    reached = (size(then.isr) >= was) & (size(then.isr) >= now) & (p.isr != then.isr)
+    if not m.on("elr_follows_election"):
+        reached = reached & (p.leader == then.leader)
+    kept.append(implies(on & reached, then.elr.is_empty))
+    return all_of(kept)
+
+
+@step_property("B8, 858.1")
+def active_leaders_stay_in_the_isr(m: Controller, before: State, after: State) -> Truth:
+    """No leader is taken out of the ISR while its broker is active, its directory online, and it stays a replica."""
+    p, then = before.partition, after.partition
+    removed = p.leader.is_some & p.isr.has(p.leader) & ~then.isr.has(p.leader)
+    return implies(removed, ~_able(m, after).has(p.leader))
+
+
+@step_property("K7", rule="min_isr_change_clears_elr")
+def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) -> Truth:
+    """After a change of min.insync.replicas nobody is eligible beside the ISR, and no last leader is remembered."""
+    then = after.partition
+    nobody = then.elr.is_empty & then.last_known_elr.is_empty & then.last_known_leader.is_none
+    changed = before.min_insync_replicas != after.min_insync_replicas
+    return implies(changed & m.elr_is_on(before), nobody)
+
+
+# --- reassignments, and the last known leader -----------------------------------------------------------------
+
+
+@step_property("966.9")
+def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
+    """A reassignment ends by itself as soon as all that are added are in the ISR, and enough of it stays; not before.
+
+    Who is removed goes, from ISR and ELR too. What is asked for changes only by an operator, with the replicas.
+    """
+    p, then = before.partition, after.partition
+    old, new = m.assigned(p), m.assigned(then)
+    going, goes = p.adding | p.removing, then.adding | then.removing
+    ended = ~going.is_empty & goes.is_empty
+    completed = (new == old - p.removing) & ((p.adding - p.removing) <= then.isr) & then.adding.is_empty
+    fewer = least(m.controllers_min_isr(before), then.replicas.length)
+    by_itself = (p.replicas != then.replicas) & ended & (new == old - p.removing) & (new != old - p.adding)
+    kept = [
+        implies(by_itself, completed & (size(then.isr) >= fewer)),
+        implies(p.replicas != then.replicas, (then.isr <= new) & (then.elr <= new)),
+        implies((p != then) & ~goes.is_empty, goes <= new),
+    ]
+    left, staying = then.isr - then.removing, new - then.removing
+    able = ((then.adding - then.removing) <= left) & ~left.is_empty
+    able = able & (size(left) >= least(m.controllers_min_isr(after), size(staying)))
+    goes_on = (p.isr != then.isr) & (p.replicas == then.replicas) & ~goes.is_empty
+    by_proposal = (p.leader == then.leader) & then.leader.is_some
+    kept.append(implies(goes_on & by_proposal, ~able))
+    return all_of(kept)
+
+
+@step_property("966.9", rule="reassignment_needs_min_isr")
+def reassignments_keep_factor_and_min_isr(m: Controller, before: State, after: State) -> Truth:
+    """In its end a reassignment leaves as many replicas as there were, unless an operator may ask for more or fewer.
+
+    A cancelled one takes who was being added out of the ISR, and nobody else; min ISR members are left in it.
+    """
+    p, then = before.partition, after.partition
+    in_the_end = size(m.assigned(then) - then.removing)
+    kept = [as_bool(bool(m.p.replication_factor_changes)) | (in_the_end == m.factor)]
+    going = ~p.adding.is_empty | ~p.removing.is_empty
+    over = going & then.adding.is_empty & then.removing.is_empty
+    cancelled = over & (then.replicas == p.replicas.filter(lambda r: ~p.adding.has(r)))
+    completed = m.assigned(then) == m.assigned(p) - p.removing
+    left = (then.isr == p.isr - p.adding) & (
+        size(then.isr) >= least(m.controllers_min_isr(after), size(m.assigned(then)))
+    )
+    kept.append(implies(cancelled & ~completed, left))
+    return all_of(kept)
+
+
+@step_property("966.10, 966.11, 966.15, 704.2")
+def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
+    """The last known leader is the one that led when the ISR became empty, until somebody leads again.
+
+    A leader recovers exactly when it was elected from outside ISR and ELR; then there is no ELR, unless an operator
+    allows unclean elections. Who comes to be remembered as last known ELR was in the ELR.
+    """
+    p, then = before.partition, after.partition
+    kept = []
+    if m.on("last_known_leader_kept") and m.on("last_known_leader"):
+        emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
+        last = then.last_known_leader.is_some & p.leader.is_(then.last_known_leader.value)
+        kept.append(implies(emptied, last))
+        changed = p.last_known_leader != then.last_known_leader
+        kept.append(implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none)))
+    unclean = _uncleanly(m, before, after)
+    recovering = then.leader_recovery_state == LeaderRecoveryState.RECOVERING
+    begins = (p.leader_recovery_state != then.leader_recovery_state) & recovering
+    kept.append(implies(begins, unclean))
+    if m.on("unclean_election_recovers"):
+        kept.append(implies(unclean, recovering))
+    kept.append(implies(unclean & ~favours_availability(m, before), then.elr.is_empty))
+    kept.append((then.last_known_elr - p.last_known_elr) <= p.elr)
+    return all_of(kept)
+
+
 OF_EPOCHS = (
     leader_epoch_never_falls,
     leader_change_ends_the_leader_epoch,
@@ -147,4 +438,17 @@ STEP_PROPERTIES = (
     only_isr_members_join_the_elr,
     only_elr_members_join_the_last_known_elr,
     recovery_quorum_keeps_min_isr_members,
+    electable_replicas_are_elected_first,
+    last_known_leaders_lead_once_active,
+    strategy_none_recovers_no_replica,
+    designated_replicas_lead,
+    recoveries_elect_complete_replicas,
+    unclean_elections_do_not_wait,
+    leaders_from_outside_are_allowed,
+    members_that_leave_the_isr_stay_eligible,
+    active_leaders_stay_in_the_isr,
+    min_isr_changes_clear_the_elr,
+    reassignments_complete_when_they_can,
+    reassignments_keep_factor_and_min_isr,
+    partitions_remember_their_last_leader,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from highwater.invariants.replication import controller, controller_liveness
+from highwater.invariants.replication import controller
 from highwater.model.language import State, all_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant
@@ -42,4 +42,4 @@ def _of_one(stated: Liveness, place: int) -> Liveness:
 
 
 INVARIANTS = tuple(_of_both(stated) for stated in controller.INVARIANTS)
-LIVENESS = tuple(_of_one(stated, place) for place in (0, 1) for stated in controller_liveness.LIVENESS)
+LIVENESS = tuple(_of_one(stated, place) for place in (0, 1) for stated in controller.LIVENESS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def test_a_scenario(highwater: Callable[..., Run]) -> None:
     assert "max_leader_epoch  1  0 to 6: the last leader epoch that the controller gives out" in out
     assert "leader_epoch_lookup    off" in out
     assert "fenced_fetch           on" in out
-    assert "strong_isr  Every record below a presumed leader's HWM" in out
+    assert re.search(r"strong_isr +Every record below a presumed leader's HWM", out)
 
 
 def test_a_scenario_of_one_s_own(highwater: Callable[..., Run]) -> None:
@@ -75,7 +76,7 @@ def test_nothing_is_wider_than_the_terminal(
     highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a property that twenty scenarios ask, and of a scenario; without a terminal a line is a line."""
-    for name in ("a_partition_is_led_where_it_can_be", "replication/watched-letter"):
+    for name in ("partitions_with_active_isr_members_are_led", "replication/watched-letter"):
         whole = highwater("show", name).out.splitlines()
         assert max(map(len, whole)) > 80
         with monkeypatch.context() as narrow:

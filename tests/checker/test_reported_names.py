@@ -60,7 +60,6 @@ def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
     ("name", "says"),
     [
         ("a_pre_vote_is_won", ["reachability goal, of steps, of quorum, source 996.1", "A voter that asks"]),
-        ("votes_that_count_were_given", ["invariant of quorum, source 595.7, 595.8", "watched: "]),
         ("registrations_are_the_brokers", ["invariant of replication, source B8, 966.12", "a helper: "]),
         ("has_min_isr", ["asked by replay of the metadata log (source 966.19)"]),
         ("deadlock", ["a property of every protocol", "In every state some step can be taken."]),
@@ -88,7 +87,6 @@ def test_the_scenarios_that_ask_are_told(highwater: Callable[..., Run]) -> None:
 def test_a_protocol_tells_what_else_is_stated_of_it(highwater: Callable[..., Run]) -> None:
     for protocol, title, name in (
         ("replication", "helper properties", "registrations_are_the_brokers"),
-        ("quorum", "watched properties", "who_asks_votes_for_itself"),
         ("quorum", "reachability goals", "a_pre_vote_is_won"),
     ):
         out = highwater("show", protocol).out

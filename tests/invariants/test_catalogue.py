@@ -40,7 +40,7 @@ MARKS = {"invariant", "helper", "statement", "seen", "step_property", "reachable
 
 def everything(of: Stated) -> list[Any]:
     of_steps = [*of.step_properties, *of.helper_steps, *of.reachable]
-    return [*of.invariants, *of_steps, *of.liveness, *of.helpers, *of.watched]
+    return [*of.invariants, *of_steps, *of.liveness, *of.helpers]
 
 
 # --- names and meanings ---------------------------------------------------------------------------------------

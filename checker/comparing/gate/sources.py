@@ -95,7 +95,7 @@ def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
 def files_of(definition: Definition, root: Path) -> set[str]:
     """The files below the root that a protocol and its properties are written in, the language aside."""
     kinds: tuple[Iterable[Any], ...] = (definition.invariants, definition.step_properties)
-    kinds += (definition.liveness, definition.helpers, definition.watched, definition.reachable)
+    kinds += (definition.liveness, definition.helpers, definition.reachable)
     stated = [one for kind in kinds for one in kind]
     modules = {kind.__module__ for kind in definition.protocol.__mro__}
     modules |= {getattr(s.function, "__module__", "") for s in stated}

@@ -28,6 +28,8 @@ from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import METADATA_LOG, Input
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.messages.nodes import SharedNode, divided, in_order
+from highwater.traces.messages.request_replay import joined
 from highwater.traces.metadata.shares import ShareFollower, ShareResult, Unreadable, replay_shares
 from highwater.traces.metadata.sharing import Share, Stretch
 from highwater.traces.reading.errors import TraceError
@@ -35,8 +37,6 @@ from highwater.traces.replay import replay_input, replay_part
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.report import Report
-from highwater.traces.messages.request_replay import joined
-from highwater.traces.messages.nodes import SharedNode, divided, in_order
 
 LARGE = 32 << 20
 """A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""

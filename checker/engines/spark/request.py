@@ -120,7 +120,7 @@ class ModelRequest:
                 for name, text in self.beside.items():
                     file.with_name(f"{name}.py").write_text(text, encoding="utf-8")
                 definition = catalogue.load_file(file)
-        helpers = (*definition.helpers, *definition.watched, *definition.reachable)
+        helpers = (*definition.helpers, *definition.reachable)
         invariants = {p.name: p for p in (*definition.invariants, *helpers) if isinstance(p, Invariant)}
         of_steps = {p.name: p for p in (*definition.step_properties, *helpers) if isinstance(p, StepProperty)}
         missing = [name for name in self.properties if name not in invariants and name not in of_steps]

@@ -18,8 +18,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
-from highwater.invariants.replication.observed import CONDITIONS, FINDINGS
-from highwater.invariants.replication.promises import is_promised
+from highwater.invariants.replication.observed import CONDITIONS, FINDINGS, is_promised
 from highwater.model.language.function import encoder
 from highwater.model.language.model import Scalars
 from highwater.model.language.protocol import Invariant

@@ -1,0 +1,632 @@
+"""Properties of the metadata quorum: committed records stay, the HWM comes without waiting, and what is reachable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater.invariants import statements
+from highwater.model.language import (
+    State,
+    all_of,
+    always_eventually,
+    any_of,
+    either,
+    implies,
+    invariant,
+    reachable,
+    step_property,
+    total,
+    weak,
+)
+from highwater.model.language.values import Number, SeqValue, Truth
+from highwater.model.quorum import Quorum
+from highwater.model.quorum.cluster import UNKNOWN
+from highwater.model.quorum.leadership import readable
+from highwater.model.replication import logs
+
+
+def _holds(log: SeqValue, committed: SeqValue, end: Number) -> Truth:
+    """Whether a log has all committed records below an offset, and none below it is not committed."""
+    return all_of((end <= o) | logs.same_record(log, committed, o) for o in range(log.type.maximum))
+
+
+def both_support(m: Quorum, f: Number, leader: Number) -> bool:
+    """1166.4. Whether both ends of a fetch have version 18."""
+    return not m.is_older(f) and not m.is_older(leader) and not m.is_consumer(f)
+
+
+@statements.leader_completeness.seen("595.5, 595.7")
+def leader_completeness(m: Quorum, s: State) -> Truth:
+    """Of the leader of the latest epoch."""
+    return all_of(
+        statements.leader_completeness(
+            m.leads(v, s.members[v])
+            & all_of((s.members[v].epoch >= e) | s.elected[e].is_none for e in m.epoch)
+            & ~s.committed.is_empty,
+            _holds(s.members[v].log, s.committed, s.committed.length),
+        )
+        for v in m.voter
+    )
+
+
+@invariant("595.4")
+def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
+    """A majority of the voters holds every committed record: whoever is elected has one of them behind it."""
+    return all_of(
+        implies(
+            s.committed.length > o,
+            total(logs.same_record(s.members[v].log, s.committed, o) for v in m.voter) >= m.majority,
+        )
+        for o in m.offsets
+    )
+
+
+@invariant("595.6, B6")
+def hwm_is_committed(m: Quorum, s: State) -> Truth:
+    """What is below a member's HWM is committed, and it has it: its state machine applies these records.
+
+    So is all that a consumer has read.
+    """
+    members = [
+        (s.members[f], s.members[f].log.length if m.is_consumer(f) else s.members[f].hwm) for f in m.member
+    ]
+    return all_of(
+        implies(member.hwm > UNKNOWN, _holds(member.log, s.committed, end)) for member, end in members
+    )
+
+
+@statements.logs_match.seen("595.2")
+def logs_match(m: Quorum, s: State) -> Truth:
+    """Of every two members."""
+    return all_of(
+        statements.logs_match([logs.same_record(s.members[a].log, s.members[b].log, o) for o in m.offsets])
+        for a in m.member
+        for b in m.member
+        if int(a) < int(b)
+    )
+
+
+@statements.one_leader_per_epoch.seen("595.7")
+def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
+    """Of the voters."""
+    return statements.one_leader_per_epoch([(m.leads(v, s.members[v]), s.members[v].epoch) for v in m.voter])
+
+
+@statements.hwm_never_moves_back.seen("595.5")
+def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
+    """Of what a member has known since it started.
+
+    A new leader forgets its HWM until it can commit in its epoch. That is all: the next one that it knows is not
+    less. A replica that was told a lesser one would stop with an error.
+    """
+    return all_of(
+        implies(
+            (s.members[f].hwm > UNKNOWN) & (s.members[f].peak > 0),
+            statements.hwm_never_moves_back(s.members[f].peak, s.members[f].hwm),
+        )
+        for f in m.member
+    )
+
+
+@invariant("595.5")
+def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
+    """A leader that knows an HWM has it past every record of earlier epochs that is committed.
+
+    Clients see the HWM through leaders: for them it does not move back when another one takes over.
+    """
+    return all_of(
+        implies(
+            m.leads(v, s.members[v])
+            & (s.members[v].hwm > UNKNOWN)
+            & (s.committed.length > o)
+            & (s.committed.at(o).epoch < s.members[v].epoch),
+            s.members[v].hwm > o,
+        )
+        for v in m.voter
+        for o in m.offsets
+    )
+
+
+@invariant("595.2")
+def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
+    """No answer makes a member truncate below its HWM; it would stop with an error."""
+    return all_of(
+        implies(
+            s.responses[f].is_some
+            & s.responses[f].value.diverging
+            & (s.responses[f].value.epoch == s.members[f].epoch),
+            logs.truncation_offset(s.members[f].log, s.responses[f].value.end_epoch, s.responses[f].value.end)
+            >= s.members[f].hwm,
+        )
+        for f in m.member
+    )
+
+
+@invariant("1166.2")
+def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
+    """A fetch is parked only while the leader has no record for it."""
+    return all_of(
+        implies(
+            s.parked[f].is_some & (s.parked[f].value.leader == leader),
+            readable(m, f, s.members[leader]) <= s.parked[f].value.offset,
+        )
+        for f in m.member
+        for leader in m.voter
+    )
+
+
+@invariant("1166.2, 1166.3")
+def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
+    """A fetch is parked only while the leader's HWM is not past that of the fetching replica.
+
+    Else the replica hears of it when the park timer ends the fetch, up to 500 ms later. It is promised where both
+    have version 18.
+    """
+    return all_of(
+        implies(
+            s.parked[f].is_some
+            & (s.parked[f].value.leader == leader)
+            & (s.parked[f].value.epoch == s.members[f].epoch)
+            & (s.parked[f].value.told | (not m.p.finalised_late)),
+            s.members[leader].hwm <= s.members[f].hwm,
+        )
+        for f in m.member
+        for leader in m.voter
+        if both_support(m, f, leader)
+    )
+
+
+@invariant("1166.2")
+def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Truth:
+    """A fetch is parked only while its sender's log is the beginning of the leader's.
+
+    Else the replica, which can do nothing before it has truncated, waits for the park timer.
+    """
+    return all_of(
+        implies(
+            s.parked[f].is_some
+            & (s.parked[f].value.leader == leader)
+            & (s.parked[f].value.epoch == s.members[f].epoch)
+            & m.leads(leader, s.members[leader])
+            & (s.members[leader].epoch == s.members[f].epoch),
+            ~logs.diverges(
+                s.members[leader].log,
+                s.members[f].log.length,
+                logs.last_epoch(m.some_epoch, s.members[f].log),
+            ),
+        )
+        for f in m.member
+        for leader in m.voter
+    )
+
+
+@invariant("1166.2, 1166.4")
+def answers_bring_news(m: Quorum, s: State) -> Truth:
+    """An answer that the park timer did not give brings a record, a greater HWM, or where to truncate.
+
+    Else leader and replica would be busy with fetches that tell nothing.
+    """
+    return all_of(
+        implies(
+            s.responses[f].is_some
+            & (s.responses[f].value.epoch == s.members[f].epoch)
+            & ~s.responses[f].value.timed_out,
+            any_of(
+                (
+                    s.responses[f].value.record.is_some,
+                    s.responses[f].value.hwm > s.members[f].hwm,
+                    s.responses[f].value.diverging,
+                )
+            ),
+        )
+        for f in m.member
+    )
+
+
+@step_property("996.1, 996.2", rule="votes_travel")
+def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
+    """A leader that a majority of the voters follows, itself among them, goes on leading unless it restarts.
+
+    It is not promised always: who has not fetched from the leader yet grants a pre-vote, and so does who has just
+    started. It is what a voter that is cut off, and comes back, must not end.
+    """
+    return all_of(
+        implies(
+            m.leads(v, before.members[v])
+            & (after.budgets.restarts == before.budgets.restarts)
+            & (total(_is_with(m, before, v, w) for w in m.voter) >= m.majority),
+            m.leads(v, after.members[v]),
+        )
+        for v in m.voter
+    )
+
+
+def _is_with(m: Quorum, s: State, leader: Number, v: Number) -> Truth:
+    """Whether a voter is in a leader's epoch, and is it or follows it."""
+    follower, other = s.members[v], s.members[leader]
+    follows = m.follows(v, follower) & follower.leader.is_(leader)
+    return (follower.epoch == other.epoch) & (m.leads(v, follower) if int(v) == int(leader) else follows)
+
+
+INVARIANTS = (
+    leader_completeness,
+    committed_records_are_on_a_majority,
+    hwm_is_committed,
+    logs_match,
+    one_leader_per_epoch,
+    hwm_never_moves_back,
+    leaders_hwm_covers_earlier_epochs,
+    truncation_stays_above_hwm,
+    no_fetch_waits_while_there_are_records,
+    no_fetch_waits_while_its_hwm_is_behind,
+    no_fetch_waits_while_its_log_diverges,
+    answers_bring_news,
+)
+
+
+# --- fetches and their answers --------------------------------------------------------------------------------
+
+
+@step_property("1166.1", rule="fetch_carries_hwm", needs="finalised_late")
+def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
+    """A member's fetch carries its HWM once the member has learnt that version 18 is finalised, and not before."""
+    kept = []
+    for f in m.member:
+        sent = after.requests[f].is_some & (before.requests[f] != after.requests[f])
+        carries = after.requests[f].value.hwm.is_some
+        kept.append(implies(sent & carries, before.finalised[f]))
+        if not m.is_older(f) and not m.is_consumer(f):
+            kept.append(implies(sent & before.finalised[f], carries))
+    return all_of(kept)
+
+
+def _is_answered(before: State, after: State, f: Number) -> Truth:
+    """Whether a member gets an answer in a step."""
+    return after.responses[f].is_some & (before.responses[f] != after.responses[f])
+
+
+def _has_reason(after: State, f: Number) -> Truth:
+    """Whether an answer has a record, or says where to truncate, or comes from the timer."""
+    answer = after.responses[f].value
+    return answer.record.is_some | answer.diverging | answer.timed_out
+
+
+@step_property("1166.4")
+def fetches_without_hwm_wait_for_records(m: Quorum, before: State, after: State) -> Truth:
+    """A fetch that carries no HWM is answered on arrival only with a record, or with where to truncate.
+
+    Its sender is of an older version, or a consumer. The leader's HWM is no reason to answer it, even if it has grown.
+    """
+    kept = []
+    for f in m.member:
+        request, answer = before.requests[f], after.responses[f].value
+        arrives = request.is_some & request.value.hwm.is_none & after.requests[f].is_none
+        reason = answer.record.is_some | answer.diverging
+        kept.append(implies(arrives & _is_answered(before, after, f), reason))
+    return all_of(kept)
+
+
+@step_property("1166.5", needs="consumers")
+def consumers_are_answered_with_records(m: Quorum, before: State, after: State) -> Truth:
+    """A consumer does not set the field; it is answered with a record, with where to truncate, or by its timer.
+
+    No HWM is news to a consumer.
+    """
+    return all_of(
+        implies(_is_answered(before, after, f), _has_reason(after, f))
+        & (after.requests[f].is_none | after.requests[f].value.hwm.is_none)
+        for f in m.member
+        if m.is_consumer(f)
+    )
+
+
+@step_property("1166.4", needs="older")
+def older_leaders_ignore_the_hwm_field(m: Quorum, before: State, after: State) -> Truth:
+    """A leader below version 18 answers a fetch with a record, with where to truncate, or when its timer ends it.
+
+    A greater HWM alone is no reason, whichever HWM the fetch carries: such a leader ignores the field.
+    """
+    kept = []
+    for f in m.member:
+        epoch = after.responses[f].value.epoch
+        older = any_of(
+            (epoch == e) & after.elected[e].is_(v) for e in m.epoch for v in m.voter if m.is_older(v)
+        )
+        kept.append(implies(_is_answered(before, after, f) & older, _has_reason(after, f)))
+    return all_of(kept)
+
+
+@step_property("1166.4", rule="timer_answers_as_parked")
+def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State) -> Truth:
+    """A fetch parks with the HWM that its leader has then; its timer answers with that one, and without a record."""
+    kept = []
+    for f in m.member:
+        old, new, sent = before.parked[f], after.parked[f], after.responses[f].value
+        known = any_of((new.value.leader == v) & (new.value.answer == after.members[v].hwm) for v in m.voter)
+        kept.append(implies(new.is_some & (old != new), known))
+        ended = old.is_some & new.is_none & _is_answered(before, after, f) & sent.timed_out
+        kept.append(implies(ended, (sent.hwm == old.value.answer) & sent.record.is_none))
+    return all_of(kept)
+
+
+STEP_PROPERTIES = (
+    leaders_with_a_majority_lead_on,
+    finalised_members_send_their_hwm,
+    fetches_without_hwm_wait_for_records,
+    consumers_are_answered_with_records,
+    older_leaders_ignore_the_hwm_field,
+    timers_answer_with_the_hwm_at_parking,
+)
+
+
+# --- liveness -------------------------------------------------------------------------------------------------
+
+
+_FETCHING = (
+    weak("send_fetch", "take_answer")
+    + weak(either("receive_fetch", "refuse_fetch"), by=["f"])
+    + weak("learn_version", by=["m"])
+)
+_TIMER = weak("park_timer", by=["f"])
+_LEARNING = weak("learn", by=["m"])
+
+Pairs = Callable[[Quorum, Number, Number], bool]
+
+
+def _every_pair(m: Quorum, f: Number, leader: Number) -> bool:
+    return True
+
+
+def _follows(s: State, f: Number, leader: Number) -> Truth:
+    """Whether a member follows a leader who leads, in the epoch of both."""
+    follower, other = s.members[f], s.members[leader]
+    return (follower.epoch == other.epoch) & follower.leader.is_(leader) & other.leader.is_(leader)
+
+
+def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
+    """Whether each member that follows a leader knows its HWM, of those pairs."""
+    return all_of(
+        ~_follows(s, f, leader) | (s.members[f].hwm >= s.members[leader].hwm)
+        for f in m.member
+        for leader in m.voter
+        if int(f) != int(leader) and pairs(m, f, leader)
+    )
+
+
+@always_eventually("P2", fair=_FETCHING)
+def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
+    """Again and again every replica knows the HWM of the leader that it follows, where both have version 18.
+
+    The park timer may fire or not: nothing waits for it.
+    """
+    return _all_know(m, s, both_support)
+
+
+@always_eventually("1166.4", fair=_FETCHING)
+def hwm_comes_to_older_without_the_timer(m: Quorum, s: State) -> Truth:
+    """The same of all replicas, be they below version 18: this is not promised, and shows who needs the timer."""
+    return _all_know(m, s, _every_pair)
+
+
+@always_eventually("1166.4", fair=_FETCHING + _TIMER)
+def hwm_comes_with_the_timer(m: Quorum, s: State) -> Truth:
+    """Where the park timer ends each fetch that stays parked, every replica comes to know its leader's HWM."""
+    return _all_know(m, s, _every_pair)
+
+
+@always_eventually("595.5, 595.7", fair=_FETCHING + _LEARNING + _TIMER)
+def what_a_leader_has_is_committed(m: Quorum, s: State) -> Truth:
+    """The latest leader commits all that it has, and everyone comes to know it, once they have learned of it."""
+    return all_of(
+        ~(
+            s.members[v].leader.is_(v)
+            & all_of((s.members[v].epoch >= e) | s.elected[e].is_none for e in m.epoch)
+        )
+        | all_of(s.members[f].hwm == s.members[v].log.length for f in m.member)
+        for v in m.voter
+    )
+
+
+@always_eventually("1166.2, 1166.4", fair=_FETCHING)
+def fetches_come_to_rest(m: Quorum, s: State) -> Truth:
+    """Again and again every fetch to a leader is parked: nobody fetches for ever what is not news.
+
+    Where the scenario leaves out the park timer; else that ends one fetch or another at any time.
+    """
+    return all_of(
+        ~any_of(_follows(s, f, leader) for leader in m.voter if int(leader) != int(f))
+        | (s.parked[f].is_some & (s.parked[f].value.epoch == s.members[f].epoch))
+        for f in m.member
+    )
+
+
+LIVENESS = (
+    hwm_comes_without_the_timer,
+    hwm_comes_to_older_without_the_timer,
+    hwm_comes_with_the_timer,
+    what_a_leader_has_is_committed,
+    fetches_come_to_rest,
+)
+
+
+# --- goals ----------------------------------------------------------------------------------------------------
+
+
+def _votes(m: Quorum, before: State, after: State, voter: Number, candidate: Number) -> Truth:
+    """Whether a voter moves to the epoch in which another one takes over, by the same step."""
+    old, new = before.members[candidate], after.members[candidate]
+    elected = m.leads(candidate, new) & (~m.leads(candidate, old) | (old.epoch != new.epoch))
+    moved = (before.members[voter].epoch < new.epoch) & (after.members[voter].epoch == new.epoch)
+    return elected & moved
+
+
+_Compared = Callable[[SeqValue, SeqValue], Truth]
+"""A condition on a voter's log and a candidate's log."""
+
+
+def _a_voter_votes(m: Quorum, before: State, after: State, compared: _Compared) -> Truth:
+    """Whether a voter votes for a candidate whose log compares so with the voter's own log."""
+    return any_of(
+        _votes(m, before, after, voter, candidate)
+        & compared(before.members[voter].log, before.members[candidate].log)
+        for voter in m.voter
+        for candidate in m.voter
+        if int(voter) != int(candidate)
+    )
+
+
+def _have_records(own: SeqValue, other: SeqValue) -> Truth:
+    return ~own.is_empty & ~other.is_empty
+
+
+@reachable("595.7")
+def a_voter_votes_for_an_equal_log(m: Quorum, before: State, after: State) -> Truth:
+    """A voter votes for a candidate whose log has the same last epoch and the same end as its own."""
+
+    def is_equal(own: SeqValue, other: SeqValue) -> Truth:
+        same = (own.last.epoch == other.last.epoch) & (own.length == other.length)
+        return _have_records(own, other) & same
+
+    return _a_voter_votes(m, before, after, is_equal)
+
+
+@reachable("595.7")
+def a_voter_votes_for_a_longer_log(m: Quorum, before: State, after: State) -> Truth:
+    """A voter votes for a candidate whose log has the same last epoch as its own and is longer."""
+
+    def is_longer(own: SeqValue, other: SeqValue) -> Truth:
+        longer = (own.last.epoch == other.last.epoch) & (own.length < other.length)
+        return _have_records(own, other) & longer
+
+    return _a_voter_votes(m, before, after, is_longer)
+
+
+@reachable("595.7")
+def a_voter_votes_for_a_later_epoch(m: Quorum, before: State, after: State) -> Truth:
+    """A voter that has records votes for a candidate whose log ends in a later epoch."""
+
+    def is_later(own: SeqValue, other: SeqValue) -> Truth:
+        return _have_records(own, other) & (own.last.epoch < other.last.epoch)
+
+    return _a_voter_votes(m, before, after, is_later)
+
+
+@reachable("595.7")
+def a_voter_votes_for_an_empty_log(m: Quorum, before: State, after: State) -> Truth:
+    """A voter without records votes for a candidate without records."""
+    return _a_voter_votes(m, before, after, lambda own, other: own.is_empty & other.is_empty)
+
+
+@reachable("595.7", rule="votes_travel")
+def a_candidate_asks_for_a_vote(m: Quorum, before: State, after: State) -> Truth:
+    """A candidate sends a request for a vote."""
+    return any_of(
+        before.vote_requests[c][v].is_none & after.vote_requests[c][v].is_some
+        for c in m.voter
+        for v in m.voter
+    )
+
+
+@reachable("996.1", rule="pre_vote")
+def a_pre_vote_is_won(m: Quorum, before: State, after: State) -> Truth:
+    """A voter that asks for pre-votes becomes a candidate."""
+    return any_of(
+        (before.members[c].ballot == "pre_vote") & (after.members[c].ballot == "vote") for c in m.voter
+    )
+
+
+@reachable("996.1", rule="pre_vote")
+def a_pre_vote_is_given_up(m: Quorum, before: State, after: State) -> Truth:
+    """A voter stops asking for pre-votes, without a win and without news from other members."""
+
+    def gives_up(c: Number) -> Truth:
+        old, new = before.members[c], after.members[c]
+        ends = (old.ballot == "pre_vote") & (new.ballot == "none")
+        return ends & (new.epoch == old.epoch) & (new.leader == old.leader)
+
+    quiet = (before.budgets == after.budgets) & (before.vote_responses == after.vote_responses)
+    return quiet & any_of(gives_up(c) for c in m.voter)
+
+
+def _hears(before: State, after: State, c: Number) -> Truth:
+    """Whether a member comes to a later epoch by no vote, and without a leader."""
+    old, new = before.members[c], after.members[c]
+    moves = (old.epoch < new.epoch) & new.leader.is_none & (new.ballot == "none")
+    quiet = before.vote_requests == after.vote_requests
+    return moves & quiet & (before.vote_responses == after.vote_responses)
+
+
+@reachable("595.7", rule="votes_travel")
+def a_member_hears_of_an_epoch(m: Quorum, before: State, after: State) -> Truth:
+    """A member comes to a later epoch without a vote, and before it learns who leads there."""
+    return any_of(_hears(before, after, c) for c in m.member)
+
+
+@reachable("595.7", rule="votes_travel")
+def a_member_hears_of_an_epoch_before_a_voter(m: Quorum, before: State, after: State) -> Truth:
+    """A member hears of an epoch to which another voter has not come yet."""
+    return any_of(
+        _hears(before, after, c) & (after.members[o].epoch < after.members[c].epoch)
+        for c in m.member
+        for o in m.voter
+        if int(o) != int(c)
+    )
+
+
+@reachable("595.1")
+def a_fetch_is_refused(m: Quorum, before: State, after: State) -> Truth:
+    """A fetch arrives and goes unanswered: its receiver neither answers nor parks it."""
+    quiet = (before.budgets == after.budgets) & (before.members == after.members)
+    return quiet & any_of(
+        before.requests[f].is_some
+        & after.requests[f].is_none
+        & after.responses[f].is_none
+        & after.parked[f].is_none
+        for f in m.member
+    )
+
+
+@reachable("595.1")
+def a_fetch_is_given_up(m: Quorum, before: State, after: State) -> Truth:
+    """A member in a new epoch sends a fetch while its fetch of the former epoch is under way."""
+    return any_of(
+        before.requests[f].is_some
+        & after.requests[f].is_some
+        & (before.requests[f].value.epoch != after.requests[f].value.epoch)
+        for f in m.member
+    )
+
+
+@reachable("1166.1")
+def a_member_learns_the_version(m: Quorum, before: State, after: State) -> Truth:
+    """A member learns that version 18 of Fetch is finalised."""
+    return before.finalised != after.finalised
+
+
+@reachable("K25", rule="empty_drain_completes")
+def an_empty_drain_answers_a_fetch(m: Quorum, before: State, after: State) -> Truth:
+    """A leader answers a parked fetch before its timer ends, and no member changes."""
+    return (before.members == after.members) & any_of(
+        before.parked[f].is_some
+        & after.parked[f].is_none
+        & after.responses[f].is_some
+        & ~after.responses[f].value.timed_out
+        for f in m.member
+    )
+
+
+REACHABLE = (
+    a_voter_votes_for_an_equal_log,
+    a_voter_votes_for_a_longer_log,
+    a_voter_votes_for_a_later_epoch,
+    a_voter_votes_for_an_empty_log,
+    a_candidate_asks_for_a_vote,
+    a_pre_vote_is_won,
+    a_pre_vote_is_given_up,
+    a_member_hears_of_an_epoch,
+    a_member_hears_of_an_epoch_before_a_voter,
+    a_fetch_is_refused,
+    a_fetch_is_given_up,
+    a_member_learns_the_version,
+    an_empty_drain_answers_a_fetch,
+)
