@@ -1,4 +1,4 @@
-"""Tutorials, and the page on replay: their files and commands are run in an empty directory, and come to what is shown."""
+"""Tutorials and the page on replay: files and commands are run in an empty directory, with the output that is shown."""
 
 from __future__ import annotations
 
