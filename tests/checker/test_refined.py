@@ -20,7 +20,7 @@ from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 
-PAGE = ROOT / "docs/language/refinement.md"
+PAGE = ROOT / "docs/language/properties.md"
 
 
 def found(model: Model) -> Counterexample:
@@ -139,10 +139,23 @@ PROTOCOL = Long
     assert "No action of Short does this, whose types have no such state: n leaves 0..1." in text
 
 
+HELD_SEATS_ARE_FREE = """
+    @invariant("example", rule="look")
+    def held_seats_are_free(self, s):
+        held = lambda c, x: s.holds[c].is_(x)
+        one = all_of(~held("ann", x) | ~held("bob", x) for x in self.seat)
+        return one & all_of(~held(c, x) | s.has[x].is_none for c in self.customer for x in self.seat)
+
+    invariants = (held_seats_are_free,)
+"""
+"""The invariant with which the page's refinement is inductive."""
+
+
 def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[..., Run]) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    (shown,) = re.findall(r"```\n(is_a_sale .*?)```", text, re.S)
+    (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
+    (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)
+    snippet = snippet.replace("    step_properties = (", f"{HELD_SEATS_ARE_FREE}    step_properties = (")
     (tmp_path / "office.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
     scenario = tmp_path / "office.toml"
     scenario.write_text('protocol = "office.py"\n', encoding="utf-8")

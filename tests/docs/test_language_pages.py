@@ -19,8 +19,8 @@ from tests.checker.conftest import Run, highwater
 from tests.checker.test_pages import plain
 
 DOCS = Path(__file__).parents[2] / "docs"
-LANGUAGE = DOCS / "language"
-PAGES = sorted(path.stem for path in LANGUAGE.glob("*.md"))
+FIRST = DOCS / "language.md"
+PAGES = {path.stem: path for path in (FIRST, *sorted((DOCS / "language").glob("*.md")))}
 ALONE = "page.py"
 """What a protocol is called that gives its file no name."""
 
@@ -29,7 +29,7 @@ __all__ = ["highwater"]
 
 @dataclass
 class Page:
-    """Files that a page shows, the protocols that are explored with their states, commands with what they say."""
+    """Files that a page shows, the protocols that are explored with their states, commands with their output."""
 
     files: dict[str, str] = field(default_factory=dict)
     explored: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def read(text: str) -> Page:
 def test_a_page_runs_as_it_stands(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
 ) -> None:
-    page = read((LANGUAGE / f"{name}.md").read_text(encoding="utf-8"))
+    page = read(PAGES[name].read_text(encoding="utf-8"))
     monkeypatch.chdir(tmp_path)
     for file, text in page.files.items():
         (tmp_path / file).write_text(text, encoding="utf-8")
@@ -83,7 +83,7 @@ def test_a_page_runs_as_it_stands(
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_file_of_a_page_has_a_part_in_what_runs(name: str) -> None:
-    page = read((LANGUAGE / f"{name}.md").read_text(encoding="utf-8"))
+    page = read(PAGES[name].read_text(encoding="utf-8"))
     asked = " ".join([*page.explored, *(command for command, *_ in page.commands)])
     reached: set[str] = set()
     while more := {f for f in page.files if re.search(rf"\b{Path(f).stem}\b", asked)} - reached:
@@ -93,13 +93,12 @@ def test_every_file_of_a_page_has_a_part_in_what_runs(name: str) -> None:
 
 
 def test_the_guide_has_every_page() -> None:
-    table = re.findall(r"^\| \[[^]]+\]\(language/([\w-]+)\.md\)", (DOCS / "language.md").read_text(), re.M)
-    assert sorted(table) == sorted(PAGES)
-    assert len(table) == len(set(table))
+    guide = re.findall(r"^\* \[[^]]+\]\(language/([\w-]+)\.md\)", FIRST.read_text(encoding="utf-8"), re.M)
+    assert sorted([FIRST.stem, *guide]) == sorted(PAGES)
 
 
 def test_every_word_of_the_language_is_told() -> None:
-    pages = [DOCS / "language.md", *LANGUAGE.glob("*.md"), DOCS / "testing.md", DOCS.parent / "README.md"]
+    pages = [*PAGES.values(), DOCS / "testing.md", DOCS.parent / "README.md"]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     words = [name for name in language.__all__ if name.islower()]
     untold = [name for name in words if not re.search(rf"\b{name}\b", text)]

@@ -1,4 +1,4 @@
-"""Tutorials: their files and commands are run in an empty directory, and come to what is shown."""
+"""Tutorials and the page on replay: files and commands are run in an empty directory, with the output that is shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.checker.conftest import Run, highwater
 from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "replay.md"]
 GATE = DOCS / "tutorials" / "a-gate-in-your-repository.md"
 
 __all__ = ["highwater"]

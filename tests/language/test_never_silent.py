@@ -384,7 +384,7 @@ def test_states_are_compared_field_by_field() -> None:
 
 
 def test_a_step_that_is_cut_hides_what_an_invariant_would_say_of_its_target() -> None:
-    """As docs/language.md says: a step past a bound leads nowhere, TLC's CONSTRAINT would check where it leads."""
+    """As docs/language/types.md says: a step past a bound leads nowhere; TLC's CONSTRAINT would check its target."""
 
     class Cut(Protocol):
         name = "cut"

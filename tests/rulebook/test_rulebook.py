@@ -202,7 +202,7 @@ def test_a_rulebook_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_the_rulebook_that_the_docs_show_is_one(book: Callable[[str], Rulebook]) -> None:
-    text = (ROOT / "docs" / "language" / "rules.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "language" / "scenarios.md").read_text(encoding="utf-8")
     shown = re.search(r"```toml\n(\[proposals.*?)```", text, re.S)
     assert shown
     assert list(book(shown[1])) == ["R1"]

@@ -38,14 +38,14 @@ from tests.checker.schema import problems
 from tests.machine.test_machine import run as run_machine
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/language/steps.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/language/properties.md").read_text(encoding="utf-8")
 OFF = ("--rule", "remembers=off")
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The protocol of the page beside a scenario, in the working directory."""
-    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    (snippet,) = re.findall(r"```python\n# store.py\n(.*?)```", PAGE, re.S)
     (tmp_path / "store.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
     (tmp_path / "store.toml").write_text('protocol = "store.py"\n')
     monkeypatch.chdir(tmp_path)
@@ -63,6 +63,8 @@ def test_the_page_shows_what_is_said(store: Path) -> None:
     (command, shown) = re.findall(r"```console\n\$ highwater (.*?)\n(.*?)```", PAGE, re.S)[0]
     found = ask(*command.split())
     assert found.exit_code == 1
+    shown = shown.partition("\nscenario ")[0]
+    assert "reads_never_go_back (example) is violated by step 5" in shown
     assert shown.strip() in found.stdout
 
 
@@ -115,7 +117,7 @@ def test_helpers_are_asked_by_name_only(store: Path) -> None:
 
 
 def test_show_and_walks_and_z3(store: Path) -> None:
-    assert "What the client has read it reads again" in ask("show", "store.toml").stdout
+    assert "A client that has read a version reads it again" in ask("show", "store.toml").stdout
     walked = ask("simulate", "store.toml", *OFF, "--walks", "2000")
     assert walked.exit_code == 1
     assert "reads_never_go_back (example) is violated by step" in walked.stdout
@@ -164,7 +166,7 @@ def test_a_trace_of_the_run_is_found_out(store: Path) -> None:
     (finding,) = _replayed(store, definition).findings
     assert finding.position == {"line": 6, "step": 4}
     assert finding.certain
-    assert finding.summary.startswith("violated by the step that fits: What the client has read")
+    assert finding.summary.startswith("violated by the step that fits: A client that has read")
 
 
 def _replayed(store: Path, definition: Any) -> Report:

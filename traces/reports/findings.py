@@ -14,7 +14,7 @@ DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
     "missing beginning", "missing records", "open transaction", "unknown operation", "clocks",
 )  # fmt: skip
-"""The kinds of doubts. docs/replay.md says what each means."""
+"""The kinds of doubts. docs/replay-reference.md says what each means."""
 
 
 def as_json(value: Any) -> Any:
@@ -114,7 +114,7 @@ class Finding(Reported):
     ``line``); ``time`` is in ms since the epoch. ``at_risk`` says in words what could be lost or was.
     ``certain`` is false where it holds in some of the model's states that fit, and not in others. ``reliable`` is
     false behind a doubt (``Report.doubts``). ``facts`` are what the words say, and what was around it, as plain JSON
-    values by name (docs/replay.md).
+    values by name (docs/replay-reference.md).
     """
 
     rule: str

@@ -1,4 +1,4 @@
-"""How many single changes of the recorded logs the replay tells. As a program: measures all, and writes the table.
+"""How many single changes of the recorded logs the replay reports. As a program: measures all, and writes the tables.
 
 ``python -m tests.traces.metadata.sensitivity [--kafka 4.2] [--write] [--sample N] [SCENARIO …]``
 """
@@ -34,13 +34,14 @@ from tests.traces.metadata.corruptions import corruptions
 from tests.traces.metadata.mutations import Log, Mutation, fields, fields_of_snapshots, read
 from tests.traces.metadata.orders import whole_records
 
-PAGE = Path(__file__).parents[3] / "docs" / "replay-sensitivity.md"
-BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
-BEGIN_4_2, END_4_2 = "<!-- measured 4.2: begin -->\n", "<!-- measured 4.2: end -->\n"
+MEASURED = Path(__file__).with_name("sensitivity-2024.txt")
+"""The tables of all changes of the clusters of 2024."""
+MEASURED_4_2 = Path(__file__).with_name("sensitivity-4.2.txt")
+"""Those of a sample of the changes of the clusters of Kafka 4.2.1."""
 OF_4_2 = "4.2-"
 """Before the names of the clusters of Kafka 4.2.1."""
 SAMPLE_4_2 = 10
-"""So many changes of each kind and cluster of Kafka 4.2.1 are in the page's tables, with snapshots and without."""
+"""So many changes of each kind and cluster of Kafka 4.2.1 are in the tables, with snapshots and without."""
 TRIED, REPORTED = "tried", "reported"
 AT, SAME_BATCH, LATER, EARLIER = "at the record", "in its batch", "later", "earlier"
 DOUBTED = "nowhere: a doubt alone"
@@ -174,7 +175,7 @@ def share(part: int, whole: int) -> str:
 
 
 def table(tally: Tally) -> str:
-    """The measured figures, as they stand on the page."""
+    """The measured figures, as they stand in the file."""
     lines: list[str] = []
     for snapshots in (True, False):
         lines += [f"{'With' if snapshots else 'Without'} snapshots:\n\n"]
@@ -213,24 +214,23 @@ def _row(kind: str, counts: Counter[str]) -> str:
 
 
 def main() -> None:
-    """Measure, and print the table or write it into the page."""
+    """Measure, and print the tables or write them into their file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "scenarios", nargs="*", help="all if none is named; those of Kafka 4.2.1 begin with 4.2-"
     )
     parser.add_argument("--kafka", choices=("2024", "4.2"), default="2024", help="which recordings")
     parser.add_argument("--sample", type=int, help="at most so many changes of each kind and cluster, 0: all")
-    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
+    parser.add_argument("--write", action="store_true", help="write the tables beside this program")
     given = parser.parse_args()
     of_4_2 = given.kafka == "4.2"
-    names, begin, end = (ALL_4_2, BEGIN_4_2, END_4_2) if of_4_2 else (SCENARIOS, BEGIN, END)
+    names, measured = (ALL_4_2, MEASURED_4_2) if of_4_2 else (SCENARIOS, MEASURED)
     sample = (SAMPLE_4_2 if of_4_2 else None) if given.sample is None else given.sample or None
     tally = measure_all(given.scenarios or names, sample)
     for line in (*tally.unaccounted, *tally.missed):
         print(line, file=sys.stderr)
     if given.write:
-        head, rest = PAGE.read_text(encoding="utf-8").split(begin)
-        PAGE.write_text(head + begin + table(tally) + end + rest.split(end)[1], encoding="utf-8")
+        measured.write_text(table(tally), encoding="utf-8")
     else:
         print(table(tally))
 

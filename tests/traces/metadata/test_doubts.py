@@ -349,7 +349,7 @@ def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> Non
 
 def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:
     root = Path(__file__).parents[3]
-    page = (root / "docs" / "replay.md").read_text()
+    page = (root / "docs" / "replay-reference.md").read_text()
     schema = json.loads((root / "traces" / "reports" / "report.schema.json").read_text())
     assert schema["$defs"]["doubt"]["properties"]["kind"]["enum"] == list(DOUBTS)
     for kind in DOUBTS:
