@@ -1,7 +1,7 @@
 """Highwater: a formal model of Apache Kafka's replication protocol, and the checker that holds it to account.
 
-The names here are the public ones (docs/api.md): ``check`` explores a protocol or a scenario, ``simulate`` walks in it
-at random, ``explore`` lets one go by hand, ``replay`` holds a recording against it; ``highwater.language`` has the
+The public names (docs/results.md): ``check`` explores a protocol or a scenario, ``simulate`` takes random walks in it,
+``explore`` lets one go by hand, ``replay`` holds a recording against it; ``highwater.language`` has the
 words for a protocol of one's own. What a name stands for is imported when it is first used, so importing this package
 costs nothing.
 """

@@ -62,7 +62,7 @@ def states(
     """Explore SCENARIO, and write its states and transitions to DIR as Parquet files.
 
     DIR/states has a row for each reachable state, with a column for each field and each property;
-    DIR/transitions has a row for each step. docs/states.md describes the columns and asks them questions.
+    DIR/transitions has a row for each step. docs/results.md describes the columns and has queries.
     A violated property ends nothing here: all states are explored.
 
     Exit status: 0 everything is in the tables, 2 bad request, 3 a limit was reached first, 130 interrupted. After a

@@ -43,23 +43,18 @@ def test_outputs(highwater: Callable[..., Run], block: Any) -> None:
 
 
 def test_there_is_a_counterexample_and_a_table() -> None:
-    assert len(blocks(README, "console")) == 5
-    assert "The state that violates weak_isr, as far as the property reads it:" in README
+    assert len(blocks(README, "console")) == 3
+    assert "weak_isr (B4) is violated at depth 9, after 8 steps." in README
 
 
-def test_the_worked_example_is_the_file() -> None:
-    (code,) = blocks(README, "python")
-    assert code in (ROOT / "docs" / "examples" / "register.py").read_text()
-    (scenario,) = blocks(README, "toml")
-    assert scenario == (ROOT / "docs" / "examples" / "register-hasty.toml").read_text()
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 180
 
 
-def test_the_worked_example_works_elsewhere(highwater: Callable[..., Run], tmp_path: Path) -> None:
-    """A user's own directory: the files as the README shows them, with the imports of the example."""
-    source = (ROOT / "docs" / "examples" / "register.py").read_text()
-    imports = source[: source.index("@invariant")]
-    (tmp_path / "register.py").write_text(imports + blocks(README, "python")[0])
-    (tmp_path / "mine.toml").write_text(blocks(README, "toml")[0])
+def test_the_example_works_in_another_directory(highwater: Callable[..., Run], tmp_path: Path) -> None:
+    examples = ROOT / "docs" / "examples"
+    (tmp_path / "register.py").write_text((examples / "register.py").read_text())
+    (tmp_path / "mine.toml").write_text((examples / "register-hasty.toml").read_text())
     assert highwater("check", tmp_path / "mine.toml").status == 0
     assert (
         highwater("check", tmp_path / "mine.toml", "--rule", "wait_for_all=on", "--set", "writes=3").status

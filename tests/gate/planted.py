@@ -1,6 +1,6 @@
 """Changes of the protocol, planted one at a time into a copy of the tree, and what the gate is to say of each.
 
-``python -m tests.gate.planted`` runs them all and prints the table of docs/gate-experiments.md.
+``python -m tests.gate.planted`` runs them all and prints a table; docs/gate.md sums it up.
 """
 
 from __future__ import annotations

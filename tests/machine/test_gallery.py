@@ -1,6 +1,6 @@
 """Defects of the gallery that take 15 steps or fewer are found: ``python -m tests.machine.test_gallery`` measures all.
 
-What it prints is the table of docs/testing.md.
+docs/testing.md sums up what it prints.
 """
 
 from __future__ import annotations

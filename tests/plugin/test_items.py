@@ -29,7 +29,7 @@ HASTY = 'protocol = "register.py"\n[rules]\nwait_for_all = false\n'
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """An empty project with the protocol of the README in it."""
+    """An empty project with the register of the examples in it."""
     pytester.path.joinpath("register.py").write_text((EXAMPLES / "register.py").read_text())
     return pytester
 

@@ -1,4 +1,4 @@
-"""The queries of docs/states.md, as they stand there: every form of a question has the same answer."""
+"""The queries of docs/results.md, as they stand there: every form of a question has the same answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.slow import slow
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-PAGE = (Path(__file__).parents[2] / "docs" / "states.md").read_text(encoding="utf-8")
-SECTIONS = re.split(r"^### ", PAGE.split("## Questions")[1], flags=re.MULTILINE)
+PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+SECTIONS = re.split(r"^### ", PAGE.split("\n## Questions\n")[1].split("\n## ")[0], flags=re.MULTILINE)
 QUESTIONS = [section.splitlines()[0] for section in SECTIONS[1:]]
 Rows = list[tuple[Any, ...]]
 

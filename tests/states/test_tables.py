@@ -341,12 +341,12 @@ def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int 
         assert {row["expanded"] for row in read(tmp_path / "spark", directory.STATES)} == {True, False}
 
 
-@slow("Spark has to start, and the scenario is the large one of docs/states.md")
+@slow("Spark has to start, and the scenario is the large one of docs/results.md")
 @pytest.mark.usefixtures("_spark")
 def test_the_command_writes_the_same_tables_with_both_engines(
     tmp_path: Path, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scenario of docs/states.md, of message-level replication; its larger levels are the cluster's."""
+    """The scenario of docs/results.md, of message-level replication; its larger levels are the cluster's."""
     from tests.spark.conftest import MASTER
 
     honest = engines.spark_options
