@@ -19,7 +19,7 @@ pytestmark = needs_clusters_4_2
 SAME = frozenset({"order"})
 """Two proposals of a leader for different partitions can come in either order; fetches cannot."""
 EXPECTED = 0.9
-"""Of all changes, those that leave the meaning as it was included: docs/replay-background.md lists what is not seen, and why."""
+"""Of all changes, also those that keep the meaning: docs/replay-background.md lists what is not seen."""
 
 
 READ = tomllib.loads(Path(__file__).with_name("unseen.toml").read_text("utf-8"))["unseen"]

@@ -46,7 +46,7 @@ _AT_RISK = {
 def facts(
     image: Image, partition: Partition, before: PartitionState, after: PartitionState, cause: str | None
 ) -> dict[str, Any]:
-    """What is known around a change of a partition after which a property does not hold: see docs/replay-reference.md."""
+    """The facts around a change after which a property does not hold: see docs/replay-reference.md."""
     assert partition.topic is not None
     min_isr, unclean = image.effective(partition, len(after.replicas))
     in_force = {name: image.in_force(partition.topic, name) for name in (MIN_ISR, UNCLEAN)}
