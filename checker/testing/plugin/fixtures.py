@@ -83,8 +83,8 @@ def replay() -> Replay:
     """Replay a path: the test fails unless the protocol explains all of it, nothing is found, and all of it is known.
 
     Called with the path, and as ``highwater.traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``;
-    ``allow`` are names of properties whose findings are expected, and kinds of doubts (docs/replay-reference.md). Returns
-    the Report. What cannot be read is an error of the test, as in any other call.
+    ``allow`` are names of properties whose findings are expected, and kinds of doubts (docs/replay-reference.md).
+    Returns the Report. What cannot be read is an error of the test, as in any other call.
     """
 
     def call(
