@@ -1,4 +1,4 @@
-"""The README's picture: a run as a sequence chart, drawn as SVG from what the pages of runs draw it from.
+"""A run as a sequence chart in SVG: the README's picture and those of the galleries, from the data of run pages.
 
 The same run gives the same bytes: it is the interpreter's run, and widths of texts are reckoned, not measured. The
 picture follows the reader's choice of light or dark.
@@ -38,17 +38,19 @@ def picture() -> str:
 def svg(run: dict[str, Any]) -> str:
     """The chart of a run (``highwater.checker.telling.page.content``), its last state's logs below it."""
     lanes, steps = run["chart"]["lanes"], run["steps"]
-    width = LEFT + LANE * len(lanes)
+    more = max(0, 50 + max(7 * len(step["sentence"]) for step in steps) - LEFT)
+    width = LEFT + LANE * len(lanes) + more
     end = TOP + ROW * len(steps)
-    parts = [*_bars(run, end), *_heads(run), *_arrows(run), *_steps(run), *_logs(run, end)]
+    place = f' x="{-more}"' if more else ""
+    parts = [*_bars(run, end), *_heads(run), *_arrows(run), *_steps(run, more), *_logs(run, end)]
     title = f"{run['title']} {run['subtitle']}: {'; '.join(step['sentence'] for step in steps[1:])}."
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {end + FOOT}" width="{width}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-more} 0 {width} {end + FOOT}" width="{width}" '
             f'height="{end + FOOT}" role="img">',
             f"<title>{escape(title)}</title>",
             f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>",
-            f'<rect class="ground" width="{width}" height="{end + FOOT}" rx="8"/>',
+            f'<rect class="ground"{place} width="{width}" height="{end + FOOT}" rx="8"/>',
             *parts,
             "</svg>",
             "",
@@ -74,11 +76,11 @@ def _heads(run: dict[str, Any]) -> Iterator[str]:
         yield _text(_x(i), 24, title, "head", "middle")
 
 
-def _steps(run: dict[str, Any]) -> Iterator[str]:
+def _steps(run: dict[str, Any], more: int) -> Iterator[str]:
     for i, step in enumerate(run["steps"]):
         kind = "wrong" if i in run["falseAt"] else ""
-        yield _text(24, _y(i) + 5, str(step["number"]), "soft", "end")
-        yield _text(34, _y(i) + 5, step["sentence"], kind)
+        yield _text(24 - more, _y(i) + 5, str(step["number"]), "soft", "end")
+        yield _text(34 - more, _y(i) + 5, step["sentence"], kind)
         lane = run["chart"]["places"][i]
         if lane is not None:
             yield f'<circle class="dot" cx="{_x(lane)}" cy="{_y(i)}" r="5"/>'

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docs.analyses.findings_4_2 import FINDINGS, full_name
+from docs.pages.kafka_4_2 import FINDINGS, full_name
 from highwater.checker.asking import scenarios
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 
