@@ -38,11 +38,13 @@ def picture() -> str:
 def svg(run: dict[str, Any]) -> str:
     """The chart of a run (``highwater.checker.telling.page.content``), its last state's logs below it."""
     lanes, steps = run["chart"]["lanes"], run["steps"]
-    more = max(0, 50 + max(7 * len(step["sentence"]) for step in steps) - LEFT)
+    bold = run["falseAt"]
+    widest = max((7.6 if i in bold else 7) * len(step["sentence"]) for i, step in enumerate(steps))
+    more = max(0, 50 + round(widest) - LEFT)
     width = LEFT + LANE * len(lanes) + more
     end = TOP + ROW * len(steps)
     place = f' x="{-more}"' if more else ""
-    parts = [*_bars(run, end), *_heads(run), *_arrows(run), *_steps(run, more), *_logs(run, end)]
+    parts = [*_bars(run, end), *_heads(run), *_arrows(run), *_steps(run, more), *_logs(run, end, more)]
     title = f"{run['title']} {run['subtitle']}: {'; '.join(step['sentence'] for step in steps[1:])}."
     return "\n".join(
         [
@@ -138,9 +140,9 @@ def _head(x1: float, y1: float, x2: float, y2: float) -> str:
     return f"M{at(0, 0)}L{at(-9, -4)}L{at(-9, 4)}Z"
 
 
-def _logs(run: dict[str, Any], end: int) -> Iterator[str]:
+def _logs(run: dict[str, Any], end: int, more: int) -> Iterator[str]:
     """The logs of the last state below their lanes: records, what the last step dropped, and the HWM."""
-    yield _text(34, end + 26, "their logs in the end, with the HWM", "soft")
+    yield _text(34 - more, end + 26, "their logs in the end, with the HWM", "soft")
     for log in run["chart"]["logs"]:
         if log["lane"] is None:
             continue

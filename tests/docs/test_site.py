@@ -15,7 +15,7 @@ import pytest
 
 from docs.pages import galleries, kept, picture, site
 from docs.pages.kept import in_order
-from docs.pages.markdown import DOCS, link_numbers
+from docs.pages.markdown import DOCS, link_numbers, template
 from docs.pages.rule_tables import replication_rows, subjects
 from highwater.checker.base.problems import InternalError
 from highwater.model.replication import Replication
@@ -102,7 +102,7 @@ def test_every_truncation_rule_but_one_has_an_effect_on_safety() -> None:
     "gallery", [galleries.REPLICATION, galleries.QUORUM, galleries.ZOOKEEPER], ids=lambda g: g.page
 )
 def test_a_gallery_says_something_of_each_defect_under_its_name(gallery: galleries.Gallery) -> None:
-    sections = re.split(r"^### ", site.template(gallery.page), flags=re.M)[1:]
+    sections = re.split(r"^### ", template(gallery.page), flags=re.M)[1:]
     assert [section.split("\n")[0] for section in sections] == gallery.names
     for name, section in zip(gallery.names, sections, strict=True):
         note = section.split(f"**{{{{ title {name} }}}}.** ")[1].split(f"{{{{ run {name} }}}}")[0]
