@@ -126,7 +126,8 @@ def test_a_lowered_min_isr_is_a_cause_while_the_partition_is_under_it(tmp_path: 
     assert [d.anchor for d in found.defects] == ["trunk-min-isr"]
     lines = summary(replay(tmp_path / "a"))
     assert any(
-        line.startswith("  known bug: ") and f"docs/{found.defects[0].page}#trunk-min-isr" in line for line in lines
+        line.startswith("  known bug: ") and f"docs/{found.defects[0].page}#trunk-min-isr" in line
+        for line in lines
     )
 
 
