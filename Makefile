@@ -10,7 +10,7 @@ BIN   := $(VENV)/bin
 RUN   := $(VENV)/.installed
 ALL   := $(VENV)/.installed-all
 # pytest's workers, one a core. tests/conftest.py says what runs in one of them, and what is begun first.
-EXTRAS := spark,test,lint
+EXTRAS := spark,test,lint,docs
 XDIST := -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 
 # The first name pins what pip installs, and the second what it builds with; before pip 25.3 the
@@ -82,7 +82,7 @@ test-all: lint ## lint, then every test; with HIGHWATER_TESTS=whole no sample, b
 bench: setup ## run the benchmarks
 	@$(BIN)/python -m docs.bench
 
-docs: setup ## write the generated pages of docs/ again
+docs: setup ## build the site of the docs in build/site
 	@$(BIN)/python -m docs.pages
 
 dist: setup ## build the wheel and the source distribution, the same bytes each time, and the bill of materials

@@ -2,6 +2,6 @@
 
 import sys
 
-from docs.pages import main
+from docs.pages.site import main
 
 sys.exit(main(sys.argv[1:]))

@@ -1,146 +1,214 @@
-"""What the checker finds in Kafka 4.2.1: the blocks of docs/kafka-4.2.md."""
+"""The analyses behind docs/kafka-4.2.md: the findings in Kafka 4.2.1, and the bounds within which there is none.
+
+``python -m docs.pages.kafka_4_2`` searches the grid of bounds, which takes a while, and writes
+kafka-4.2-bounds.json (with ``--missing`` only the cells without a result). Tests search some of it again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import json
+import multiprocessing
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from docs.analyses import findings_4_2 as findings
-from docs.pages import bounds_4_2_page as bounds
-from docs.pages.blocks import Block, row, table
-from docs.pages.runs import run_table
-from highwater.checker.asking.request import Overrides
-from highwater.checker.base.problems import InputError
-from highwater.checker.telling.charts.lanes import SequenceChart
-from highwater.checker.telling.counterexample import Counterexample
+from docs.pages.kept import Graph, once, search, traced
+from docs.pages.liveness import run_with
+from docs.pages.markdown import FOLDER
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness.search import violating_run
+from highwater.checker.engines.native import search as native_search
+from highwater.checker.telling.counterexample import Counterexample, follow_all
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
+from highwater.model.language.model import Model
 
-_NOT_SO = findings.TEXTS["not_so"]
-_PROFILES = ("kafka_trunk_2024_10", "kafka_4_2", "kip_966_first_phase")
-
-
-def _findings() -> Iterator[str]:
-    columns = ("scenario", "kind", "violated, at depth", "states searched:", "closed by: states then")
-    return table(columns, (_row(name, finding) for name, finding in findings.FINDINGS.items()))
-
-
-def _trunk() -> Iterator[str]:
-    return table(("scenario", "trunk of 2024-10", "4.2.1", "proposal", "so in 4.2.1"), _trunk_rows())
-
-
-def _row(name: str, finding: dict[str, Any]) -> Iterator[str]:
-    it = findings.found(name)
-    violated = "<br/>".join(f"`{e.name}` {e.depth}" for e in it.examples)
-    closing = "<br/>".join(_closing(name, switches) for switches in finding["closes"])
-    yield from (f"[{name}](#{name})", finding["kind"], violated, f"{it.states:,}", closing)
-
-
-def _closing(name: str, switches: dict[str, bool]) -> str:
-    said = " + ".join(f"`{rule}` {'on' if on else 'off'}" for rule, on in switches.items())
-    if findings.FINDINGS[name].get("large"):
-        return f"{said}: millions, in a slow test"
-    it = findings.switched(name, switches)
-    if it.examples or not it.complete:
-        raise ValueError(f"{name}: {switches} does not close it")
-    return f"{said}: {it.states:,}"
-
-
-def _trunk_rows() -> Iterator[tuple[str, ...]]:
-    names = [f"replication/controller/kafka-trunk-{name}" for name in findings.CONTROLLER_TRUNK]
-    names += [f"replication/trunk-{name}" for name in findings.MESSAGES_TRUNK]
-    for name in names:
-        outcomes = [findings.of_trunk(name, profile) for profile in _PROFILES]
-        verdict = "still there" if outcomes[1].examples else _NOT_SO.get(name, "closed")
-        yield (f"`{name}`", *map(_verdict, outcomes), verdict)
-    for name, finding in findings.FINDINGS.items():
-        verdicts = _verdict(findings.found(name)), _proposal(name)
-        yield (f"`{findings.full_name(name)}`", "–", *verdicts, finding["trunk"])
-
-
-def _proposal(name: str) -> str:
-    try:
-        return _verdict(findings.outcome(findings.full_name(name), Overrides(profile="kip_966_first_phase")))
-    except InputError:
-        return "no such steps, or the property says nothing of it"
-
-
-def _verdict(it: findings.Outcome) -> str:
-    if not it.examples:
-        return "holds" if it.complete else "not searched to its end"
-    return "<br/>".join(f"`{e.name}` {e.depth}" for e in it.examples)
-
-
-def _finding(name: str) -> Iterator[str]:
-    """What a finding needs, what closes it, where it is in code and recordings, and its shortest runs."""
-    finding, chosen, it = findings.FINDINGS[name], findings.scenario(name), findings.found(name)
-    protocol = chosen.protocol
-    yield f"- Within: {', '.join(f'{key} {value}' for key, value in chosen.parameters.items())}."
-    if not finding.get("large"):
-        needed = (
-            ", ".join(_needs(name, finding))
-            or "none of the steps and rules that were taken away one at a time"
-        )
-        yield f"- Needs: {needed}."
-    for rule in dict.fromkeys(rule for switches in finding["closes"] for rule in switches):
-        yield f"- `{rule}` ({protocol.rules[rule].source}): {protocol.rules[rule].sentence}"
-    yield f"- In the code: {finding['place']}."
-    yield f"- Recorded. {_recorded(finding)}"
-    yield f"- Upstream. {finding['upstream'].strip()}"
-    if queries := finding.get("queries"):
-        yield f"- Searched for: {'; '.join(f'“{query}”' for query in queries)}."
-    for example in it.examples:
-        yield f"- The run to `{example.name}`, depth {example.depth}. {example.meaning}\n"
-        if "partition" in example.steps[0].state:
-            yield from _run(example)
-        else:
-            yield from run_table(SequenceChart(it.model.protocol), example)
-
-
-def _recorded(finding: dict[str, Any]) -> str:
-    shown = finding.get("evidence")
-    if shown is None:
-        return str(finding["recorded"])
-    return f"{shown['count']} {shown['of']}; the first: `{shown['first']}`, line {shown['line']}."
-
-
-_SHOWN = {
-    "replicas": "replicas",
-    "ISR": "isr",
-    "ELR": "elr",
-    "leader": "leader",
-    "remembered": "last_known_leader",
+PLACE = "replication/controller/kafka-4.2-"
+PROFILE = "kafka_4_2"
+FINDINGS: dict[str, dict[str, Any]] = {
+    finding["name"]: finding
+    for finding in tomllib.loads((FOLDER / "kafka-4.2.toml").read_text(encoding="utf-8"))["finding"]
 }
-"""Columns of a run, and the fields of the partition in them."""
+"""By name, in the order of the page."""
 
 
-def _run(example: Counterexample) -> Iterator[str]:
-    """A run as a table: each step, and the partition after it; ``complete``: who holds all that is committed."""
-    yield from table(("step:", "what happens", *_SHOWN, "complete"), [])
-    for number, step in enumerate(example.steps, 1):
-        partition = step.state["partition"]
-        cells = [_cell(partition[name]) for name in _SHOWN.values()]
-        yield row((number, step.sentence, *cells, _cell(step.state.get("complete"))))
+@dataclass(frozen=True)
+class Outcome:
+    """A search to its end or to a violation: the violated properties with their shortest runs."""
+
+    model: Model
+    examples: tuple[Counterexample, ...]
+    states: int
+    complete: bool
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(str(member) for member in value) or "∅"
-    return str(value)
+def full_name(name: str) -> str:
+    """The name of a finding's scenario: the controller's, unless the entry names another."""
+    found: str = FINDINGS[name].get("scenario", PLACE + name)
+    return found
 
 
-def _needs(name: str, finding: dict[str, Any]) -> Iterator[str]:
-    yield from (f"`{budget}`" for budget in findings.fewer_steps(name))
-    for rule in finding["needs"]:
-        if findings.switched(name, {rule: False}).examples:
-            raise ValueError(f"{name} does not need {rule}")
-        yield f"the rule `{rule}`"
+@once
+def found(name: str) -> Outcome:
+    """The search of a finding's scenario as it is."""
+    return outcome(full_name(name), Overrides())
 
 
-BLOCKS: dict[str, Block] = {
-    "findings": _findings,
-    "trunk": _trunk,
-    "title": lambda name: findings.scenario(name).title,
-    "finding": _finding,
-    **bounds.BLOCKS,
-}
+def switched(name: str, rules: dict[str, bool]) -> Outcome:
+    """The same with some rules switched."""
+    return outcome(full_name(name), Overrides(rules=rules))
+
+
+def outcome(name: str, overrides: Overrides) -> Outcome:
+    """The search of a scenario by one worker; liveness is decided on the whole graph."""
+    model = traced(Request.of(scenarios.find(name), overrides))
+    if not model.liveness:
+        result = search(model, SearchOptions(workers=1))
+        runs = tuple(follow_all(model, result.violations))
+        return Outcome(model, runs, result.distinct_states, result.complete)
+    graph = Graph(model)
+    found = (run_with(graph, p.liveness, p.liveness.fair) for p in model.liveness)
+    states, _, complete = graph.size
+    return Outcome(model, tuple(run for run in found if run is not None), states, complete)
+
+
+GRID: dict[str, Any] = tomllib.loads((FOLDER / "kafka-4.2-bounds.toml").read_text(encoding="utf-8"))
+"""Bounds, kinds of steps, and the switches that close findings."""
+
+RESULTS = FOLDER / "kafka-4.2-bounds.json"
+MOST_STATES = 3_000_000
+"""A search stops after this many states."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One search: a protocol within bounds, with some kinds of steps beside restarts and fencing of brokers."""
+
+    protocol: str
+    size: tuple[int, int, int]
+    epochs: tuple[int, int, int]
+    steps: tuple[str, ...]
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The protocol's parameters."""
+        names = ("brokers", "replication_factor", "min_isr")
+        bounds = ("max_broker_epoch", "max_leader_epoch", "max_partition_epoch")
+        chosen: dict[str, int] = {"judged_elections": 1, **dict(zip(names, self.size, strict=True))}
+        chosen.update(zip(bounds, self.epochs, strict=True))
+        for step in self.steps:
+            chosen.update(GRID["steps"][step])
+        return chosen
+
+    @property
+    def closings(self) -> list[str]:
+        """The closings that are about something this cell has."""
+        here = ("", self.protocol, *self.steps)
+        return [name for name, closing in GRID["closings"].items() if closing.get("of", "") in here]
+
+
+def cells() -> Iterator[Cell]:
+    """All cells of the grid."""
+    for bounds in GRID["bounds"]:
+        epochs = (bounds["max_broker_epoch"], bounds["max_leader_epoch"], bounds["max_partition_epoch"])
+        for size in bounds["sizes"]:
+            for count in range(bounds["together"] + 1):
+                for steps in itertools.combinations(GRID["steps"], count):
+                    yield Cell(bounds["protocol"], tuple(size), epochs, steps)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The result of a cell: states, and the depth of a shortest run to each violated property."""
+
+    states: int
+    complete: bool
+    violated: dict[str, int]
+
+
+def searched(cell: Cell, closings: Sequence[str] = (), only: frozenset[str] | None = None) -> Searched:
+    """Search a cell with some closings switched on, for all properties or only these."""
+    protocol_class, known = registry.protocol_of(cell.protocol), stated(cell.protocol)
+    rules = set(protocol_class.profiles[PROFILE].rules)
+    for switches in (GRID["closings"][name]["rules"] for name in closings):
+        rules |= {rule for rule, on in switches.items() if on}
+        rules -= {rule for rule, on in switches.items() if not on}
+    protocol = protocol_class(cell.parameters, rules)
+    liveness = [x for x in known.liveness if only is None or x.name in only]
+    options = SearchOptions(workers=1, limit_states=MOST_STATES)
+    found = native_search(
+        Model(protocol, [i for i in known.invariants if only is None or i.name in only]), options
+    )
+    violated = {v.property: v.depth for v in found.violations}
+    states, complete = found.distinct_states, found.complete or bool(found.violations)
+    if liveness:
+        runs = Model(protocol, (), liveness)
+        explored = engines.explore("native")(runs, options, None)
+        decided = ((p.name, violating_run(explored, p).violation) for p in runs.liveness)
+        violated |= {name: run.depth for name, run in decided if run is not None}
+        states, complete = len(explored.states), complete and explored.complete
+    return Searched(states, complete, violated)
+
+
+def examined(cell: Cell) -> dict[str, Any]:
+    """A cell's result as plain values, with the smallest set of closings for each violated property."""
+    as_it_is = searched(cell)
+    left = frozenset(as_it_is.violated)
+    closed: dict[str, list[list[str]]] = {name: [] for name in left}
+    for closing in cell.closings if left else ():
+        for name in left - set(searched(cell, [closing], left).violated):
+            closed[name].append([closing])
+    for name in sorted(name for name in left if not closed[name]):
+        together = _smallest(cell, name)
+        closed[name] = [] if together is None else [together]
+    violated = {n: {"depth": as_it_is.violated[n], "closed_by": closed[n]} for n in sorted(left)}
+    of = {"protocol": cell.protocol, "size": list(cell.size), "epochs": list(cell.epochs)}
+    return {
+        **of, "steps": list(cell.steps), "states": as_it_is.states, "complete": as_it_is.complete, "violated": violated
+    }  # fmt: skip
+
+
+def _smallest(cell: Cell, name: str) -> list[str] | None:
+    """Closings that close a finding together, none of which can be left out; None if all together do not."""
+    keep, only = cell.closings, frozenset({name})
+    if name in searched(cell, keep, only).violated:
+        return None
+    for closing in list(keep):
+        fewer = [other for other in keep if other != closing]
+        if name not in searched(cell, fewer, only).violated:
+            keep = fewer
+    return keep
+
+
+def results() -> list[dict[str, Any]]:
+    """The committed results, a dict for each cell."""
+    found: list[dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def cell_of(result: Mapping[str, Any]) -> Cell:
+    """The cell of a result."""
+    return Cell(result["protocol"], *(tuple(result[key]) for key in ("size", "epochs", "steps")))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Search all cells, or with ``--missing`` those without a result; each result is written when it is there."""
+    found = {cell_of(one): one for one in results()} if "--missing" in arguments else {}
+    wanted = sorted((cell for cell in cells() if cell not in found), key=lambda cell: len(cell.steps))
+    with multiprocessing.get_context("spawn").Pool(2) as helpers:
+        for one in helpers.imap_unordered(examined, wanted):
+            found[cell_of(one)] = one
+            print(one["protocol"], *one["size"], *one["steps"], one["states"], flush=True)
+            ordered = (json.dumps(found[cell]) for cell in cells() if cell in found)
+            RESULTS.write_text("[\n" + ",\n".join(ordered) + "\n]\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

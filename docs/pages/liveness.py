@@ -1,15 +1,187 @@
-"""Where liveness properties hold, and what each assumption is there for: the blocks of docs/liveness.md."""
+"""Where liveness properties hold, what each fairness assumption is for, and runs that never reach their goal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from docs.analyses.livelocks import LIVELOCKS
-from docs.analyses.liveness_needs import SCENARIOS, Needed, needed
-from docs.analyses.liveness_standard import verdicts
-from docs.analyses.side_by_side import in_order
-from docs.pages.blocks import Block, table
-from highwater.checker.asking import scenarios
+from docs.pages.kept import Graph, in_order, traced
+from docs.pages.markdown import Block, table
+from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.counterexample import Counterexample
+from highwater.model.language import State
+from highwater.model.language.liveness import Fairness, Liveness, TracedLiveness, trace_liveness
+from highwater.model.language.values import Number, Truth
+from highwater.model.replication import Replication
+
+
+def broker_does_not_lead(m: Replication, s: State, b: Number) -> Truth:
+    """A condition under which a leader is not fair to its own metadata."""
+    return ~m.leads(b, s.brokers[b])
+
+
+@dataclass(frozen=True)
+class Livelock:
+    """A property on a scenario, with what is left of each assumption (None: nothing)."""
+
+    scenario: str
+    property: str
+    left: Callable[[Fairness], Fairness | None]
+
+    def run(self) -> Counterexample:
+        """The run. ValueError where there is none, or it has no loop."""
+        model = traced(Request.of(scenarios.find(self.scenario), Overrides()))
+        (prop,) = (p for p in model.liveness if p.name == self.property)
+        fair = [left for left in map(self.left, prop.liveness.fair) if left is not None]
+        found = run_with(Graph(model), prop.liveness, fair)
+        if found is None or found.loop is None or found.loop.start == found.depth - 1:
+            raise ValueError(f"{self.scenario}: no loop was found")
+        return found
+
+
+def _without(action: str) -> Callable[[Fairness], Fairness | None]:
+    return lambda fairness: None if action in fairness.actions else fairness
+
+
+def _leader_replays_nothing(fairness: Fairness) -> Fairness:
+    replays = "replay_metadata" in fairness.actions
+    return replace(fairness, when=broker_does_not_lead) if replays else fairness
+
+
+_ALL = (
+    Livelock("replication/live-min-isr", "writes_are_answered", _without("acknowledge")),
+    Livelock("replication/live-reassignment", "reassignments_complete", _leader_replays_nothing),
+    Livelock("replication/live-rejected", "proposals_come_to_rest", lambda fairness: fairness),
+)
+LIVELOCKS = {it.property: it for it in _ALL}
+"""By property. docs/liveness.md says what each comes to."""
+
+
+_PLACES = ("replication/live-", "replication/controller/live-")
+SCENARIOS = tuple(name for place in _PLACES for name in catalogue.scenario_files() if name.startswith(place))
+"""The scenarios of the page that are there for liveness."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A scenario's states and steps, and what is violated there, each row without one assumption.
+
+    A row is a property, the assumption, and the run, None where it holds all the same. Where a property is violated
+    with all of them, as its scenario promises, it has one row, and no assumption is named.
+    """
+
+    states: int
+    steps: int
+    rows: list[tuple[str, Fairness | None, Counterexample | None]]
+
+
+def needed(name: str) -> Needed:
+    """Ask a scenario. ValueError where what is violated with all assumptions is not what it promises."""
+    scenario = scenarios.find(name)
+    graph = Graph(traced(Request.of(scenario, Overrides())))
+    rows: list[tuple[str, Fairness | None, Counterexample | None]] = []
+    for prop in graph.model.liveness:
+        fair = prop.liveness.fair
+        found = run_with(graph, prop.liveness, fair)
+        if (found is not None) != (prop.name in scenario.promise.violated):
+            raise ValueError(f"{name}: {prop.name} is not as promised")
+        if found is not None:
+            rows.append((prop.name, None, found))
+            continue
+        for number, fairness in enumerate(fair):
+            rows.append(
+                (prop.name, fairness, run_with(graph, prop.liveness, fair[:number] + fair[number + 1 :]))
+            )
+    states, steps, _ = graph.size
+    return Needed(states, steps, rows)
+
+
+def run_with(graph: Graph, liveness: Liveness, fair: Sequence[Fairness]) -> Counterexample | None:
+    """A run that violates a property where just this is fair, taken again by the interpreter; None: there is none."""
+    asked = copy.copy(graph.model)
+    asked.liveness = [trace_liveness(graph.model, replace(liveness, fair=tuple(fair)))]
+    found, _ = graph.fair_run(asked.liveness[0])
+    if found is None:
+        return None
+    (example,) = counterexample.follow_all(asked, [found])
+    return example
+
+
+_WRITES = "acknowledged_writes_reach_all_replicas"
+_VIOLATED = {
+    ("replication/recovery-aggressive", _WRITES): "a",
+    ("replication/recovery-first-phase", _WRITES): "b",
+    ("replication/recovery-first-phase-loss", _WRITES): "b",
+    ("replication/shutdown-replaced-disk", _WRITES): "c",
+    ("replication/shutdown-unseen", _WRITES): "c",
+    ("replication/standard-crashes", _WRITES): "c",
+    ("replication/standard-late-proposals", _WRITES): "c",
+    ("replication/standard-shutdown-requests", "writes_are_answered"): "e",
+    ("replication/standard-shutdown-requests", "hwm_comes_to_cover_what_is_committed"): "e",
+    ("replication/watched-recovery", _WRITES): "f",
+    ("replication/recovery-none", _WRITES): "g",
+    ("replication/standard-removed-replica", "reassignments_complete"): "h",
+    ("replication/controller/unclean-recovery", "partitions_are_led"): "d",
+    ("replication/controller/recovery-strategies", "partitions_are_led"): "g",
+    ("replication/controller/recovery-strategies", "healthy_replicas_come_to_be_in_the_isr"): "g",
+}
+"""Where a property is violated, and for which reason: docs/liveness.md has them under these letters."""
+
+
+_OTHER_VERSIONS = (
+    "gap-",
+    "gate-",
+    "letter-",
+    "mixed-",
+    "possible-kafka-",
+    "upgrade-",
+    "watched-kafka-",
+    "watched-letter",
+)
+"""Scenarios of what no proposal asks for as it stands, or of the way to it: of their runs nothing is promised."""
+
+
+_OF_THE_GATE = ("replication/reassign-cancel", "replication/reassign-fencing")
+"""What the gate asks, as it is too large for every check."""
+
+
+def names(protocol: str) -> list[str]:
+    """The standard scenarios of a protocol with all rules on, and two of the gate's, but for those told elsewhere."""
+    asked = (*scenarios.standard(), *map(scenarios.find, _OF_THE_GATE))
+    named = (s.name for s in asked if s.definition.name == protocol and not s.rules)
+    standard = sorted(named, key=lambda name: f"{name}.toml")  # as their files lie
+    ours = [name for name in standard if not name.rpartition("/")[2].startswith(_OTHER_VERSIONS)]
+    return [name for name in ours if name not in SCENARIOS]
+
+
+def verdicts(protocol: str) -> dict[str, tuple[int, dict[str, str]]]:
+    """The standard scenarios of a protocol: the steps of each, and what came of each property."""
+    return dict(zip(names(protocol), in_order(names(protocol), row), strict=True))
+
+
+def row(name: str) -> tuple[int, dict[str, str]]:
+    """The steps of a scenario, and for each liveness property of its protocol what came of it."""
+    scenario = scenarios.find(name)
+    wanted = tuple(p.name for p in scenario.definition.liveness)
+    model = traced(Request.of(scenario, Overrides(properties=wanted)))
+    graph = Graph(model)
+    _, steps, complete = graph.size
+    if not complete:
+        raise ValueError(f"{name} was not searched to its end")
+
+    def verdict(prop: TracedLiveness) -> str:
+        (found, premises), why = graph.fair_run(prop), _VIOLATED.get((name, prop.name))
+        if (found is not None) != (why is not None):
+            raise ValueError(f"{name}: {prop.name} is {'violated' if why is None else 'not violated'}")
+        if why is None:
+            return "holds" if premises else "–"
+        run_with(graph, prop.liveness, prop.liveness.fair)  # the interpreter takes it again
+        return f"**{why}**"
+
+    return steps, {prop.name: verdict(prop) for prop in model.liveness}
 
 
 def _livelock(property: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The README's picture: a run as a sequence chart, drawn as SVG from what the pages of runs draw it from.
+"""A run as a sequence chart in SVG: the README's picture and those of the galleries, from the data of run pages.
 
 The same run gives the same bytes: it is the interpreter's run, and widths of texts are reckoned, not measured. The
 picture follows the reader's choice of light or dark.
@@ -38,17 +38,21 @@ def picture() -> str:
 def svg(run: dict[str, Any]) -> str:
     """The chart of a run (``highwater.checker.telling.page.content``), its last state's logs below it."""
     lanes, steps = run["chart"]["lanes"], run["steps"]
-    width = LEFT + LANE * len(lanes)
+    bold = run["falseAt"]
+    widest = max((7.6 if i in bold else 7) * len(step["sentence"]) for i, step in enumerate(steps))
+    more = max(0, 50 + round(widest) - LEFT)
+    width = LEFT + LANE * len(lanes) + more
     end = TOP + ROW * len(steps)
-    parts = [*_bars(run, end), *_heads(run), *_arrows(run), *_steps(run), *_logs(run, end)]
+    place = f' x="{-more}"' if more else ""
+    parts = [*_bars(run, end), *_heads(run), *_arrows(run), *_steps(run, more), *_logs(run, end, more)]
     title = f"{run['title']} {run['subtitle']}: {'; '.join(step['sentence'] for step in steps[1:])}."
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {end + FOOT}" width="{width}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-more} 0 {width} {end + FOOT}" width="{width}" '
             f'height="{end + FOOT}" role="img">',
             f"<title>{escape(title)}</title>",
             f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>",
-            f'<rect class="ground" width="{width}" height="{end + FOOT}" rx="8"/>',
+            f'<rect class="ground"{place} width="{width}" height="{end + FOOT}" rx="8"/>',
             *parts,
             "</svg>",
             "",
@@ -74,11 +78,11 @@ def _heads(run: dict[str, Any]) -> Iterator[str]:
         yield _text(_x(i), 24, title, "head", "middle")
 
 
-def _steps(run: dict[str, Any]) -> Iterator[str]:
+def _steps(run: dict[str, Any], more: int) -> Iterator[str]:
     for i, step in enumerate(run["steps"]):
         kind = "wrong" if i in run["falseAt"] else ""
-        yield _text(24, _y(i) + 5, str(step["number"]), "soft", "end")
-        yield _text(34, _y(i) + 5, step["sentence"], kind)
+        yield _text(24 - more, _y(i) + 5, str(step["number"]), "soft", "end")
+        yield _text(34 - more, _y(i) + 5, step["sentence"], kind)
         lane = run["chart"]["places"][i]
         if lane is not None:
             yield f'<circle class="dot" cx="{_x(lane)}" cy="{_y(i)}" r="5"/>'
@@ -136,9 +140,9 @@ def _head(x1: float, y1: float, x2: float, y2: float) -> str:
     return f"M{at(0, 0)}L{at(-9, -4)}L{at(-9, 4)}Z"
 
 
-def _logs(run: dict[str, Any], end: int) -> Iterator[str]:
+def _logs(run: dict[str, Any], end: int, more: int) -> Iterator[str]:
     """The logs of the last state below their lanes: records, what the last step dropped, and the HWM."""
-    yield _text(34, end + 26, "their logs in the end, with the HWM", "soft")
+    yield _text(34 - more, end + 26, "their logs in the end, with the HWM", "soft")
     for log in run["chart"]["logs"]:
         if log["lane"] is None:
             continue

@@ -1,15 +1,14 @@
-"""The metadata quorum: the blocks of docs/quorum.md."""
+"""The metadata quorum: the tables of its rules, of latency and of votes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from docs.analyses.defects import find
-from docs.analyses.kept import once, search
-from docs.analyses.quorum_latency import latency_table
-from docs.pages.blocks import Block, row, table
-from docs.pages.gallery import QUORUM as GALLERY
-from docs.pages.stated import properties, rules
+from docs.pages.galleries import QUORUM as GALLERY
+from docs.pages.galleries import find
+from docs.pages.kept import once, search
+from docs.pages.markdown import Block, properties, row, rules, table
+from docs.pages.quorum_latency import latency_table
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.words import settings

@@ -1,7 +1,7 @@
 """What must happen in the replication of partitions once faults have stopped, and the steps that it needs.
 
 Faults are bounded by budgets and in no assumption, so a run that goes on for ever has had its last one. Each property
-names the fewest steps that make it true; docs/liveness.md shows for each what happens without it.
+names the fewest steps that make it true; the page on liveness shows for each what happens without it.
 """
 
 from __future__ import annotations

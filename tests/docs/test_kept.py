@@ -9,17 +9,14 @@ from typing import Any
 
 import pytest
 
-from docs.analyses import defects, kept, quorum_delays
-from docs.analyses.kept import Answers, Mode, NotKeptError
-from docs.pages import gallery
-from docs.pages.linking import link_numbers
-from docs.pages.place import DOCS
+from docs.pages import galleries, kept, quorum_delays
+from docs.pages.kept import Answers, Mode, NotKeptError
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.telling.counterexample import BrokenRunError
 from highwater.model.replication import control
 
-NAME, PLACE = "defect-stop-replica", gallery.ZOOKEEPER.place
+NAME, PLACE = "defect-stop-replica", galleries.ZOOKEEPER.place
 
 
 @pytest.fixture(autouse=True)
@@ -31,28 +28,19 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
 
 
 def asked(**parameters: int) -> Any:
-    scenario, model, options = defects.asked(NAME, PLACE)
+    scenario, model, options = galleries.asked(NAME, PLACE)
     if parameters:
         model = Request.of(scenario, Overrides(parameters)).model()
     return kept.search(model, options)
 
 
-def told() -> str:
-    return link_numbers("\n".join(gallery.ZOOKEEPER.run(NAME)))
-
-
-def committed() -> str:
-    return (DOCS / gallery.ZOOKEEPER.page).read_text(encoding="utf-8")
-
-
 def test_what_was_asked_before_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "searched", None)
     assert {v.property for v in asked().violations} == scenarios.find(PLACE + NAME).promise.violated
-    assert told() in committed()
 
 
 def test_another_parameter_or_option_is_another_question() -> None:
-    _, model, options = defects.asked(NAME, PLACE)
+    _, model, options = galleries.asked(NAME, PLACE)
     with pytest.raises(
         NotKeptError, match="not answered yet, or not of what stands there now: search: zookeeper"
     ):
@@ -64,14 +52,14 @@ def test_another_parameter_or_option_is_another_question() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_run_of_several_workers_is_not_kept(workers: int) -> None:
     """Which of the shortest runs it is differs from one search to the next."""
-    _, model, options = defects.asked(NAME, PLACE)
+    _, model, options = galleries.asked(NAME, PLACE)
     with pytest.raises(ValueError, match="several workers"):
         kept.search(model, replace(options, workers=workers))
 
 
 def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer to an AlterPartition names another leader epoch, in no scenario and no option."""
-    find = inspect.unwrap(defects.find)
+    find = inspect.unwrap(galleries.find)
     assert find("stale-partition-epoch").examples
     right = control.answer_to
 
@@ -79,14 +67,9 @@ def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: p
         return right(m, sent, error, partition.replace(leader_epoch=sent.leader_epoch))
 
     monkeypatch.setattr(control, "answer_to", planted)
-    monkeypatch.setattr("docs.analyses.traced._TRACED", {})
+    monkeypatch.setattr("docs.pages.kept._TRACED", {})
     with pytest.raises(NotKeptError):
         find("stale-partition-epoch")
-
-
-def test_what_is_told_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gallery, "settings", lambda parameters: "planted")
-    assert told() not in committed()
 
 
 def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
@@ -96,7 +79,7 @@ def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
     name, initial, path = said["violations"][0]
     answers.kept[key] = text, {**said, "violations": [[name, initial, path[::-1]]]}
     with pytest.raises(BrokenRunError):
-        inspect.unwrap(defects.find)(NAME, PLACE)
+        inspect.unwrap(galleries.find)(NAME, PLACE)
 
 
 def test_an_answer_that_is_another_one_afresh_is_told(answers: Answers) -> None:

@@ -5,7 +5,6 @@ docs/testing.md sums up what it prints.
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from docs.analyses import defects
+from docs.pages import galleries, kept
 from highwater.checker.asking import scenarios
 from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from highwater.invariants.replication import LIVENESS
@@ -41,24 +40,22 @@ class Found:
 
 
 def depths() -> dict[str, int]:
-    """The defects of the committed gallery with a run of that many steps, each with the shortest one's length.
+    """The defects of the gallery with a run of that many steps, each with the shortest one's length.
 
     Those that violate a liveness property are left out: a machine's run ends, and says nothing of what never comes.
     """
-    rows = re.findall(
-        r"^\| \[([\w-]+)\]\(#[\w-]+\).*\| (\d+) \| [\d,]+ \|$", (ROOT / "docs/gallery.md").read_text(), re.M
-    )
     live = {prop.name for prop in LIVENESS}
-    return {
-        name: int(depth) - 1
-        for name, depth in rows
-        if int(depth) - 1 <= MOST_STEPS and not scenarios.find(defects.PLACE + name).promise.violated & live
-    }
+    found = {}
+    with kept.in_mode(kept.Mode.ONLY_KEPT):
+        for name in galleries.names():
+            if scenarios.find(galleries.PLACE + name).promise.violated - live:
+                found[name] = galleries.find(name).examples[0].depth - 1
+    return {name: steps for name, steps in found.items() if steps <= MOST_STEPS}
 
 
 def search(name: str) -> Found | None:
     """Look for a defect, the same way every time."""
-    made = machine(defects.PLACE + name)
+    made = machine(galleries.PLACE + name)
     runs, steps, length = 0, 0, 0
 
     def count(self: ModelMachine) -> None:
@@ -81,7 +78,7 @@ def search(name: str) -> Found | None:
 
 
 def test_they_are_read_off_the_gallery() -> None:
-    assert set(depths()) <= set(defects.names())
+    assert set(depths()) <= set(galleries.names())
     assert {"last-replica-standing": 14, "min-isr-copies": 1}.items() <= depths().items()
     assert "late-fetch" not in depths(), "it takes 20 steps"
     assert depths().keys() >= RARE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docs.analyses.quorum_delays import Delays, Kinds, Time
+from docs.pages.quorum_delays import Delays, Kinds, Time
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.reference import explore
 from highwater.model.language import (

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import pytest
 
-from docs.analyses.quorum_delays import Time
-from docs.analyses.quorum_latency import Case, latency
+from docs.pages.quorum_delays import Time
+from docs.pages.quorum_latency import Case, latency
 from highwater.model.language import Model
 from highwater.model.quorum import Quorum
 from tests import runs

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docs.analyses import defects
+from docs.pages import galleries
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
 from highwater.checker.asking.search import SearchOptions
@@ -80,7 +80,7 @@ def following(interpreter: Interpreter, state: Scalars, action: str) -> list[Sca
 
 
 def test_what_a_consumer_is_told_falls_only_where_the_hwm_is_below_the_epochs_start() -> None:
-    (run,) = defects.find("told-end").examples
+    (run,) = galleries.find("told-end").examples
     last = run.steps[-1].state
     leader = last["brokers"][last["partition"]["leader"]]
     assert leader["hwm"] < len(last["committed"]) <= leader["leso"]

@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from docs.analyses import defects, kept
-from docs.pages.gallery import REPLICATION as GALLERY
+from docs.pages import galleries, kept
+from docs.pages.galleries import REPLICATION as GALLERY
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
@@ -17,7 +17,7 @@ from highwater.model.replication import Replication
 from tests.replication.test_standard_scenarios import BASELINE
 from tests.slow import all_but, slow
 
-NAMES = defects.names()
+NAMES = galleries.names()
 
 BOUNDED = {
     "last-replica-standing",
@@ -31,14 +31,15 @@ BOUNDED = {
 
 
 @pytest.mark.parametrize(
-    "name", all_but(set(NAMES) - defects.LARGE, NAMES, "a search of millions of states; the others are fast")
+    "name",
+    all_but(set(NAMES) - galleries.LARGE, NAMES, "a search of millions of states; the others are fast"),
 )
 def test_what_is_promised_is_found(name: str) -> None:
-    scenario, model, options = defects.asked(name)
+    scenario, model, options = galleries.asked(name)
     result = kept.searched(model, options)
     assert {v.property for v in result.violations} == scenario.promise.violated
     assert result.complete or scenario.promise.violated  # with liveness a search goes on to its end
-    if name not in defects.LARGE:
+    if name not in galleries.LARGE:
         assert result.distinct_states == BASELINE[scenario.name]["distinct_states"]
     assert result.premises.keys() == set(scenario.properties or ())
     if result.complete:
@@ -58,7 +59,7 @@ def test_with_every_rule_on_nothing_is_found(name: str) -> None:
 @slow("the same where it is too large, to the depth of the defect and two more")
 @pytest.mark.parametrize("name", sorted(BOUNDED))
 def test_with_every_rule_on_nothing_is_found_at_that_depth(name: str) -> None:
-    found = defects.find(name)
+    found = galleries.find(name)
     (violation,) = found.result.violations
     model = every_rule_on(name)
     wanted = violation.depth + 2
@@ -72,7 +73,7 @@ def test_with_every_rule_on_nothing_is_found_at_that_depth(name: str) -> None:
 
 def every_rule_on(name: str) -> Model:
     """The model of a scenario's budgets and properties under the whole proposal."""
-    scenario = scenarios.find(defects.PLACE + name)
+    scenario = scenarios.find(galleries.PLACE + name)
     on = dict.fromkeys(scenario.rules, True)
     return Request.of(scenario, Overrides(profile="kip_966", rules=on)).model()
 
@@ -83,7 +84,7 @@ def test_the_gallery_has_every_defect_once() -> None:
 
 def test_scenarios_take_off_rules_of_their_profile_only() -> None:
     for name in NAMES:
-        scenario = scenarios.find(defects.PLACE + name)
+        scenario = scenarios.find(galleries.PLACE + name)
         profile = Replication.profiles[scenario.profile or ""]
         assert not any(scenario.rules.values())
         assert set(scenario.rules) <= profile.rules
@@ -97,6 +98,6 @@ def test_a_defect_that_is_not_found_is_told_on_no_page(monkeypatch: pytest.Monke
         result.violations.clear()
         return result
 
-    monkeypatch.setattr(defects, "search", blind)
+    monkeypatch.setattr(galleries, "search", blind)
     with pytest.raises(ValueError, match="defect-min-isr-copies: nothing is violated, as not promised"):
-        inspect.unwrap(defects.find)("min-isr-copies")
+        inspect.unwrap(galleries.find)("min-isr-copies")

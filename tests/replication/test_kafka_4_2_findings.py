@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docs.analyses import findings_4_2 as findings
+from docs.pages import kafka_4_2 as findings
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from docs.analyses.findings_4_2 import FINDINGS, full_name
+from docs.pages.kafka_4_2 import FINDINGS, full_name
+from docs.pages.markdown import DOCS
 from highwater.checker.asking import scenarios
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
+from tests.replication.test_kafka_4_2_findings import DEPTHS
+from tests.replication.trunk_findings import FINDINGS as TRUNK
 
 needs_recordings = pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
 SHOWN = {name: found["evidence"] for name, found in FINDINGS.items() if "evidence" in found}
@@ -19,6 +23,28 @@ SHOWN = {name: found["evidence"] for name, found in FINDINGS.items() if "evidenc
 
 def test_every_scenario_of_4_2_is_on_the_page() -> None:
     assert {full_name(n) for n in FINDINGS} == {n for n in scenarios.titles() if "/kafka-4.2-" in n}
+
+
+def test_the_page_has_a_row_for_each_finding_and_a_section_with_drawing_and_closing_rule() -> None:
+    page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"(?m)^\| \[([\w-]+)\]\(#[\w-]+\) (\|.*\|)$", page))
+    assert list(rows) == list(FINDINGS)
+    for name, finding in FINDINGS.items():
+        violated = "<br/>".join(f"`{prop}` {depth}" for prop, depth in DEPTHS[name].items())
+        closed = (
+            " + ".join(f"`{rule}` {'on' if on else 'off'}" for rule, on in c.items())
+            for c in finding["closes"]
+        )
+        assert rows[name] == f"| {violated} | {'<br/>'.join(closed)} |"
+    for section in page.split("\n## Within which")[0].split("\n## ")[1:]:
+        assert all(part in section for part in ("```text", "- Closed by", "- In the code:", "- Upstream:")), (
+            section
+        )
+
+
+def test_the_page_has_a_row_for_each_finding_of_trunk() -> None:
+    page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
+    assert re.findall(r"`replication/trunk-([\w-]+)` \|", page) == [finding.name for finding in TRUNK]
 
 
 @needs_recordings

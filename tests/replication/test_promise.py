@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docs.analyses import defects
+from docs.pages import galleries
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
@@ -88,7 +88,7 @@ def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
         of_the_proposal = (
             scenario
             and scenario.profile == "kip_966"
-            and not name.startswith((defects.PLACE, "replication/violated-", "replication/possible"))
+            and not name.startswith((galleries.PLACE, "replication/violated-", "replication/possible"))
             and not any(kind in name for kind in ("watched-", "possible-", "alone-"))
         )
         if scenario and of_the_proposal and scenario.protocol is Replication:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docs.analyses import defects
+from docs.pages import galleries
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
 from highwater.checker.asking.search import SearchOptions
@@ -25,7 +25,7 @@ State = Mapping[str, Any]
 @cache
 def runs(name: str) -> Mapping[str, Counterexample]:
     """The shortest runs to what a defect's scenario violates, by property."""
-    return {example.name: example for example in defects.find(name).examples}
+    return {example.name: example for example in galleries.find(name).examples}
 
 
 def answers(run: Counterexample) -> tuple[int, dict[int, State]]:

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from docs.analyses.trunk_findings import (
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchResult
+from tests import recordings
+from tests.replication.trunk_findings import (
     FINDINGS,
     LARGE,
     PLACE,
@@ -19,9 +22,6 @@ from docs.analyses.trunk_findings import (
     proposed,
     scenario,
 )
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.search import SearchResult
-from tests import recordings
 from tests.slow import slow
 
 RECORDED = recordings.folder("traces/kafka/controller")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.pages.audit import BLOCKS
+from docs.pages.rulebook import AUDIT_PAGE
 from highwater.checker.asking.rulebook import audited, sources
 from highwater.model.language import LanguageError
 from highwater.model.language.audit import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit
@@ -92,11 +92,11 @@ def test_the_json_of_show_has_every_sentence_of_a_rule(highwater: Command) -> No
 
 
 def test_the_page_counts_every_sentence_once() -> None:
-    *_, all_of_them = BLOCKS["summary"]()
+    *_, all_of_them = AUDIT_PAGE["summary"]()
     counts = [int(cell) for cell in all_of_them.strip("| ").split("|")[1:]]
     assert counts[0] == len(AUDIT) == sum(counts[1:4])
-    assert counts[4] == len(list(BLOCKS["unnoticed"]()))
-    rows = [line for name in AUDIT.proposals for line in BLOCKS["sentences"](name)]
+    assert counts[4] == len(list(AUDIT_PAGE["unnoticed"]()))
+    rows = [line for name in AUDIT.proposals for line in AUDIT_PAGE["sentences"](name)]
     assert sum(line.startswith("| ") and "**" in line for line in rows) == len(AUDIT)
 
 

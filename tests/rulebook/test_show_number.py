@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from docs.analyses import defects
-from docs.pages.gallery import REPLICATION as GALLERY
+from docs.pages import galleries
+from docs.pages.galleries import REPLICATION as GALLERY
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.rulebook import code
 from highwater.checker.asking.rulebook import find as found
@@ -80,7 +80,7 @@ def test_everything_that_goes_with_a_rule(highwater: Command) -> None:
     assert "replication_quorum_covers_election_quorum" in [i["name"] for i in entry["invariants"]]
     assert "leaders_wait_for_the_electable" in [h["name"] for h in entry["helpers"]]
     assert "replication/defect-weak-writes" in [s["name"] for s in entry["scenarios"]]
-    assert {"name": "weak-writes", "page": "docs/gallery.md"} in entry["gallery"]
+    assert {"name": "weak-writes", "page": "docs/pages/gallery.md"} in entry["gallery"]
     assert "tests/traces/watermarks/test_high_watermark.py" in [t["name"] for t in entry["tests"]]
 
 
@@ -138,8 +138,8 @@ def test_a_switch_is_with_each_of_its_numbers_and_no_other() -> None:
 
 def test_every_defect_of_the_gallery_goes_with_a_rule() -> None:
     entries = [entry_of(number) for number in RULEBOOK]
-    shown = {g["name"] for e in entries for g in e["gallery"] if g["page"] == "docs/gallery.md"}
-    assert shown == set(GALLERY.names) == set(defects.names())
+    shown = {g["name"] for e in entries for g in e["gallery"] if g["page"] == "docs/pages/gallery.md"}
+    assert shown == set(GALLERY.names) == set(galleries.names())
 
 
 def test_a_family_and_a_proposal(highwater: Command) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from docs.pages.place import DOCS
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines.solver import difference
@@ -19,7 +18,6 @@ from highwater.checker.engines.solver.limits import Limits
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars
-from highwater.model.replication import Replication
 from tests import models, zoo
 from tests.checker.conftest import Run
 from tests.slow import slow
@@ -245,13 +243,3 @@ def test_a_witness_is_the_nearest_to_the_initial_state() -> None:
     for name, witness in list(found.items())[:2]:
         again = differences(first, version("elr_follows_election=off"), actions=[name]).actions[name]
         assert again == witness
-
-
-def test_the_page_has_every_rule_and_its_links_lead_somewhere() -> None:
-    page = (DOCS / "differences.md").read_text(encoding="utf-8")
-    profiles = Replication.profiles
-    apart = profiles["kip_966"].rules ^ profiles["kafka_trunk_2024_10"].rules
-    assert set(re.findall(r"^## (\w+)$", page, re.M)) == apart
-    for other, name in set(re.findall(r"\]\(([\w-]+\.md)#([\w-]+)\)", page)):
-        heading = rf"^(##+ {name.replace('-', '[- ]')}|<a id=\"{re.escape(name)}\"></a>)$"
-        assert re.search(heading, (DOCS / other).read_text(), re.M | re.I), (other, name)

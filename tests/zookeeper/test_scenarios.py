@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from docs.pages.gallery import ZOOKEEPER as GALLERY
+from docs.pages.galleries import ZOOKEEPER as GALLERY
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult

@@ -122,13 +122,13 @@ def gallery(number: str, scenarios: Collection[str]) -> list[Entry]:
 def _galleries() -> tuple[tuple[str, str, str, str], ...]:
     """Page, scenario, anchor and text of each entry."""
     found = []
-    for path in sorted((ROOT / "docs").glob("*gallery.md")):
+    for path in sorted((ROOT / "docs" / "pages").glob("*gallery.md")):
         parts = re.split(r"^### (\S+)$", path.read_text(encoding="utf-8"), flags=re.M)
         place = re.search(r"model/(\S+)/scenarios/(\S*?)\*\.toml", parts[0])
         prefix = f"{place[1]}/{place[2]}" if place else ""
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
             own = re.split(r"^## ", text, maxsplit=1, flags=re.M)[0]
-            found.append((f"docs/{path.name}", prefix + name, name, own))
+            found.append((f"docs/pages/{path.name}", prefix + name, name, own))
     return tuple(found)
 
 

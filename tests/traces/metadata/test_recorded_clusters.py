@@ -28,7 +28,7 @@ FINDINGS: dict[str, Found] = {
     "down-elr-hard-021": {(55, "leader_elected_cleanly", "t1-0", True)},
     # The same with 0 last: its own registration (record 56) makes 0, the last known leader, leader again by record 55,
     # while it is fenced since 33 and registers fenced. KIP-966 has no such election, and B5 wants an active leader;
-    # docs/kafka-trunk.md, fenced-leader. The ISR is [0], so its only member is fenced, too, and it was put there.
+    # docs/kafka-4.2.md, trunk-fenced-leader. The ISR is [0], so its only member is fenced, too, and it was put there.
     "down-elr-hard-210": {
         (55, "isr_members_are_eligible", "t1-0", True),
         (55, "leader_elected_cleanly", "t1-0", True),

@@ -1,1 +1,0 @@
-"""Searches whose results the pages tell: defects, findings in versions of Kafka, bounds, delays, liveness."""

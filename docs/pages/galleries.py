@@ -1,0 +1,163 @@
+"""Known defects, and their galleries: a page a protocol, with a table of all and each one's run, drawn and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from docs.pages.kept import once, search, traced
+from docs.pages.markdown import Block, asked_for, code, run_table, table, template
+from docs.pages.picture import svg
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.catalogue import scenario_files
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base.words import settings
+from highwater.checker.telling.charts.lanes import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample, LoopBack, follow_all
+from highwater.checker.telling.page.content import content
+from highwater.checker.telling.page.shown import counterexamples
+from highwater.model.language.model import Model
+
+PLACE = "replication/defect-"
+DRAWN = "images/runs"
+"""The folder of the drawn runs on the site."""
+
+LARGE = frozenset({"unfenced-fetch", "join-by-old-fetch"})
+"""Those whose search takes longer than seconds."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A scenario of which it is told what goes wrong, or that nothing does, and in which search."""
+
+    name: str
+    scenario: Scenario
+    model: Model
+    result: SearchResult
+    examples: tuple[Counterexample, ...]
+
+    @property
+    def off(self) -> list[str]:
+        """The rules that the scenario takes off."""
+        return [rule for rule, on in self.scenario.rules.items() if not on]
+
+
+def names(place: str = PLACE) -> list[str]:
+    """All defects of a protocol, those of replication unless said, in the order of their files."""
+    return [name.removeprefix(place) for name in scenario_files() if name.startswith(place)]
+
+
+def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions]:
+    """What is searched for a defect: with one worker, to the first violation, of several that are promised the last."""
+    scenario = scenarios.find(place + name)
+    model = traced(Request.of(scenario, Overrides()))
+    return scenario, model, SearchOptions(workers=1, stop_at_first=len(scenario.promise.violated) < 2)
+
+
+@once
+def find(name: str, place: str = PLACE) -> Defect:
+    """Search for a defect, the same run every time; ValueError where what is found is not what is promised."""
+    scenario, model, options = asked(name, place)
+    result = search(model, options)
+    violated = {v.property for v in result.violations}
+    if violated != scenario.promise.violated:
+        raise ValueError(
+            f"{scenario.name}: {', '.join(sorted(violated)) or 'nothing'} is violated, as not promised"
+        )
+    return Defect(name, scenario, model, result, follow_all(model, result.violations))
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """A page of defects; ``place`` is what the names of their scenarios begin with. The page says in which order."""
+
+    page: str
+    place: str
+
+    @property
+    def names(self) -> list[str]:
+        """All of its defects, in the order of the page."""
+        return asked_for(template(self.page), "run")
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        """The blocks of the page: a table of all defects, and a title and a run for each."""
+        return {"defects": self._table, "title": self._title, "run": self.run}
+
+    def _table(self) -> Iterator[str]:
+        columns = ("defect", "rules off", "property", "depth:", "states searched:")
+        return table(columns, (_row(find(name, self.place)) for name in self.names))
+
+    def _title(self, name: str) -> str:
+        return find(name, self.place).scenario.title
+
+    def run(self, name: str) -> Iterator[str]:
+        """What is off, within which bounds, what is violated, and the shortest run as a chart and in words."""
+        defect = find(name, self.place)
+        yield from _facts(defect)
+        if defect.examples:
+            chart, example = SequenceChart(defect.model.protocol), defect.examples[0]
+            yield f"\n![{defect.scenario.title}]({DRAWN}/{_file(self.place, name)})\n"
+            yield from run_table(chart, example)
+
+
+def _file(place: str, name: str) -> str:
+    return f"{place.partition('/')[0]}-{name}.svg"
+
+
+def drawings() -> dict[str, str]:
+    """The drawn runs of all galleries, by their file on the site."""
+    found = {}
+    for gallery in (REPLICATION, QUORUM, ZOOKEEPER):
+        for defect in (find(name, gallery.place) for name in gallery.names):
+            if defect.examples:
+                drawn = counterexamples(defect.model, defect.result.violations, defect.examples[:1])
+                found[f"{DRAWN}/{_file(gallery.place, defect.name)}"] = svg(content("", drawn)["runs"][0])
+    return found
+
+
+def _row(defect: Defect) -> Iterator[str]:
+    yield f"[{defect.name}](#{defect.name}): {defect.scenario.title}"
+    yield code(defect.off) or f"profile `{defect.scenario.profile}`"
+    yield code(e.name for e in defect.examples) or "none violated"
+    yield str(defect.examples[0].depth) if defect.examples else "–"
+    yield f"{defect.result.distinct_states:,}"
+
+
+def _facts(defect: Defect) -> Iterator[str]:
+    scenario, rules = defect.scenario, defect.scenario.protocol.rules
+    for rule in defect.off:
+        yield f"- Off: `{rule}` ({rules[rule].source}). {rules[rule].sentence}"
+    if not defect.off:
+        profile = scenario.protocol.profiles[scenario.profile or ""]
+        yield f"- Profile `{scenario.profile}`: {profile.meaning}."
+    yield f"- Within: {settings(scenario.parameters)}."
+    states = f"{defect.result.distinct_states:,}"
+    if not defect.examples:
+        checked = ", ".join(f"`{name}`" for name in defect.model.safety)
+        yield f"- Holds all the same: {checked}, in each of the {states} reachable states."
+        return
+    example, *others = defect.examples
+    yield f"- Violated: `{example.name}` ({example.source}). {example.meaning}"
+    if example.of_step:
+        yield f"- Step {example.depth} of the shortest run violates it; {states} states were searched."
+    elif example.loop is not None:
+        yield f"- {_for_ever(example.depth, example.loop)}; {states} states were searched."
+    else:
+        yield f"- The shortest run has depth {example.depth}; {states} states were searched."
+        yield from (f"- Violated as well: `{e.name}`, at depth {e.depth}." for e in others)
+
+
+def _for_ever(depth: int, loop: LoopBack) -> str:
+    if loop.start + 1 == depth:
+        return f"The run stays in its state {depth} for ever: nothing that is fair can be done there"
+    return (
+        f"From its state {depth} the run goes on as from state {loop.start + 1}, which is the same, for ever"
+    )
+
+
+REPLICATION = Gallery("gallery.md", PLACE)
+QUORUM = Gallery("quorum-gallery.md", "quorum/defect-")
+ZOOKEEPER = Gallery("zookeeper-gallery.md", "zookeeper/")

@@ -1,0 +1,284 @@
+"""Answers that pages tell, kept in answers.json under a fingerprint of what was asked: nothing is searched twice.
+
+A key is a digest of the models (their expression graphs, instances and properties) and of what is asked of them: with
+another rule, parameter, bound or limit there is no answer under it, and it is asked again. What makes no difference
+to a search is no part of it: comments, names of functions, how a condition is written. A run that is kept is numbers;
+the interpreter takes it again each time it is told, so a run that is none is refused. Engines are no part of a key:
+that they still answer so is what asking ``afresh`` is for.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from functools import cached_property, lru_cache, wraps
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+from highwater.checker.asking.model_key import KEPT, model_key
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
+from highwater.checker.base.processes import answers, cores
+from highwater.checker.engines.liveness import search_with_liveness, violating_run
+from highwater.checker.engines.native import search as native_search
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.state_graph import Explored
+from highwater.model.language.liveness import TracedLiveness
+from highwater.model.language.model import Model
+
+FILE = Path(__file__).with_name("answers.json")
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+Answer = Any
+"""Plain data, as JSON has it."""
+
+
+class Mode(Enum):
+    """What is done about a question: answered by what is kept, else asked; never asked; always asked."""
+
+    KEPT_FIRST = "kept first"
+    ONLY_KEPT = "only kept"
+    AFRESH = "afresh"
+    SAMPLED = "sampled"
+    """One question in four is asked afresh, always the same ones."""
+
+
+class NotKeptError(LookupError):
+    """There is no answer to a question, and none is to be searched for: what it is about has changed."""
+
+
+@dataclass
+class Answers:
+    """What is kept (key to what was asked and the answer), which of it was used, and which came now."""
+
+    kept: dict[str, tuple[str, Answer]]
+    mode: Mode = Mode.KEPT_FIRST
+    used: set[str] = field(default_factory=set)
+    new: dict[str, tuple[str, Answer]] = field(default_factory=dict)
+
+    def to(self, key: str, asked: str, ask: Callable[[], Answer]) -> Answer:
+        """The answer under a key; NotKeptError where there is none and only kept ones are wanted."""
+        self.used.add(key)
+        if key in self.new:
+            return self.new[key][1]
+        if key in self.kept and not self._asks_again(key):
+            return self.kept[key][1]
+        if self.mode is Mode.ONLY_KEPT:
+            raise NotKeptError(f"not answered yet, or not of what stands there now: {asked}")
+        self.new[key] = asked, json.loads(json.dumps(ask()))
+        return self.new[key][1]
+
+    def _asks_again(self, key: str) -> bool:
+        return self.mode is Mode.AFRESH or (self.mode is Mode.SAMPLED and int(key, 16) % 4 == 0)
+
+    @property
+    def changed(self) -> list[str]:
+        """What was asked again and is answered otherwise than before."""
+        return [
+            asked for key, (asked, said) in self.new.items() if self.kept.get(key, (asked, said))[1] != said
+        ]
+
+    def text(self, *, only_used: bool) -> str:
+        """All answers, or those that were used, an answer a line in the order of what was asked."""
+        every = {
+            key: one for key, one in {**self.kept, **self.new}.items() if key in self.used or not only_used
+        }
+        rows = sorted((asked, key, said) for key, (asked, said) in every.items())
+        lines = [json.dumps([key, asked, said], ensure_ascii=False) for asked, key, said in rows]
+        return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _read() -> Answers:
+    rows = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else []
+    return Answers({key: (asked, said) for key, asked, said in rows})
+
+
+ANSWERS = _read()
+"""Those of this process."""
+
+
+@contextmanager
+def in_mode(mode: Mode) -> Iterator[Answers]:
+    """Questions are answered so within."""
+    before, ANSWERS.mode = ANSWERS.mode, mode
+    try:
+        yield ANSWERS
+    finally:
+        ANSWERS.mode = before
+
+
+def once(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A function that is called once for the same arguments, as long as questions are answered in the same way."""
+    found: dict[object, Found] = {}
+
+    @wraps(function)
+    def kept(*arguments: Given.args, **none: Given.kwargs) -> Found:
+        key = (ANSWERS.mode, *arguments)
+        if key not in found:
+            found[key] = function(*arguments, **none)
+        return found[key]
+
+    return kept
+
+
+def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], Answer]) -> Answer:
+    """The answer to a question about models; ``what`` and ``about`` (plain data) tell it from others about them."""
+    key = blake2b(digest_size=10)
+    for part in (what, json.dumps(about, sort_keys=True), *map(_key_of, models)):
+        key.update(part.encode() + b"\0")
+    return ANSWERS.to(key.hexdigest(), f"{what}: {'; '.join(map(_called, models))}", ask)
+
+
+def search(model: Model, options: SearchOptions) -> SearchResult:
+    """The native search with liveness decided beside it: what was found, without figures of time and memory.
+
+    Raises ValueError unless it is one worker's: of several it is not always the same run that violates a property.
+    """
+    if options.workers != 1:
+        raise ValueError("a run of several workers is another one the next time: it cannot be kept")
+    about = {
+        name: value for name, value in asdict(options).items() if value != getattr(SearchOptions(), name)
+    }
+    del about["workers"]
+    said = answer("search", [model], about, lambda: _plain(model, searched(model, options)))
+    violations = [violation(model, one) for one in said["violations"]]
+    return SearchResult(**{**said, "violations": violations})
+
+
+class Graph:
+    """The explored graph of a model, explored only where something is asked of it that is not kept."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @cached_property
+    def explored(self) -> Explored:
+        """All states and steps, found with one worker."""
+        return explore(self.model, SearchOptions(workers=1))
+
+    @property
+    def size(self) -> tuple[int, int, bool]:
+        """Its states, its steps, and whether these are all."""
+        found = self._answer("graph", None, lambda: _size(self.explored))
+        return found[0], found[1], found[2]
+
+    def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
+        """A run that violates a property, the model's or another one; and the states that ask for its goal."""
+        about = [prop.name, KEPT.liveness(self.model, prop)]
+        run, premises = self._answer("fair run", about, lambda: self._run(prop))
+        return run and violation(self.model, run), premises
+
+    def _answer(self, what: str, about: object, ask: Callable[[], Answer]) -> Answer:
+        return answer(what, [self.model], about, ask)
+
+    def _run(self, prop: TracedLiveness) -> Answer:
+        found = violating_run(self.explored, prop)
+        return [found.violation and plain(self.model, found.violation), found.premises]
+
+
+def _size(explored: Explored) -> Answer:
+    return [len(explored.states), len(explored.targets), explored.complete]
+
+
+_AS_BEFORE: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+"""Python 3.13 leaves empty lists out of what it shows, unless it is told not to."""
+
+
+def source(*modules: ModuleType) -> str:
+    """A digest of modules without their comments, docstrings and imports: for what computes an answer by itself."""
+    key = blake2b(digest_size=10)
+    for module in modules:
+        tree = ast.parse(inspect.getsource(module))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                node.value.value = None  # a docstring
+            if not getattr(node, "type_params", True):
+                del node.type_params  # type: ignore[attr-defined]  # since Python 3.12
+        tree.body = [x for x in tree.body if not isinstance(x, ast.Import | ast.ImportFrom)]
+        key.update(ast.dump(tree, **_AS_BEFORE).encode())
+    return key.hexdigest()
+
+
+def searched(model: Model, options: SearchOptions) -> SearchResult:
+    """The same, whatever is kept, and nothing of it is."""
+    return search_with_liveness(model, native_search, explore, options)
+
+
+def _plain(model: Model, result: SearchResult) -> Answer:
+    return {
+        "distinct_states": result.distinct_states,
+        "depth": result.depth,
+        "stopped_by": result.stopped_by,
+        "cut": {name: count for name, count in result.cut.items() if count},
+        "violations": [plain(model, v) for v in result.violations],
+    }
+
+
+def plain(model: Model, found: ViolatingRun) -> Answer:
+    """A run as numbers: which of the initial states, and the instances of its steps."""
+    loop = [found.loop_start, found.case, list(found.others)] if found.loop_start is not None else []
+    return [found.property, sorted(model.initial).index(found.initial), list(found.path), *loop]
+
+
+def violation(model: Model, said: Answer) -> ViolatingRun:
+    """The run that these numbers are."""
+    name, initial, path, *loop = said
+    start, case, others = loop or (None, 0, ())
+    return ViolatingRun(name, sorted(model.initial)[initial], tuple(path), start, case, tuple(others))
+
+
+_key_of = lru_cache(maxsize=4)(model_key)
+
+
+def _called(model: Model) -> str:
+    declared, given = model.protocol.parameters, model.protocol.p
+    other = [f"{n} {getattr(given, n)}" for n in declared if getattr(given, n) != declared[n].default]
+    return f"{model.protocol.name} with {', '.join(other)}" if other else model.protocol.name
+
+
+Part = TypeVar("Part")
+Told = TypeVar("Told")
+
+
+def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
+    """What is told of each part, in their order; the parts that take longest should come first.
+
+    Parts can be looked up in a dictionary, and what is told is plain data. Each begins with what this process has
+    found so far; of what it finds by itself the answers are kept, and nothing else. Where nothing is to be searched
+    for, a process costs more than it does: each part is told here then.
+    """
+    if ANSWERS.mode is Mode.ONLY_KEPT:
+        return [tell(part) for part in parts]
+
+    def with_answers(part: Part) -> tuple[Told, set[str], dict[str, tuple[str, Any]]]:
+        return tell(part), ANSWERS.used, ANSWERS.new
+
+    found = {}
+    for part, (told, used, new) in answers(parts, with_answers, cores()):
+        found[part] = told
+        ANSWERS.used |= used
+        ANSWERS.new |= new
+    return [found[part] for part in parts]
+
+
+_TRACED: dict[object, tuple[Request, Model]] = {}
+"""With the requests, so that what a key names stays what it is."""
+
+
+def traced(request: Request) -> Model:
+    """The model of a request. Raises LanguageError or InputError where its text cannot be used."""
+    protocol = request.scenario.definition.protocol
+    asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
+    key = (protocol, *request.parameters.items(), *request.rules.items(), *map(id, asked), request.outside)
+    if key not in _TRACED:
+        _TRACED[key] = request, request.model()
+    return _TRACED[key][1]

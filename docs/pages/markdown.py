@@ -1,0 +1,114 @@
+"""Markdown that generated pages are made of: templates, tables, links from rule numbers, runs, lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from highwater.checker.telling.charts.lanes import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Invariant, Rule
+from highwater.model.rulebook import RULEBOOK
+
+Block = Callable[..., str | Iterable[str]]
+"""Computes a block from the words behind its name in the mark: a text, or its lines."""
+
+FOLDER = Path(__file__).parent
+"""The folder of the templates: a page's prose, with marks for its blocks."""
+
+DOCS = FOLDER.parent
+
+
+def template(name: str) -> str:
+    """The template of a page."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+_MARK = re.compile(r"\{\{ ([^{}\n]+) \}\}")
+
+
+def filled(text: str, blocks: Mapping[str, Block]) -> str:
+    """A template with each mark ``{{ NAME WORD… }}`` replaced; raises ValueError if a mark names no block."""
+
+    def computed(found: re.Match[str]) -> str:
+        name, *words = found[1].split()
+        if name not in blocks:
+            raise ValueError(f"there is no block {name}: {', '.join(blocks)}")
+        said = blocks[name](*words)
+        return said if isinstance(said, str) else "\n".join(said).strip("\n")
+
+    return _MARK.sub(computed, text)
+
+
+def asked_for(text: str, name: str) -> list[str]:
+    """The words behind each mark with a block's name, in the order of the page."""
+    found = (mark.partition(" ") for mark in _MARK.findall(text))
+    return [words for called, _, words in found if called == name]
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """The lines of a table. A column whose title ends in a colon has its cells at the right."""
+    columns = list(columns)
+    yield row(title.rstrip(":") for title in columns)
+    yield row("---:" if title.endswith(":") else "---" for title in columns)
+    yield from map(row, rows)
+
+
+def row(cells: Iterable[object]) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def code(texts: Iterable[str]) -> str:
+    """Texts as code, one below the other within a cell."""
+    return "<br/>".join(f"`{text}`" for text in texts)
+
+
+PAGE = "rules.md"
+
+_KEPT = re.compile(
+    r"^```.*?^```$"  # blocks of code, charts among them
+    r"|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\)|<[^>\n]*>|https?://\S+"  # code, links, tags
+    r"|^#.*?$",  # headings, which others link to
+    re.M | re.S,
+)
+
+
+def anchor(number: str) -> str:
+    """The anchor of a number, or of a family, on the page of all rules."""
+    return number.lower()
+
+
+def link_numbers(text: str, page: str = PAGE) -> str:
+    """Markdown with every number of the rulebook in it as a link to ``page`` (empty: the same page).
+
+    What is code, a chart, a heading, or a link already stays as it is; so a text that has been linked does.
+    """
+    pieces, end = [], 0
+    for kept in _KEPT.finditer(text):
+        pieces += [_linked(text[end : kept.start()], page), kept[0]]
+        end = kept.end()
+    return "".join([*pieces, _linked(text[end:], page)])
+
+
+def _linked(text: str, page: str) -> str:
+    return RULEBOOK.pattern.sub(lambda found: f"[{found[0]}]({page}#{anchor(found[0])})", text)
+
+
+def run_table(chart: SequenceChart, example: Counterexample) -> Iterator[str]:
+    """A run, a line a step, with what the protocol wants told of the changes."""
+    steps = enumerate(example.steps[1:], 2)
+    rows = ((number, step.sentence, code(chart.told(step, None))) for number, step in steps)
+    return table(("step:", "what happens", "what changes"), rows)
+
+
+def properties(stated: Sequence[Invariant | Liveness]) -> Iterator[str]:
+    """Numbered, as the columns of a table are."""
+    return (f"{n}. `{p.name}` ({p.source}): {p.meaning}" for n, p in enumerate(stated, 1))
+
+
+def rules(stated: Mapping[str, Rule]) -> Iterator[str]:
+    """By name, with source and sentence."""
+    return (f"- `{name}` ({rule.source}): {rule.sentence}" for name, rule in stated.items())

@@ -1,0 +1,217 @@
+"""The site: its pages are those of the kept answers, its nav is short, its links lead somewhere, and it builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+
+from docs.pages import galleries, kept, picture, site
+from docs.pages.kept import in_order
+from docs.pages.markdown import DOCS, link_numbers, template
+from docs.pages.rule_tables import replication_rows, subjects
+from highwater.checker.base.problems import InternalError
+from highwater.model.replication import Replication
+from highwater.model.truncation import Truncation
+from tests.docs.generated import generated
+from tests.slow import WHOLE, all_but, often, slow
+
+QUICK = {
+    "audit.md",
+    "controller-fields.md",
+    "profiles.md",
+    "promise-runs.md",
+    "rules.md",
+    "truncation-rules.md",
+}
+SUBJECTS = list(subjects())
+GALLERIES = [galleries.REPLICATION, galleries.QUORUM, galleries.ZOOKEEPER]
+
+
+@pytest.mark.parametrize("name", all_but(QUICK, site.GENERATED, "it traces up to hundreds of models"))
+def test_a_page_is_generated_without_a_search(name: str) -> None:
+    text = generated(name)
+    assert "{{" not in text
+    assert text.startswith("# ")
+
+
+def test_some_rows_of_the_rules_of_replication_are_generated_without_a_search() -> None:
+    with kept.in_mode(kept.Mode.ONLY_KEPT):
+        assert len(replication_rows(SUBJECTS[::6])) == len(SUBJECTS[::6])
+
+
+@slow("up to 1.5 million states with rules off, and with all on; some rows of the table")
+@pytest.mark.parametrize(
+    "number", range(0, len(SUBJECTS), often(6, 3)), ids=lambda number: "+".join(SUBJECTS[number][0])
+)
+def test_a_row_of_the_rules_of_replication_is_found_again(number: int) -> None:
+    with kept.in_mode(kept.Mode.ONLY_KEPT):
+        before = replication_rows([SUBJECTS[number]])
+    with kept.in_mode(kept.Mode.AFRESH):
+        assert replication_rows([SUBJECTS[number]]) == before
+
+
+@slow("a fourth of a page's searches, or all")
+@pytest.mark.parametrize("name", [name for name in site.GENERATED if name != "replication-rules.md"])
+def test_a_page_is_found_again(name: str) -> None:
+    with kept.in_mode(kept.Mode.AFRESH if WHOLE else kept.Mode.SAMPLED):
+        assert site.generated(name) == generated(name)
+
+
+def test_the_committed_picture_is_the_run_of_the_readme() -> None:
+    """It has no script and loads nothing, so that it is shown wherever images are."""
+    text = site.PICTURE.read_text(encoding="utf-8")
+    assert picture.picture() == text
+    root = ElementTree.fromstring(text)
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert tags == {"svg", "title", "style", "rect", "line", "circle", "path", "text"}
+    assert "url(" not in text
+    assert "href" not in text
+
+
+def test_parts_that_are_computed_side_by_side_come_in_their_order() -> None:
+    """Each in a process of its own if there are several cores; an error of one is raised here."""
+    parts = [3, 1, 4, 15, 9, 2, 6]
+    assert in_order(parts, lambda part: [str(part)] * part) == [[str(part)] * part for part in parts]
+    with pytest.raises((ZeroDivisionError, InternalError), match="by zero"):
+        in_order([1, 0], lambda part: 1 // part)
+
+
+def test_the_table_of_replication_has_every_rule_of_the_profile_alone() -> None:
+    assert {off[0] for off, _ in SUBJECTS if len(off) == 1} == Replication.profiles["kip_966"].rules
+
+
+def test_every_truncation_rule_but_one_has_an_effect_on_safety() -> None:
+    """A rule without effect would be a switch that does nothing."""
+    section = generated("truncation-rules.md").split("## `kip_320`")[1].split("\n## ")[0]
+    rows = re.findall(r"\| `(\w+)` off \|[^|]*\| (\S+) \| (\S+) \|", section)
+    depths = {rule: (weak, strong) for rule, weak, strong in rows}
+    assert set(depths) == set(Truncation.profiles["kip_320"].rules)
+    assert {rule for rule, found in depths.items() if found == ("–", "–")} == {"fenced_shrink"}
+    assert "| all on | nothing | – | – |" in section
+
+
+@pytest.mark.parametrize(
+    "gallery", [galleries.REPLICATION, galleries.QUORUM, galleries.ZOOKEEPER], ids=lambda g: g.page
+)
+def test_a_gallery_says_something_of_each_defect_under_its_name(gallery: galleries.Gallery) -> None:
+    sections = re.split(r"^### ", template(gallery.page), flags=re.M)[1:]
+    assert [section.split("\n")[0] for section in sections] == gallery.names
+    for name, section in zip(gallery.names, sections, strict=True):
+        note = section.split(f"**{{{{ title {name} }}}}.** ")[1].split(f"{{{{ run {name} }}}}")[0]
+        assert len(note.split()) > 8, name
+
+
+# --- the site -----------------------------------------------------------------------------------------------
+
+
+def nav() -> list[str]:
+    text = site.CONFIGURATION.read_text(encoding="utf-8").split("\nnav:\n")[1]
+    return re.findall(r"^ +- .*: (\S+\.md)$", text, re.M)
+
+
+def test_the_nav_has_at_most_forty_entries_each_of_which_is_there() -> None:
+    assert len(nav()) <= 40
+    assert len(set(nav())) == len(nav())
+    assert set(nav()) <= {*site.GENERATED, *site.hand_written()}
+
+
+@pytest.mark.parametrize("place", sorted(site.hand_written()))
+def test_links_of_a_page_are_those_of_the_site(place: str) -> None:
+    """A link to a file that is not on the site becomes its text."""
+    page = site.hand_written()[place]
+    there = frozenset([*site.GENERATED, *site.hand_written()])
+    text = site.relinked(page.read_text(encoding="utf-8"), page, place, there)
+    for target in re.findall(
+        r"\]\(([^)#\s]+\.md)", re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.M | re.S)
+    ):
+        if not target.startswith("http"):
+            assert str((DOCS / place).parent.joinpath(target).resolve().relative_to(DOCS)) in there
+
+
+def test_a_link_is_rewritten_for_its_place() -> None:
+    there = frozenset(["cli.md", "index.md", "contents.md", "rules.md", "language/rules.md"])
+    text = "[a](docs/cli.md#x) [b](docs/README.md) [`c`](model/rulebook.toml) [d](https://x.org) [e](#f)"
+    page = DOCS.parent / "README.md"
+    said = "[a](cli.md#x) [b](contents.md) `c` [d](https://x.org) [e](#f)"
+    assert site.relinked(text, page, "index.md", there) == said
+    page = DOCS / "language" / "rules.md"
+    assert (
+        site.relinked("[a](../cli.md) [b](../rules.md)", page, "language/rules.md", there)
+        == "[a](../cli.md) [b](../rules.md)"
+    )
+    assert link_numbers("966.1", "../rules.md") == "[966.1](../rules.md#966.1)"
+    with pytest.raises(ValueError, match=r"gone\.md leads to no page"):
+        site.relinked("[a](gone.md)", page, "language/rules.md", there)
+
+
+class _Page(HTMLParser):
+    """Links, sources and ids of a built page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if tag in ("script", "img", "iframe") and "src" in given:
+            self.loaded.append(given["src"])
+        if tag == "link" and given.get("rel") in ("stylesheet", "icon", "preconnect", "modulepreload"):
+            self.loaded.append(given["href"])
+
+
+def broken(folder: Path) -> list[str]:
+    """The links of a built site that lead nowhere, and whatever it loads from elsewhere."""
+    paths = sorted(path for path in folder.rglob("*.html") if path.name != "404.html")  # that is for servers
+    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in paths}
+    wrong = []
+    for path, page in pages.items():
+        for target in [*page.links, *page.loaded]:
+            file, _, anchor = unquote(target).partition("#")
+            if re.match(r"(https?:)?//|mailto:|data:", target):
+                if target in page.loaded:
+                    wrong.append(f"{path.name}: loads {target}")
+                continue
+            there = (path.parent / file).resolve() if file else path
+            known = pages.get(there)
+            if not there.exists() or (anchor and known and anchor not in known.ids | {"__skip", "__toc"}):
+                wrong.append(f"{path.relative_to(folder)}: {target}")
+    return wrong
+
+
+@slow("the whole site: some minutes; parts of it are tested fast")
+@pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="the extra docs is not installed")
+def test_the_site_builds_and_no_link_of_it_is_broken() -> None:
+    before = kept.FILE.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "docs.pages"], cwd=DOCS.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert kept.FILE.read_bytes() == before, "answers.json lacks answers: commit what make docs wrote"
+    assert broken(site.SITE) == []
+
+
+def test_a_broken_link_of_a_site_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<a id="x"></a><a href="b.html">b</a><a href="#x">x</a><a href="#y">y</a>'
+    )
+    (tmp_path / "c.html").write_text('<a href="a.html#x">b</a><script src="https://x.org/y.js"></script>')
+    assert broken(tmp_path) == ["a.html: b.html", "a.html: #y", "c.html: loads https://x.org/y.js"]
+
+
+def test_an_unknown_option_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert site.main(["--check"]) == 2
+    assert capsys.readouterr().err.startswith("unknown option --check: ")
