@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from highwater.checker.base.problems import InputError
     from highwater.checker.explore.session import Path, Session
     from highwater.model.language.errors import LanguageError
-    from highwater.traces.reading.errors import TraceError
+    from highwater.traces.reading import TraceError
     from highwater.traces.reports.report import Report
 
 __version__ = "0.1.0"
@@ -40,7 +40,7 @@ _HOMES = {
     "Request": "highwater.checker.asking.request",
     "Result": "highwater.checker.api.results",
     "Session": "highwater.checker.explore.session",
-    "TraceError": "highwater.traces.reading.errors",
+    "TraceError": "highwater.traces.reading",
     "Violation": "highwater.checker.api.results",
     "check": "highwater.checker.api.asked",
     "explore": "highwater.checker.api.asked",

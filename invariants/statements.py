@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any
 
 from highwater.model.language import all_of, any_of, implies, size
-from highwater.model.language.docstrings import first_paragraph
+from highwater.model.language.errors import first_paragraph
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.values import Number, SetValue, StructValue, Truth
 from highwater.model.replication import logs

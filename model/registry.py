@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from highwater.model.language.choices import ChoiceError
-from highwater.model.language.protocol import Protocol
+from highwater.model.language.protocol import ChoiceError, Protocol
 from highwater.model.names import unknown
 
 NAMES = (

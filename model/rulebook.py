@@ -5,8 +5,7 @@ What it says is in ``rulebook.toml``. ``highwater show 966.4`` tells a rule with
 
 from pathlib import Path
 
-from highwater.model.language.audit import Audit
-from highwater.model.language.rulebook import Rulebook
+from highwater.model.language.rulebook import Audit, Rulebook
 
 RULEBOOK = Rulebook(Path(__file__).with_name("rulebook.toml"), tested=True)
 """Number to rule; read when it is first asked."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 
 from highwater.checker.asking import catalogue, request, scenarios
 from highwater.model.language import Model
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Scalars
 from tests import zoo
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from highwater.traces.kafka import recognise
+from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
-from highwater.traces.kafka.data_dump import is_data_dump
+from highwater.traces.kafka.dumps import is_data_dump
 from highwater.traces.messages.raft_lines import is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.lines import Source
+from highwater.traces.reading import Source, TraceError
 from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
@@ -32,10 +31,10 @@ MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
 _HEAD = 1 << 16
 _METADATA = {
-    recognise.SEGMENT: METADATA_LOG,
-    recognise.SNAPSHOT: METADATA_LOG,
-    recognise.SEGMENT_DUMP: METADATA_DUMP,
-    recognise.SNAPSHOT_DUMP: METADATA_DUMP,
+    metadata_log.SEGMENT: METADATA_LOG,
+    metadata_log.SNAPSHOT: METADATA_LOG,
+    metadata_log.SEGMENT_DUMP: METADATA_DUMP,
+    metadata_log.SNAPSHOT_DUMP: METADATA_DUMP,
 }
 
 
@@ -86,7 +85,7 @@ class Inputs:
 
 def kind_of(file: Path) -> str | None:
     """What a file is, None where it is nothing that can be replayed. Raises TraceError where it cannot be read."""
-    known = recognise.recognise(file)
+    known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
     with Source(file) as source:
@@ -208,7 +207,7 @@ def _distinct(found: Sequence[Input]) -> list[Input]:
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
     """A dump goes with the log that it is of."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
-    same = recognise.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
+    same = metadata_log.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
     kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]
     of = {path: tuple(dump for dump, log in same.items() if log == path) for path in logs}
     return [replace(i, dumps=of[i.path]) if i.kind == METADATA_LOG else i for i in kept]

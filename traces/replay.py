@@ -12,20 +12,18 @@ from highwater.traces.brokers.losses import DataLogs
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
 from highwater.traces.kafka.broker_log import read_broker_log
-from highwater.traces.kafka.data_dump import read_data_dump
+from highwater.traces.kafka.dumps import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.messages.context import Json
 from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting.reporter import NOBODY, Watch, every_partition
+from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.operations.replay import replay_recording
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.courses import Course, Courses
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.observed import Course, Courses, PartitionChange, SettingInForce
 from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
-from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20

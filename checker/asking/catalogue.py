@@ -21,11 +21,10 @@ from highwater.checker.asking.neighbours import AsItIs, beside
 from highwater.checker.base.problems import InputError, unknown
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
-from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.fairness import check_actions
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Action, Invariant, Protocol, check_conditions
+from highwater.model.language.protocol import Action, ChoiceError, Invariant, Protocol, check_conditions
 from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 

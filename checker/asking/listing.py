@@ -16,7 +16,7 @@ from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.checker.base.problems import InputError, unknown
 from highwater.invariants.catalogue import observed
 from highwater.model import registry
-from highwater.model.language.docstrings import first_paragraph
+from highwater.model.language.errors import first_paragraph
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol

@@ -21,11 +21,17 @@ from highwater.checker.asking.scenarios import (
 )
 from highwater.checker.asking.search import DEADLOCK
 from highwater.checker.base.problems import InputError
-from highwater.model.language import choices
-from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
-from highwater.model.language.protocol import Conditional, Invariant, why_absent
+from highwater.model.language.protocol import (
+    ChoiceError,
+    Conditional,
+    Invariant,
+    parameter_of,
+    profile_of,
+    rule_of,
+    why_absent,
+)
 from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
@@ -112,13 +118,13 @@ class Request:
         protocol = scenario.protocol
         for key, value in overrides.parameters.items():
             with _option(f"--set {key}={value}"):
-                choices.parameter_of(protocol, key, value)
+                parameter_of(protocol, key, value)
         for key, on in overrides.rules.items():
             with _option(f"--rule {key}={'on' if on else 'off'}"):
-                choices.rule_of(protocol, key)
+                rule_of(protocol, key)
         with _option(f"--profile {overrides.profile}"):
             if overrides.profile is not None:
-                choices.profile_of(protocol, overrides.profile)
+                profile_of(protocol, overrides.profile)
         profile = overrides.profile or scenario.profile
         rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
         parameters = scenario.parameter_values(overrides.parameters)

@@ -21,10 +21,18 @@ from highwater.checker.asking.search import DEADLOCK
 from highwater.checker.base import untrusted
 from highwater.checker.base.problems import InputError, unknown
 from highwater.model import registry
-from highwater.model.language import choices
-from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Conditional, Invariant, Protocol, why_absent
+from highwater.model.language.protocol import (
+    ChoiceError,
+    Conditional,
+    Invariant,
+    Protocol,
+    parameter_of,
+    profile_of,
+    rule_of,
+    rules_on,
+    why_absent,
+)
 from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 
@@ -117,7 +125,7 @@ class Scenario:
 
     def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
         """Every rule of the protocol, on or off: the profile's (without one all are on), then the changes."""
-        on = choices.rules_on(self.protocol, profile, *changes)
+        on = rules_on(self.protocol, profile, *changes)
         return {name: name in on for name in self.protocol.rules}
 
     def parameter_values(self, changes: Mapping[str, int]) -> dict[str, int]:
@@ -217,13 +225,13 @@ def read(path: Path, name: str) -> Scenario:
     properties, expect = table.get("properties"), table.get("expect", {})
     with file.at("profile"):
         if profile is not None:
-            choices.profile_of(protocol, profile)
+            profile_of(protocol, profile)
     for key, value in parameters.items():
         with file.at(key, "parameters"):
-            choices.parameter_of(protocol, key, value)
+            parameter_of(protocol, key, value)
     for key, value in rules.items():
         with file.at(key, "rules"):
-            choices.rule_of(protocol, key)
+            rule_of(protocol, key)
             if not isinstance(value, bool):
                 raise InputError(f"{key} is true or false, not {value!r}")
     file.check(expect, _EXPECT, "expect")

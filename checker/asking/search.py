@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.model import Scalars
+from highwater.model.language.initial import Scalars
 
 DEADLOCK = "deadlock"
 """Name of the property that a state without any step violates; asked for by SearchOptions.deadlock."""

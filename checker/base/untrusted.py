@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.checker.base.problems import InputError
-from highwater.traces.reading.lines import distinct, refuse_constant
+from highwater.traces.reading import distinct, refuse_constant
 
 MOST_BYTES = 16 << 20
 """The largest file that is read as a whole. The baseline of all scenarios has a hundredth of it."""

@@ -25,7 +25,7 @@ from highwater.checker.comparing.coverage import report
 from highwater.checker.comparing.coverage.gathering import Coverage, add_scenario, add_trace
 from highwater.checker.comparing.coverage.report import page
 from highwater.traces.inputs import RUN, kind_of
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 
 
 @click.command(short_help="Which guards, branches and rules states or traces exercised.")

@@ -20,7 +20,7 @@ from highwater.checker.commands.options import json_option, quiet_option, rule_o
 from highwater.checker.engines import by_name as engines
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import RUN, Input, inputs
-from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading import TraceError, printable
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.incidents import SEVERITIES
 from highwater.traces.reports.page import write_page

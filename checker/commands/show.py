@@ -17,7 +17,7 @@ from highwater.checker.base.output import JsonOutput
 from highwater.checker.base.problems import InputError, unknown
 from highwater.checker.base.status import Status
 from highwater.checker.commands.options import allow_code_option, json_option
-from highwater.model.language.audit import FAITHFUL
+from highwater.model.language.rulebook import FAITHFUL
 
 
 @click.command(short_help="One of these in full.")

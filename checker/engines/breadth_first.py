@@ -24,7 +24,8 @@ from highwater.checker.asking.search import (
     predecessors,
 )
 from highwater.checker.base.interruption import interruption
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Model
 
 Known = tuple[int, int]
 """A bit for each property whose violation was found: of the invariants, and of the properties of steps."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.asking.search import EngineError
-from highwater.model.language.model import Scalars
+from highwater.model.language.initial import Scalars
 from highwater.model.language.types import Leaf
 
 Words = NDArray[np.uint64]

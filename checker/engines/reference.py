@@ -24,8 +24,9 @@ from highwater.checker.asking.search import (
 from highwater.checker.base.interruption import interruption
 from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.state_graph import Explored
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:

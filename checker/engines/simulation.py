@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, SearchResult, ViolatingRun
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 
 
 @dataclass(frozen=True)

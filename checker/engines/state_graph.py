@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.engines.layout import Layout, Words
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Model
 
 
 @dataclass(frozen=True)

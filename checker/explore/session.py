@@ -25,14 +25,14 @@ from highwater.checker.telling.page.content import POSSIBLE, Choices, content
 from highwater.checker.telling.page.shown import ShownRun, said, taken
 from highwater.model import registry
 from highwater.model.language import graph
-from highwater.model.language.choices import ChoiceError
-from highwater.model.language.evaluation import compile_nodes
+from highwater.model.language.graph import compile_nodes
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import interpreter_of
-from highwater.model.language.model import Instance, Model, Property, Scalars
+from highwater.model.language.model import Instance, Model, Property
 from highwater.model.language.model import said as plainly
-from highwater.model.language.protocol import Invariant
+from highwater.model.language.protocol import ChoiceError, Invariant
 from highwater.model.language.types import Array, Index, IntType, Set, Struct, Type
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.runs.format import StepLine, read_run
 
 LONGEST = 500

@@ -16,8 +16,7 @@ from highwater.checker.telling import counterexample
 from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.vacuity import idle
 from highwater.model.language import graph
-from highwater.model.language.model import Model, Property
-from highwater.model.language.outside import confine
+from highwater.model.language.model import Model, Property, confine
 from highwater.model.language.protocol import Invariant
 
 Outcome = TypeVar("Outcome", bound=ScenarioOutcome)

@@ -18,12 +18,12 @@ from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING, Violatin
 from highwater.checker.base import words
 from highwater.checker.base.problems import InternalError
 from highwater.checker.base.terminal import fold
-from highwater.model.language.evaluation import compile_nodes
+from highwater.model.language.graph import compile_nodes, inputs_of
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, differences
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Instance, Model
 from highwater.model.language.refinement import Implementation, Refinement
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.substitution import inputs_of
 from highwater.model.language.types import Option, Struct
 
 

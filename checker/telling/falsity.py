@@ -13,11 +13,10 @@ from typing import Any
 
 from highwater.checker.base import words
 from highwater.model.language import graph
-from highwater.model.language.evaluation import values_of
-from highwater.model.language.graph import Node
+from highwater.model.language.graph import Node, values_of, where_defined
+from highwater.model.language.initial import Scalars
 from highwater.model.language.messages import MessageKind
-from highwater.model.language.model import Model, Scalars
-from highwater.model.language.partial import where_defined
+from highwater.model.language.model import Model
 from highwater.model.language.types import Option, Seq, Type
 
 _DEEP = 14

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
 
-from highwater.traces.reports.embedding import policy
+from highwater.traces.reports.page import policy
 
 Row = tuple[int, str, str, str]
 """A line's number, its class (empty: nothing is said of it), its text and what stands beside it, both as HTML."""

@@ -11,7 +11,8 @@ from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.base.output import refuse_unwritable, written
 from highwater.checker.telling.counterexample import Counterexample
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

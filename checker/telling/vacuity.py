@@ -19,18 +19,12 @@ from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.engines import kept
 from highwater.model.language import graph
-from highwater.model.language.branches import next_script
+from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.model import (
-    Instance,
-    Model,
-    parameter_values,
-    state_inputs,
-    trace_instances,
-)
+from highwater.model.language.model import Instance, Model, state_inputs, trace_instances
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
-from highwater.model.language.tracing import NeverTaken, tracing
+from highwater.model.language.tracing import NeverTaken, next_script, tracing
 from highwater.model.language.types import Leaf
 
 IMPOSSIBLE, NEVER_TAKEN, CONSTANT = "impossible", "never taken", "constant"

@@ -19,7 +19,7 @@ from highwater.model.language.model import Model
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from highwater.model.zookeeper import ZooKeeperMode
-from highwater.model.zookeeper.rules import PROFILES, RULES
+from highwater.model.zookeeper.cluster import PROFILES, RULES
 
 _BOUNDS = {"replicas": 3, "log_size": 3, "max_records": 3, "max_leader_epoch": 2}
 

@@ -9,8 +9,7 @@ from typing import Any
 from docs.pages.markdown import Block, anchor, row, table
 from highwater.checker.asking import catalogue, listing
 from highwater.checker.asking.rulebook import audited, find
-from highwater.model.language.audit import FAITHFUL, LEFT_OUT, STATUSES, AuditedSentence
-from highwater.model.language.rulebook import RuleFamily
+from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, STATUSES, AuditedSentence, RuleFamily
 from highwater.model.rulebook import AUDIT, RULEBOOK
 
 Entry = dict[str, Any]

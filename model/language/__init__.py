@@ -5,9 +5,6 @@ a few words (where, all_of, any_of, size, …), named guards (require), actions 
 protocol traced once into an expression graph, which every engine reads.
 """
 
-from highwater.model.language.branches import one_of, otherwise, when
-from highwater.model.language.budgets import Budgets, spend
-from highwater.model.language.checks import Checks
 from highwater.model.language.drawing import Band, Delivery, Drawing, Lane, Log, Message, Sign
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import free
@@ -27,6 +24,7 @@ from highwater.model.language.messages import Messages
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import (
     Action,
+    Budgets,
     Invariant,
     Parameter,
     Profile,
@@ -34,13 +32,14 @@ from highwater.model.language.protocol import (
     Rule,
     action,
     invariant,
+    spend,
 )
 from highwater.model.language.reachability import reachable
 from highwater.model.language.refinement import refines
 from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty, step_property
-from highwater.model.language.tracing import enabled, implies, require, under
+from highwater.model.language.tracing import Checks, enabled, implies, one_of, otherwise, require, under, when
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
 from highwater.model.language.values import (
     ArrayValue,

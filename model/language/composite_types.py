@@ -17,8 +17,16 @@ from highwater.model.language.composites import (
 )
 from highwater.model.language.errors import LanguageError, fail, meant, place
 from highwater.model.language.graph import BITS, BOOL, INT, Node
-from highwater.model.language.layouts import Leaf, Type, is_type, is_widened
-from highwater.model.language.scalar_types import Enum, Index, NumberType, is_index
+from highwater.model.language.scalar_types import (
+    Enum,
+    Index,
+    Leaf,
+    NumberType,
+    Type,
+    is_index,
+    is_type,
+    is_widened,
+)
 from highwater.model.language.scalars import Value, of_one_kind
 
 

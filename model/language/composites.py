@@ -6,10 +6,20 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph, mutation
-from highwater.model.language.combining import any_of, choose, least, total, where
 from highwater.model.language.errors import fail
 from highwater.model.language.graph import BITS, INT, Node
-from highwater.model.language.scalars import Number, Truth, Value, as_bool, lift_like
+from highwater.model.language.scalars import (
+    Number,
+    Truth,
+    Value,
+    any_of,
+    as_bool,
+    choose,
+    least,
+    lift_like,
+    total,
+    where,
+)
 
 if TYPE_CHECKING:
     from highwater.model.language.types import Array, Enum, Index, Option, Seq, Set, Struct, Type

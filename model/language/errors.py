@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import dis
 import functools
 import inspect
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from highwater.errors import HighwaterError
@@ -100,3 +104,60 @@ def _seen_from(place: str, directory: str) -> str:
         return f"{path.relative_to(directory)}:{line}"
     except ValueError:
         return f"{'/'.join(path.parts[-3:]) if len(path.parts) > 3 else filename}:{line}"
+
+
+# What a function's docstring says of it first: in the language that is the meaning of an action or a
+# property.
+
+
+def first_paragraph(function: Callable[..., object]) -> str:
+    """The first paragraph of a docstring, on one line; empty where there is none."""
+    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+# ``s.field is None`` in a protocol: Python answers it without asking the value, so the text itself is
+# looked at.
+
+_IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or name.endswith("_NONE")}
+
+
+def refuse_identity(function: Callable[..., object]) -> None:
+    """LanguageError where a function of (protocol, state, …) asks a read of the state which object it is.
+
+    That is a Python object of the language, never None, True or another field, so the answer would be always the same.
+    Only what is read off the state's own name is found, not what went through a local variable.
+    """
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_argcount < 2 or not _asks(code):
+        return
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError):
+        return
+    state = code.co_varnames[1]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare) or not any(
+            isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops
+        ):
+            continue
+        for side in (node.left, *node.comparators):
+            if _is_read_of(side, state):
+                file, _, first = (place_of(function) or "?:1").rpartition(":")
+                asked = ast.unparse(side)
+                raise LanguageError(
+                    f"'{ast.unparse(node)}' asks which Python object {asked} is: write {asked}.is_none, or ==",
+                    f"{file}:{int(first) + node.lineno - 1}",
+                )
+
+
+def _asks(code: CodeType) -> bool:
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return not _IDENTITY.isdisjoint(code.co_code[::2]) or any(map(_asks, inner))
+
+
+def _is_read_of(side: ast.expr, state: str) -> bool:
+    inside = side
+    while isinstance(inside, (ast.Attribute, ast.Subscript, ast.Call)):
+        inside = inside.func if isinstance(inside, ast.Call) else inside.value
+    return inside is not side and isinstance(inside, ast.Name) and inside.id == state

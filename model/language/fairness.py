@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph, partial
+from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError, meant, place_of
-from highwater.model.language.graph import Node
+from highwater.model.language.graph import Node, undefined
 from highwater.model.language.state import State
 from highwater.model.language.tracing import returned_condition, tracing
 from highwater.model.language.values import as_bool
@@ -203,7 +203,7 @@ def _groups(model: Model, name: str, where: str | None, fairness: Fairness) -> I
             said = look(model, name, fairness.when, **choices[choice])
             asked, stated = f"the condition of {label}", place_of(fairness.when)
             when = returned_condition(said, asked, stated).node
-            if partial.undefined(as_bool(said).node) is not graph.FALSE:
+            if undefined(as_bool(said).node) is not graph.FALSE:
                 raise LanguageError(f"{asked} divides by what can be zero: put the case in a where()", stated)
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)
 

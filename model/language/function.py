@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.model.language import graph, partial, types
-from highwater.model.language.checks import Checks
+from highwater.model.language import graph, types
 from highwater.model.language.errors import BoundError, LanguageError
-from highwater.model.language.evaluation import compile_nodes
-from highwater.model.language.graph import BOOL, Node
+from highwater.model.language.graph import BOOL, Node, compile_nodes, undefined_any
 from highwater.model.language.messages import MessageKind
-from highwater.model.language.tracing import tracing
+from highwater.model.language.tracing import Checks, tracing
 from highwater.model.language.values import Value
 
 Encoder = Callable[[Any, list[int]], None]
@@ -63,7 +61,7 @@ class Function:
         self._bounds: list[tuple[int, types.Leaf]] = []
         self._decode = self._result(returned)
         self.size = len(graph.reachable(self._roots))
-        without = partial.undefined_any(self._roots)
+        without = undefined_any(self._roots)
         self._divides = None if without is graph.FALSE else self._add([without])
         self._evaluate = compile_nodes(self._roots)
 

@@ -9,7 +9,11 @@ identifiers are a topological order, which is all that an engine needs to walk a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from highwater.model.language import graph
 
 BOOL, INT, BITS = "bool", "int", "bits"
 
@@ -412,3 +416,228 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
             seen[node.id] = node
             stack.extend(node.args)
     return [seen[i] for i in sorted(seen)]
+
+
+# Expressions made again: with other operands, or with something else in the place of inputs.
+
+OPERATIONS: dict[str, Callable[..., Node]] = {
+    "not": graph.not_,
+    "and": graph.and_,
+    "or": graph.or_,
+    "eq": graph.eq,
+    "lt": graph.lt,
+    "add": graph.add,
+    "sub": graph.sub,
+    "mul": graph.mul,
+    "floordiv": graph.floordiv,
+    "mod": graph.mod,
+    "min": graph.min_,
+    "max": graph.max_,
+    "select": graph.select,
+    "union": graph.union,
+    "intersection": graph.intersection,
+    "difference": graph.difference,
+    "member": graph.member,
+    "count": graph.count,
+}
+"""What makes an expression of its operands, by its name; a singleton needs the size of its index besides."""
+
+
+def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
+    """An expression of these operands; ``size`` is that of a singleton's index. KeyError: no such one."""
+    if op == "singleton":
+        return graph.singleton(operands[0], size)
+    return OPERATIONS[op](*operands)
+
+
+def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]:
+    """The expressions with these in the place of the inputs of these numbers; the other inputs stay."""
+    roots = list(roots)
+    known: dict[Node, Node] = {}
+    for node in graph.reachable(roots):
+        if node.op == "input":
+            known[node] = inputs.get(node.value, node)
+        elif node.is_const:
+            known[node] = node
+        else:
+            known[node] = remade(node, known)
+    return [known[root] for root in roots]
+
+
+def remade(node: Node, known: Mapping[Node, Node]) -> Node:
+    """An expression with what its operands have become; itself where they are as they were."""
+    operands = [known[a] for a in node.args]
+    same = all(a is b for a, b in zip(operands, node.args, strict=True))
+    return node if same else made_of(node.op, operands, graph.size_of(node))
+
+
+def inputs_of(roots: Iterable[Node]) -> set[int]:
+    """The numbers of the inputs that expressions are made of."""
+    return {node.value for node in graph.reachable(roots) if node.op == "input"}
+
+
+# Where an expression has no meaning: it divides by zero.
+#
+# Engines compute 0 there. So that this is never taken for an answer, whoever asks for an expression asks for
+# ``undefined`` too: a step whose guards or writes need such a value is an error, and a property that needs
+# one does not
+# hold. A value that is not needed does no harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d >
+# 1)`` are fine.
+
+_known: dict[int, Node] = {}
+_places: dict[int, str | None] = {}
+
+
+def note(node: Node, place: str | None) -> Node:
+    """The node; an error that it leads to is told with this place, the first line that states it."""
+    _places.setdefault(node.id, place)
+    return node
+
+
+def undefined(root: Node) -> Node:
+    """Whether an expression has no meaning in a state, as an expression that always has one.
+
+    Of ``and`` and ``or`` one side is enough, whichever it is, where it decides alone.
+    """
+    if not root.divides:
+        return FALSE
+    if root.id not in _known:
+        for node in graph.reachable([root]):
+            if node.id not in _known:
+                _known[node.id] = _of(node)
+    return _known[root.id]
+
+
+def undefined_any(roots: Iterable[Node]) -> Node:
+    """Whether one of these has no meaning."""
+    return graph.any_(undefined(root) for root in roots)
+
+
+def place_in(roots: Iterable[Node]) -> str | None:
+    """The line of the first division by what can be zero."""
+    for node in graph.reachable(roots):
+        if node.op in graph.PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
+            return _places.get(node.id)
+    return None
+
+
+def _of(node: Node) -> Node:
+    parts = [_known[a.id] for a in node.args]
+    if node.op == "select":
+        condition, yes, no = parts
+        return graph.or_(condition, graph.select(node.args[0], yes, no))
+    found = graph.any_(parts)
+    if found is FALSE and node.op not in graph.PARTIAL:
+        return FALSE
+    if node.op in ("and", "or"):
+        decides = [a if node.op == "or" else graph.not_(a) for a in node.args]
+        alone = [graph.and_(graph.not_(u), d) for u, d in zip(parts, decides, strict=True)]
+        return graph.and_(found, graph.not_(graph.any_(alone)))
+    if node.op in graph.PARTIAL:
+        return graph.or_(found, graph.eq(node.args[1], graph.const(0, INT)))
+    return found
+
+
+def where_defined(node: Node) -> Node:
+    """A condition that also says that it has a meaning."""
+    assert node.sort == BOOL
+    return graph.and_(node, graph.not_(undefined(node)))
+
+
+# What is seen to hold, or never to hold, by the parts of conditions alone.
+
+
+def conjuncts(roots: Iterable[Node]) -> set[Node]:
+    """All that holds where these conditions hold, as far as it is one of their parts."""
+    found, stack = {graph.TRUE}, list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            if node.op == "and":
+                stack.extend(node.args)
+    return found
+
+
+def contradict(roots: Iterable[Node]) -> bool:
+    """Whether these are seen never to hold together: one is another's negation, or a number has two values."""
+    parts = conjuncts(roots)
+    values: dict[Node, int] = {}
+    for part in parts:
+        if part is graph.FALSE or graph.not_(part) in parts:
+            return True
+        if part.op == "eq" and part.args[1].is_const:
+            value = part.args[1].value
+            if values.setdefault(part.args[0], value) != value:
+                return True
+    return False
+
+
+# The graph's nodes as plain Python: one function from the scalars of a state to values.
+
+_PYTHON: dict[str, str] = {
+    "not": "not {0}",
+    "and": "{0} and {1}",
+    "or": "{0} or {1}",
+    "eq": "{0} == {1}",
+    "lt": "{0} < {1}",
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "floordiv": "{0} // {1} if {1} else 0",
+    "mod": "{0} % {1} if {1} else 0",
+    "min": "{0} if {0} < {1} else {1}",
+    "max": "{1} if {0} < {1} else {0}",
+    "select": "{1} if {0} else {2}",
+    "union": "{0} | {1}",
+    "intersection": "{0} & {1}",
+    "difference": "{0} & ~{1}",
+    "singleton": "1 << {0}",
+    "member": "{1} >> {0} & 1 == 1",
+    "count": "{0}.bit_count()",
+}
+
+
+Values = tuple[Any, ...]
+"""Values of nodes: numbers, sets as their bits, and truth values as bools."""
+Evaluate = Callable[[Sequence[int]], Values]
+"""From the scalars of a state to values."""
+
+
+def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
+    """The values of these nodes in one state: sooner than by a compiled function, which pays the second time."""
+    values: dict[int, int] = {}
+    for node in graph.reachable(roots):
+        if node.op == "const":
+            values[node.id] = bool(node.value) if node.sort == graph.BOOL else node.value
+        elif node.op == "input":
+            values[node.id] = scalars[node.value] != 0 if node.sort == graph.BOOL else scalars[node.value]
+        else:
+            values[node.id] = _operation(node.op)(*[values[a.id] for a in node.args])
+    return tuple([values[root.id] for root in roots])
+
+
+@functools.cache
+def _operation(op: str) -> Callable[..., int]:
+    """An operation as a function of its arguments' values."""
+    operands = [f"a{number}" for number in range(3)]
+    function: Callable[..., int] = eval(f"lambda a0, a1=None, a2=None: {_PYTHON[op].format(*operands)}")
+    return function  # of a text of this module alone
+
+
+def compile_nodes(roots: Sequence[Node]) -> Evaluate:
+    """A Python function from the scalars of a state to the values of these nodes (bools as bools)."""
+    lines = ["def evaluate(s):"]
+    for node in graph.reachable(roots):
+        if node.op == "const":
+            text = str(bool(node.value)) if node.sort == graph.BOOL else str(node.value)
+        elif node.op == "input":
+            text = f"s[{node.value}] != 0" if node.sort == graph.BOOL else f"s[{node.value}]"
+        else:
+            text = _PYTHON[node.op].format(*(f"v{a.id}" for a in node.args))
+        lines.append(f"    v{node.id} = {text}")
+    lines.append(f"    return ({''.join(f'v{r.id},' for r in roots)})")
+    scope: dict[str, Any] = {}
+    exec(compile("\n".join(lines), "<graph>", "exec"), scope)  # generated from the graph alone
+    function: Evaluate = scope["evaluate"]
+    return function

@@ -13,8 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from highwater.model.language.errors import LanguageError, fail, place_of
-from highwater.model.language.evaluation import compile_nodes
-from highwater.model.language.graph import TRUE, Node
+from highwater.model.language.graph import TRUE, Node, compile_nodes
 from highwater.model.language.messages import MessageKind, Messages
 from highwater.model.language.state import State
 from highwater.model.language.tracing import returned_condition, tracing

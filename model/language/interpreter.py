@@ -8,8 +8,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from highwater.model.language.errors import BoundError
-from highwater.model.language.evaluation import Evaluate, compile_nodes, values_of
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.graph import Evaluate, compile_nodes, values_of
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Instance, Model
 from highwater.model.language.step import TracedStep
 
 

@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph, partial
-from highwater.model.language.docstrings import first_paragraph
+from highwater.model.language import graph
 from highwater.model.language.domains import parameter_values
-from highwater.model.language.errors import LanguageError, has_parentheses, place_of
+from highwater.model.language.errors import (
+    LanguageError,
+    first_paragraph,
+    has_parentheses,
+    place_of,
+    refuse_identity,
+)
 from highwater.model.language.fairness import (
     FairGroup,
     Fairness,
@@ -23,8 +28,7 @@ from highwater.model.language.fairness import (
     tagged,
     weak,
 )
-from highwater.model.language.graph import Node
-from highwater.model.language.identity import refuse_identity
+from highwater.model.language.graph import Node, undefined
 from highwater.model.language.tracing import returned_condition
 from highwater.model.language.values import as_bool
 
@@ -268,7 +272,7 @@ def _case(liveness: Liveness, returned: Any, parameters: Mapping[str, Any]) -> C
             raise LanguageError(f"the {kind} property {name} returns {only}", where)
         asked, returned = returned
         premise = returned_condition(asked, what, where).node
-        premise = graph.or_(premise, partial.undefined(as_bool(asked).node))
+        premise = graph.or_(premise, undefined(as_bool(asked).node))
     elif kind in (Kind.LEADS_TO, Kind.LEADS_TO_ALWAYS):
         raise LanguageError(f"the {kind} property {name} returns (premise, goal)", where)
     else:

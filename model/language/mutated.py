@@ -9,13 +9,12 @@ from typing import Any
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import INT, Node
+from highwater.model.language.graph import INT, Node, made_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.mutation import SELECTOR, Mutant, Mutants
 from highwater.model.language.protocol import Action, Invariant, Protocol
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.substitution import made_of
 
 
 class MutatedModel(Model):

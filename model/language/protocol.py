@@ -13,30 +13,32 @@ import re
 import string
 import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
-from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.drawing import Drawing
 from highwater.model.language.errors import (
     LanguageError,
     NoSuchAttribute,
     fail,
+    first_paragraph,
     full_place,
     has_parentheses,
     meant,
     place,
     place_of,
+    refuse_identity,
 )
-from highwater.model.language.identity import refuse_identity
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.types import Struct
+from highwater.model.language.tracing import require
+from highwater.model.language.types import Int, Struct
+from highwater.model.names import unknown
 
 
 @dataclass(frozen=True)
@@ -531,3 +533,97 @@ def _no_parameter(protocol: Protocol | type[Protocol], name: str) -> str:
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
+
+
+# What can be chosen of a protocol by name: a profile, rules over it, parameters.
+#
+# Scenarios, the command line and traces choose, and each says in its own way where a choice is written.
+# What a choice
+# means, and whether there is such a thing, is said here.
+
+
+class ChoiceError(LanguageError):
+    """A name that a protocol does not have, or a value that a parameter does not take. The message is one line."""
+
+
+def profile_of(protocol: type[Protocol], name: str) -> Profile:
+    """The profile of this name; ChoiceError where there is none."""
+    if name not in protocol.profiles:
+        raise ChoiceError(unknown(f"profile of {protocol.name}", name, protocol.profiles))
+    return protocol.profiles[name]
+
+
+def rule_of(protocol: type[Protocol], name: str) -> Rule:
+    """The rule of this name; ChoiceError where there is none."""
+    if name not in protocol.rules:
+        raise ChoiceError(unknown(f"rule of {protocol.name}", name, protocol.rules))
+    return protocol.rules[name]
+
+
+def parameter_of(protocol: type[Protocol], name: str, value: object) -> Parameter:
+    """The parameter of this name, which this value is in the range of; else ChoiceError."""
+    if name not in protocol.parameters:
+        raise ChoiceError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
+    found = protocol.parameters[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ChoiceError(f"{name} is a whole number, not {value!r}")
+    if not found.low <= value <= found.high:
+        raise ChoiceError(f"{name} is {found.low} to {found.high}, not {value}")
+    return found
+
+
+def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[str, bool]) -> frozenset[str]:
+    """The rules that are on: those of the profile (without one all), then each of the switches over it.
+
+    Raises ChoiceError for a profile or a rule that does not exist.
+    """
+    on = set(protocol.rules if profile is None else profile_of(protocol, profile).rules)
+    for switched in switches:
+        for name, is_on in switched.items():
+            rule_of(protocol, name)
+            (on.add if is_on else on.discard)(name)
+    return frozenset(on)
+
+
+# Budgets: what may happen only so often in a run, such as faults.
+#
+# A scenario grants each of them a number, by a parameter of its name. The state counts what is left, in a
+# field
+# ``budgets``, and a step that spends one is refused once nothing is left.
+
+
+class Budgets:
+    """The budgets of a protocol: names to what each is for; ``most`` is the highest number that can be granted."""
+
+    def __init__(self, meanings: Mapping[str, str], *, most: int) -> None:
+        self.meanings = dict(meanings)
+        self.most = most
+
+    def __iter__(self) -> Iterator[str]:
+        """The names."""
+        return iter(self.meanings)
+
+    def parameter(self, name: str, *, default: int = 0, low: int = 0) -> Parameter:
+        """The parameter by which a scenario grants one of them: none unless it says so."""
+        return Parameter(default, low, self.most, f"budget: {self.meanings[name]}")
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """A parameter for each."""
+        return {name: self.parameter(name) for name in self}
+
+    def type(self, p: SimpleNamespace) -> Struct:
+        """The type of the field ``budgets``, for the parameters of a protocol."""
+        counts = {name: Int(0, count) for name, count in self.granted(p).items()}
+        return Struct("Budgets", **counts).about(**{n: f"left: {said}" for n, said in self.meanings.items()})
+
+    def granted(self, p: SimpleNamespace) -> dict[str, int]:
+        """The field ``budgets`` of an initial state: nothing is spent."""
+        return {name: getattr(p, name) for name in self}
+
+
+def spend(s: State, budget: str) -> None:
+    """The step that is being stated spends one of this budget; a guard refuses it where nothing is left."""
+    left = getattr(s.budgets, budget)
+    require(f"the scenario grants {budget}", left > 0)
+    setattr(s.next.budgets, budget, left - 1)

@@ -10,8 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from highwater.model.language.errors import LanguageError, has_parentheses, place_of
-from highwater.model.language.identity import refuse_identity
+from highwater.model.language.errors import LanguageError, has_parentheses, place_of, refuse_identity
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 

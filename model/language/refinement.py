@@ -15,16 +15,13 @@ from functools import lru_cache
 from typing import Any
 
 from highwater.model.language import graph
-from highwater.model.language.errors import LanguageError, fail, place_of
-from highwater.model.language.evaluation import compile_nodes
-from highwater.model.language.graph import Node
-from highwater.model.language.identity import refuse_identity
+from highwater.model.language.errors import LanguageError, fail, place_of, refuse_identity
+from highwater.model.language.graph import Node, compile_nodes, substituted
 from highwater.model.language.initial import Scalars, start_of
 from highwater.model.language.model import Model, state_inputs
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.substitution import substituted
 from highwater.model.language.tracing import implies, tracing
 from highwater.model.language.values import Truth
 

@@ -1,21 +1,95 @@
-"""A rulebook: what stands behind the rule numbers that a protocol names, read from a TOML file.
-
-A protocol that has one (``Protocol.rulebook``) may name only numbers that are in it. Its form is that of
-``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of their numbers,
-and ``[[rules]]`` with number, title, statement and reason.
-"""
+"""A TOML file of tables, read and checked: an error names the file, the table and the field."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from highwater.model.language.errors import LanguageError, shortened
-from highwater.model.language.toml_tables import TomlTables
+
+_T = TypeVar("_T")
+
+
+class TomlTables:
+    """A file whose tables become dataclasses of texts and of lists of texts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def text(self) -> str:
+        """The content of the file. Raises OSError or UnicodeDecodeError."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except NotADirectoryError:  # it is in an archive that Python imports from, as on Spark's executors
+            import zipfile
+
+            archive = next(p for p in self.path.parents if p.is_file())
+            with zipfile.ZipFile(archive) as opened:
+                return opened.read(self.path.relative_to(archive).as_posix()).decode("utf-8")
+
+    def plain(self, kind: str, keys: Collection[str]) -> Mapping[str, object]:
+        """The content as plain data. Raises LanguageError if it is no TOML, or has another key than these."""
+        try:
+            plain = tomllib.loads(self.text())
+        except (OSError, ValueError, RecursionError) as wrong:  # no TOML, no text, or too deep
+            raise self.wrong(str(wrong)) from None
+        if unknown := set(plain) - set(keys):
+            *others, last = keys
+            known = f"{', '.join(others)} and {last}" if others else last
+            raise self.wrong(f"{kind} has {known}, not {_listed(unknown)}")
+        return plain
+
+    def tables(self, plain: Mapping[str, object], key: str) -> list[object]:
+        """The tables of an array of tables; none if it is not there."""
+        tables = plain.get(key, [])
+        if not isinstance(tables, list):
+            raise self.wrong(f"[[{key}]] is a list of tables")
+        return tables
+
+    def read(self, kind: type[_T], what: str, plain: object, **given: object) -> _T:
+        """A table as a dataclass of texts and lists of texts; white space in texts is one space."""
+        if not isinstance(plain, dict):
+            raise self.wrong(f"{what} is a table")
+        known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+        settable = set(known) - set(given)
+        for key, value in plain.items():
+            if key not in settable:
+                raise self.wrong(f"{what} has {key!r}; it can have {_listed(settable)}")
+            texts = known[key].type == "str"
+            if not (isinstance(value, str) if texts else _is_list_of_texts(value)):
+                raise self.wrong(f"{key} of {what} is {'a text' if texts else 'a list of texts'}")
+            given[key] = " ".join(value.split()) if texts else tuple(value)
+        for key, known_field in known.items():
+            if known_field.default is MISSING and not given.get(key):
+                raise self.wrong(f"{what} has no {key}")
+        return kind(**given)
+
+    def wrong(self, message: str) -> LanguageError:
+        """An error in this file."""
+        inside = self.path.is_relative_to(Path.cwd())
+        return LanguageError(message, str(self.path.relative_to(Path.cwd()) if inside else self.path))
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+# A rulebook: what stands behind the rule numbers that a protocol names, read from a TOML file.
+#
+# A protocol that has one (``Protocol.rulebook``) may name only numbers that are in it. Its form is that of
+# ``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of
+# their numbers,
+# and ``[[rules]]`` with number, title, statement and reason.
 
 _NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
 
@@ -201,3 +275,98 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
                 "`rulebook = Base.rulebook | Rulebook(path)` in the class",
                 shortened(place),
             )
+
+
+# An audit: which sentences of the proposals a rulebook's model states, and how, read from a TOML file.
+#
+# The file has ``[[sentences]]``. Each names its proposal and rule, and says whether the model is faithful
+# to it,
+# simplifies it, or leaves it out.
+
+FAITHFUL, SIMPLIFIED, LEFT_OUT = "faithful", "simplified", "left out"
+STATUSES = (FAITHFUL, SIMPLIFIED, LEFT_OUT)
+"""What the model does with a sentence."""
+
+
+@dataclass(frozen=True)
+class AuditedSentence:
+    """A sentence of a proposal that states a rule, and what the model makes of it.
+
+    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` says what is simplified, or
+    why it is left out. ``at`` names functions of the model. ``switches`` are the rules that can be taken off to break
+    it; ``noticed`` are properties and scenarios that notice a mistake, where a switch does not lead to them.
+    """
+
+    proposal: str
+    section: str
+    says: str
+    rule: str
+    status: str
+    how: str = ""
+    at: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+    noticed: tuple[str, ...] = ()
+
+    @property
+    def is_modelled(self) -> bool:
+        """Whether the model states the sentence, simplified or not."""
+        return self.status != LEFT_OUT
+
+
+class Audit:
+    """The sentences, in the order of a TOML file, which is read when it is first used.
+
+    Raises LanguageError, then, if the file is not what an audit looks like.
+    """
+
+    def __init__(self, path: Path, book: Rulebook) -> None:
+        self.path, self.book = path, book
+
+    @cached_property
+    def _sentences(self) -> tuple[AuditedSentence, ...]:
+        file = TomlTables(self.path)
+        plain = file.plain("an audit", ("sentences",))
+        found: list[AuditedSentence] = []
+        for i, entry in enumerate(file.tables(plain, "sentences"), 1):
+            sentence = file.read(AuditedSentence, f"sentence {i}", entry)
+            if wrong := self._mistake(sentence):
+                raise file.wrong(f"sentence {i} ({sentence.rule}) {wrong}")
+            if any((s.proposal, s.says) == (sentence.proposal, sentence.says) for s in found):
+                raise file.wrong(f"sentence {i} ({sentence.rule}) is there twice")
+            found.append(sentence)
+        return tuple(found)
+
+    def _mistake(self, sentence: AuditedSentence) -> str:
+        """What is wrong with a sentence; "" if nothing is."""
+        if sentence.rule not in self.book:
+            return "names a rule that is not in the rulebook"
+        if sentence.proposal not in self.book.cited:
+            return f"is of {sentence.proposal!r}, which is not in the rulebook"
+        if sentence.status not in STATUSES:
+            return f"has the status {sentence.status!r}; it can be {', '.join(STATUSES)}"
+        if sentence.status != FAITHFUL and not sentence.how:
+            return f"is {sentence.status}, and has no how"
+        if not sentence.is_modelled and (sentence.at or sentence.switches or sentence.noticed):
+            return "is left out, and has a place in the model"
+        if sentence.is_modelled and not sentence.at:
+            return f"is {sentence.status}, and has no at"
+        return ""
+
+    def __iter__(self) -> Iterator[AuditedSentence]:
+        return iter(self._sentences)
+
+    def __len__(self) -> int:
+        return len(self._sentences)
+
+    def of_rule(self, number: str) -> list[AuditedSentence]:
+        """The sentences of a rule."""
+        return [s for s in self if s.rule == number]
+
+    def of_proposal(self, name: str) -> list[AuditedSentence]:
+        """The sentences of a proposal."""
+        return [s for s in self if s.proposal == name]
+
+    @property
+    def proposals(self) -> list[str]:
+        """The proposals, in the order of the file."""
+        return list(dict.fromkeys(s.proposal for s in self))

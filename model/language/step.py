@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.evaluation import Evaluate, Values, compile_nodes, values_of
 from highwater.model.language.function import encoder
-from highwater.model.language.graph import Node
-from highwater.model.language.model import Instance, Scalars, state_inputs, trace_instance
+from highwater.model.language.graph import Evaluate, Node, Values, compile_nodes, values_of
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Instance, state_inputs, trace_instance
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import Check, tracing

@@ -13,12 +13,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph
-from highwater.model.language.docstrings import first_paragraph
-from highwater.model.language.errors import LanguageError, has_parentheses, place_of
-from highwater.model.language.graph import Node
-from highwater.model.language.identity import refuse_identity
+from highwater.model.language.errors import (
+    LanguageError,
+    first_paragraph,
+    has_parentheses,
+    place_of,
+    refuse_identity,
+)
+from highwater.model.language.graph import Node, inputs_of, remade, substituted
 from highwater.model.language.state import State
-from highwater.model.language.substitution import inputs_of, remade, substituted
 from highwater.model.language.tracing import returned_condition, tracing
 
 if TYPE_CHECKING:

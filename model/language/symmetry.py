@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, compile_nodes
-from highwater.model.language.messages import MessageKind
-from highwater.model.language.model import Model, Scalars
-from highwater.model.language.numbering import number_of
+from highwater.model.language.messages import MessageKind, number_of
+from highwater.model.language.model import Model
 from highwater.model.language.types import Array, Enum, Index, IntType, Option, Seq, Set, Struct, Type
 from highwater.model.language.values import SeqValue, where
 

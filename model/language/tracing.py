@@ -7,16 +7,25 @@ takes what is written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from highwater.model.language import graph, mutation, partial, values
-from highwater.model.language.conjuncts import contradict
+from highwater.model.language import graph, mutation, values
 from highwater.model.language.errors import LanguageError, fail, place
-from highwater.model.language.graph import Node
+from highwater.model.language.graph import (
+    Node,
+    conjuncts,
+    contradict,
+    place_in,
+    undefined,
+    undefined_any,
+    where_defined,
+)
+from highwater.model.language.types import Leaf, Type
+from highwater.model.language.values import Truth, all_of, as_bool, where
 
 
 @dataclass(frozen=True)
@@ -191,7 +200,7 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
     premise = values.as_bool(premise)
     trace = _current.get()
     if trace is not None:
-        trace.premises.append(partial.where_defined(premise.node))
+        trace.premises.append(where_defined(premise.node))
     return ~premise | conclusion
 
 
@@ -202,4 +211,218 @@ def returned_condition(result: object, what: str, place: str | None) -> values.T
     """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
-    return values.Truth(None, (partial.where_defined(values.as_bool(result).node),))
+    return values.Truth(None, (where_defined(values.as_bool(result).node),))
+
+
+# What a traced action comes to: the guards that are asked, the scalars that are written, the checks that
+# stop it.
+
+
+def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
+    """The conditions under which the writes of a trace leave their types, declared bounds and errors alike.
+
+    An index that a guard keeps inside is none of them. Dividing by zero is one: ``guards_asked`` lets a step that has
+    to know a guard without a meaning get so far.
+    """
+    guarded = conjuncts(g.node for g in trace.guards)
+    checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
+    return _defined(trace, [*checks, *_leaving(trace, leaves)], guarded)
+
+
+def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Check]:
+    """The checks, each false where it has no meaning, and one more: that all which the step needs to know has one."""
+    guards = [g.node for g in trace.guards]
+    needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
+    unknown = undefined_any(guards)
+    rest = graph.any_(n for n in map(undefined, needed) if graph.not_(n) not in guarded)
+    without = graph.or_(unknown, rest)
+    if without is graph.FALSE:
+        return checks
+    known = graph.not_(unknown)
+    checks = [replace(c, node=graph.and_(known, where_defined(c.node))) for c in checks]
+    divides = Check(0, without, None, "// or % by zero", place_in([*guards, *needed]))
+    return [*(c for c in checks if c.node is not graph.FALSE), divides]
+
+
+def guards_asked(trace: Trace) -> tuple[Guard, ...]:
+    """The guards that are not known to hold. One without a meaning lets the step pass, which is then an error."""
+    asked = (replace(g, node=graph.or_(g.node, undefined(g.node))) for g in trace.guards)
+    return tuple(g for g in asked if g.node is not graph.TRUE)
+
+
+def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
+    checks: list[Check] = []
+    for number, write in sorted(trace.writes.items()):
+        leaf = leaves[number]
+        outside = leaf.left_by(write.node)
+        if outside is not graph.FALSE:
+            message = f"{leaf.path} leaves {leaf.low}..{leaf.high}"
+            checks.append(Check(number, outside, leaf.bound, message, write.place))
+    return checks
+
+
+# Branches of an action: what it does only where a condition holds, and what it chooses freely.
+#
+# Both stand inside an action. ``when`` makes writes and guards conditional: there is one step, whose next
+# state
+# says which branch it took. ``one_of`` makes several steps of one: the action is traced once for each
+# choice.
+
+
+@contextmanager
+def when(condition: values.Truth | bool) -> Iterator[None]:
+    """What is written, sent and required inside happens, or is asked, only where the condition holds.
+
+    Two such blocks may write the same field where their conditions exclude each other; where both hold in some state,
+    a step from there is an error.
+    """
+    branches = current("when()").branches
+    branches[-1] = None
+    with _branch(values.as_bool(condition), "when()"):
+        yield
+
+
+@contextmanager
+def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
+    """After ``with when(…):``, what happens where that did not hold, and this condition does: ``elif`` and ``else``.
+
+    LanguageError where no ``with when(…):`` of the same depth comes before.
+    """
+    if current("otherwise()").branches[-1] is None:
+        raise fail("otherwise() follows a `with when(…):` block of the same depth")
+    with _branch(values.as_bool(condition), "otherwise()"):
+        yield
+
+
+@contextmanager
+def _branch(condition: values.Truth, word: str) -> Iterator[None]:
+    trace = current(word)
+    values.watched(condition.node)
+    node = condition.node
+    if mutation.active is not None:
+        frame, others = mutation.text_frame(), {"always": graph.TRUE, "never": graph.FALSE}
+        wrong = {f"{word.rstrip('()')}: {how}": (lambda n=n: (n,)) for how, n in others.items()}
+        (node,) = mutation.active.choose("branch", (node,), wrong, frame)
+    outer, earlier = trace.when, trace.branches[-1] or graph.FALSE
+    trace.when = graph.all_([outer, graph.not_(earlier), node])
+    trace.branches.append(None)
+    try:
+        yield
+    finally:
+        trace.branches.pop()
+        trace.when = outer
+    trace.branches[-1] = graph.or_(earlier, node)
+
+
+def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
+    """One value of a type or of a list, freely chosen: the action has a step for each.
+
+    The name stands with the action's parameters in what is told of the step. LanguageError where it is the name of
+    another choice, where there is nothing to choose from, or where what is being traced is no action.
+    """
+    trace = current("one_of()")
+    if not trace.ends_early:
+        raise fail("one_of() stands in an action; a property asks any_of(… for x in …)")
+    if not isinstance(name, str):
+        raise fail(f'one_of() needs a name first, a text: write one_of("…", …), not {name!r}')
+    if trace.when is not graph.TRUE:
+        raise fail("one_of() stands outside of `with when(…):`, as it makes several steps of the action")
+    if name in (taken for taken, *_ in trace.chosen):
+        raise fail(f"there is a choice {name!r} above in this action: write another name")
+    try:
+        found = list(domain.constants() if isinstance(domain, Type) else domain)
+    except TypeError:
+        raise fail(f"one_of() chooses from a type or a list, not from {domain!r}") from None
+    if not found:
+        raise fail(f"one_of({name!r}, …) has nothing to choose from")
+    position = len(trace.chosen)
+    number = trace.script[position] if position < len(trace.script) else 0
+    value = found[number]
+    if isinstance(value, values.Value) and not all(n.is_const for n in value.nodes):
+        raise fail(
+            f"one_of({name!r}, …) chooses from what is known while tracing, not from values of the state"
+        )
+    plain = value._plain() if isinstance(value, values.Value) else value
+    trace.chosen.append((name, plain, number, len(found)))
+    return value
+
+
+def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | None:
+    """The choices of the run after one with these choices, the last one first to change; None after the last run."""
+    numbers = [(number, count) for _, _, number, count in chosen]
+    while numbers:
+        number, count = numbers.pop()
+        if number + 1 < count:
+            return (*(n for n, _ in numbers), number + 1)
+    return None
+
+
+# Ordered, named checks: what a server looks at before it does what it was asked, and what it answers.
+#
+# A step of a protocol either happens or not, so its guards have no order (``require``). A server that
+# answers a request goes through its checks one after the other, and the first that fails gives the answer.
+
+
+@dataclass(frozen=True)
+class NamedCheck:
+    """One check: its name, the condition that it asks for, and the answer where that does not hold."""
+
+    name: str
+    holds: Truth
+    answer: Any
+
+
+class Checks:
+    """Checks in the order in which they are made.
+
+    ``passed_answer`` is what is answered where all of them hold. ``on`` tells whether a rule is switched on, for
+    checks that belong to one.
+    """
+
+    def __init__(self, passed_answer: Any, on: Callable[[str], bool] | None = None) -> None:
+        self.passed_answer = passed_answer
+        self._on = on
+        self._checks: list[NamedCheck] = []
+
+    def check(self, name: str, holds: Truth | bool, answer: Any, *, rule: str | None = None) -> None:
+        """The next check: where the condition does not hold, and nothing before refused, this is the answer.
+
+        With ``rule`` the check is made only where that rule is switched on; LanguageError where there is none of that
+        name.
+        """
+        holds = as_bool(holds)
+        if mutation.active is not None:
+            holds = Truth(None, (mutation.condition("check", name, holds.node, sys._getframe(1)),))
+        check = NamedCheck(name, holds, answer)
+        if rule is None or self._is_on(rule):
+            self._checks.append(check)
+
+    def _is_on(self, rule: str) -> bool:
+        if self._on is None:
+            raise fail(f"a check under rule {rule!r}: say what is switched on, Checks(…, on=…)")
+        try:
+            return self._on(rule)
+        except LanguageError as wrong:
+            raise fail(str(wrong)) from None
+
+    def __iter__(self) -> Iterator[NamedCheck]:
+        """The checks, in order."""
+        return iter(self._checks)
+
+    @property
+    def passed(self) -> Truth:
+        """Whether every check holds."""
+        return all_of(c.holds for c in self._checks)
+
+    @property
+    def answer(self) -> Any:
+        """The answer of the first check that does not hold, or ``passed_answer``."""
+        answer = self.passed_answer
+        for check in reversed(self._checks):
+            answer = where(check.holds, answer, check.answer)
+        return answer
+
+    def require(self) -> None:
+        """Make every check a guard of the action that is being stated: it happens only where all hold."""
+        for check in self._checks:
+            require(check.name, check.holds)

@@ -5,8 +5,19 @@ plain, readable value. Types are compared by structure.
 """
 
 from highwater.model.language.composite_types import Array, Only, Option, Seq, Set, Struct
-from highwater.model.language.layouts import Hits, Leaf, Type, widening
-from highwater.model.language.scalar_types import Bool, BoolType, Enum, Index, Int, IntType, NumberType
+from highwater.model.language.scalar_types import (
+    Bool,
+    BoolType,
+    Enum,
+    Hits,
+    Index,
+    Int,
+    IntType,
+    Leaf,
+    NumberType,
+    Type,
+    widening,
+)
 
 __all__ = [
     "Array", "Bool", "BoolType", "Enum", "Hits", "Index", "Int", "IntType", "Leaf", "NumberType", "Only", "Option",

@@ -1,17 +1,5 @@
 """Symbolic values: what a protocol's functions compute with. Each kind of them has a module of its own."""
 
-from highwater.model.language.combining import (
-    all_of,
-    any_of,
-    cases,
-    choose,
-    greatest,
-    least,
-    total,
-    watched,
-    watching,
-    where,
-)
 from highwater.model.language.composites import (
     ArrayValue,
     OptionValue,
@@ -21,7 +9,6 @@ from highwater.model.language.composites import (
     members,
 )
 from highwater.model.language.graph import BOOL
-from highwater.model.language.indices import first, least_by, size
 from highwater.model.language.scalars import (
     COMPARISONS,
     OPERATORS,
@@ -29,10 +16,21 @@ from highwater.model.language.scalars import (
     Number,
     Truth,
     Value,
+    all_of,
+    any_of,
     as_bool,
+    cases,
+    choose,
+    greatest,
+    least,
     lift_like,
     of_one_kind,
+    total,
+    watched,
+    watching,
+    where,
 )
+from highwater.model.language.sequences import first, least_by, size
 
 __all__ = [
     "BOOL", "COMPARISONS", "OPERATORS", "UNARY", "ArrayValue", "Number", "OptionValue", "SeqValue", "SetValue",

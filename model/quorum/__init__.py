@@ -1,15 +1,14 @@
 """The KRaft metadata quorum, as far as KIP-1166 needs it: how the high watermark reaches every replica."""
 
-from highwater.model.quorum import ballots, elections, fetching, leadership
-from highwater.model.quorum.cluster import Cluster
-from highwater.model.quorum.drawing import DRAWING
+from highwater.model.quorum import elections, leadership
+from highwater.model.quorum.cluster import DRAWING, Cluster
 
 
 class Quorum(Cluster):
     """Voters and observers of the metadata log: appends, fetches that park, commits, elections."""
 
     name = "quorum"
-    modules = (leadership, fetching, elections, ballots)
+    modules = (leadership, elections)
     drawing = DRAWING
 
 

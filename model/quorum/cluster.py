@@ -22,11 +22,16 @@ from typing import Any
 
 from highwater.model.language import (
     Array,
+    Band,
     Bool,
     Budgets,
+    Drawing,
     Enum,
     Index,
     Int,
+    Lane,
+    Log,
+    Message,
     Number,
     Only,
     Option,
@@ -34,6 +39,7 @@ from highwater.model.language import (
     Protocol,
     Seq,
     Set,
+    Sign,
     Struct,
     StructValue,
     Truth,
@@ -298,3 +304,27 @@ class Cluster(Protocol):
     def is_impatient(self, v: Number) -> bool:
         """Whether the timers of a voter can run out."""
         return bool(self.p.impatient >> int(v) & 1)
+
+
+# How runs of the quorum are drawn: its members, and the fetches between them.
+
+DRAWING = Drawing(
+    lanes=(Lane("member {}", ("member {}", "leader {}"), index="member", state="members"),),
+    messages={
+        "requests": Message("Fetch", to="leader", shows=("offset", "last_epoch", "epoch", "hwm")),
+        "responses": Message("Fetch answer", shows=("record", "hwm", "epoch", "diverging", "timed_out")),
+    },
+    tells=(
+        "members.epoch",
+        "members.leader",
+        "members.log",
+        "members.hwm",
+        "parked",
+        "committed",
+    ),
+    logs=(
+        Log("member {}", "members.log", {"HWM": "members.hwm"}, shows=("epoch",)),
+        Log("committed", "committed", shows=("epoch",)),
+    ),
+    bands=(Band("takes itself for the leader", "member", (Sign("leader", "members.leader"),)),),
+)

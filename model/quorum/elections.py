@@ -15,11 +15,14 @@ from highwater.model.language import (
     any_of,
     greatest,
     require,
+    size,
     spend,
+    under,
     where,
 )
 from highwater.model.quorum.cluster import UNKNOWN, Cluster
 from highwater.model.quorum.leadership import settle
+from highwater.model.replication import logs
 
 
 @action(
@@ -145,3 +148,180 @@ def drop_parked(q: Cluster, s: State, *members: Number) -> None:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
         s.next.parked[f] = where(parked.is_some & here, None, parked)
+
+
+# Elections whose votes are messages, with pre-votes (KIP-996). Of the rule ``votes_travel``.
+#
+# A voter whose leader is silent for too long wants to lead. It first asks whether the others would vote for
+# it, in the
+# epoch that it is in (pre-vote); when a majority would, it goes to the next epoch and asks for their votes.
+# A vote
+# request of a greater epoch makes whoever takes it leave its own, a leader too: so one that was cut off,
+# and asks for
+# votes at once, ends the lead of a leader whom everybody hears.
+
+# --- who wants to lead ------------------------------------------------------------------------------------------
+
+
+@action("996.1, 595.7", rule="votes_travel", says="the timer of voter {c} runs out", c="voter")
+def stand(q: Cluster, s: State, c: Number) -> None:
+    """Its leader was silent for too long, or its election came to nothing.
+
+    With pre-votes it stays in its epoch, and still knows the leader; without, it is a candidate at once. The budget of
+    elections is spent here, on those that fail as well: so there are no more epochs than it grants.
+    """
+    me = s.members[c]
+    spend(s, "elections")
+    require("its timers can run out", q.is_impatient(c))
+    require("it does not lead", ~q.leads(c, me))
+    if q.on("pre_vote"):
+        require("it does not ask already", me.ballot != "pre_vote")
+        s.next.members[c] = me.replace(ballot="pre_vote", granted=[int(c)], heard=False)
+    else:
+        become_candidate(q, s, c)
+
+
+@action("996.1", rule="pre_vote", says="voter {c} has a majority of pre-votes and is a candidate", c="voter")
+def win_pre_votes(q: Cluster, s: State, c: Number) -> None:
+    """A majority would vote for it: now it asks in earnest."""
+    require("voters have votes that are messages", q.on("votes_travel"))
+    me = s.members[c]
+    require("it asks for pre-votes", me.ballot == "pre_vote")
+    require("a majority would vote for it", size(me.granted) >= q.votes_needed)
+    become_candidate(q, s, c)
+
+
+def become_candidate(q: Cluster, s: State, c: Number) -> None:
+    """The next epoch, and its own vote in it."""
+    me = s.members[c]
+    mine = {"ballot": "vote", "granted": [int(c)], "voted": c}
+    s.next.members[c] = stepped_down(q, me, epoch=me.epoch + 1, leader=None, **mine)
+
+
+@action("595.7", rule="votes_travel", says="voter {c} has a majority of votes and leads", c="voter")
+def win(q: Cluster, s: State, c: Number) -> None:
+    """Any two majorities share a voter, and that one voted once: nobody else wins this epoch."""
+    me = s.members[c]
+    require("it is a candidate", me.ballot == "vote")
+    require("a majority voted for it", size(me.granted) >= q.votes_needed)
+    take_over(q, s, c, me.epoch)
+
+
+@action("996.1", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
+def give_up(q: Cluster, s: State, c: Number) -> None:
+    """Denied by a majority, or out of time: it follows the leader that it knows, or waits for one."""
+    require("it asks for pre-votes", s.members[c].ballot == "pre_vote")
+    s.next.members[c] = s.members[c].replace(ballot="none", granted=[])
+
+
+# --- votes under way --------------------------------------------------------------------------------------------
+
+
+@action("595.7", rule="votes_travel", says="voter {c} asks voter {v} for its vote", c="voter", v="voter")
+def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
+    """With its epoch, and how far its log goes. One request to a voter at a time."""
+    me = s.members[c]
+    require("another one", int(c) != int(v))
+    require("it asks for votes", me.ballot != "none")
+    require("it has no vote of this one", ~me.granted.has(v))
+    require("no request is under way", s.vote_requests[c][v].is_none)
+    require("no answer is under way", s.vote_responses[c][v].is_none)
+    s.next.vote_requests[c][v] = q.vote_request(
+        epoch=me.epoch,
+        pre=me.ballot == "pre_vote",
+        last_epoch=logs.last_epoch(q.some_epoch, me.log),
+        offset=me.log.length,
+    )
+
+
+@action(
+    "595.7, 595.8, 996.2",
+    rule="votes_travel",
+    says="voter {v} answers the vote request of voter {c}",
+    v="voter",
+    c="voter",
+)
+def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
+    """A request of a greater epoch takes the voter there first, be it a leader; one of an earlier epoch is refused."""
+    request, me = s.vote_requests[c][v], s.members[v]
+    require("a request is under way", request.is_some)
+    asks = request.value
+    newer = asks.epoch > me.epoch
+    present = where(newer, stepped_down(q, me, epoch=asks.epoch, leader=None), me)
+    granted = (asks.epoch == present.epoch) & grants(q, c, v, present, asks)
+    binds = granted & ~asks.pre
+    s.next.members[v] = present.replace(voted=where(binds, c, present.voted))
+    s.next.vote_requests[c][v] = None
+    s.next.vote_responses[c][v] = q.vote_response(
+        asked=asks.epoch, pre=asks.pre, epoch=present.epoch, granted=granted
+    )
+    lost_the_lead = newer & q.leads(v, me)
+    for f in q.member:
+        parked = s.parked[f]
+        s.next.parked[f] = where(lost_the_lead & parked.is_some & (parked.value.leader == v), None, parked)
+
+
+def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
+    """Whether a voter gives this one what it asks for, both in one epoch.
+
+    A pre-vote binds nobody: it can be given to several, and by who has voted. Only who hears from a leader denies it.
+    """
+    up_to_date = under(
+        "up_to_date_vote", is_not_behind(asks.last_epoch.is_some, asks.last_epoch.value, asks.offset, voter)
+    )
+    follows = q.follows(v, voter)
+    in_contact = q.leads(v, voter) | (follows & voter.heard)
+    pre = under("contact_denies_pre_vote", ~in_contact) & up_to_date
+    voted = voter.voted.is_some & q.on("one_vote_per_epoch")
+    free = where(voted, voter.voted.is_(c), voter.leader.is_none & up_to_date)
+    vote = ~q.leads(v, voter) & ~follows & free
+    found: Truth = where(asks.pre, pre, vote)
+    return found
+
+
+@action("595.7", rule="votes_travel", says="voter {c} takes the answer of voter {v}", c="voter", v="voter")
+def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
+    """It counts for what the voter asks for now; one of a greater epoch ends what it asks for."""
+    answer, me = s.vote_responses[c][v], s.members[c]
+    require("an answer is under way", answer.is_some)
+    got = answer.value
+    newer = got.epoch > me.epoch
+    asks = (got.asked == me.epoch) & where(got.pre, me.ballot == "pre_vote", me.ballot == "vote")
+    counts = got.granted & (got.epoch == me.epoch) & asks
+    after = me.replace(granted=where(counts, me.granted.with_(v), me.granted))
+    s.next.members[c] = where(newer, stepped_down(q, me, epoch=got.epoch, leader=None), after)
+    s.next.vote_responses[c][v] = None
+    for f in q.member:
+        parked = s.parked[f]
+        ends = newer & q.leads(c, me) & parked.is_some & (parked.value.leader == c)
+        s.next.parked[f] = where(ends, None, parked)
+
+
+@action(
+    "F1",
+    rule="votes_travel",
+    says="a vote request of voter {c} to voter {v}, or its answer, is lost",
+    c="voter",
+    v="voter",
+)
+def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
+    """The connection breaks. The voter asks again."""
+    require("one is under way", s.vote_requests[c][v].is_some | s.vote_responses[c][v].is_some)
+    spend(s, "losses")
+    s.next.vote_requests[c][v] = None
+    s.next.vote_responses[c][v] = None
+
+
+@action("595.7", rule="votes_travel", says="member {m} hears of epoch {epoch}", m="member", epoch="epoch")
+def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
+    """From the answer to a fetch, of somebody who was there when it answered. Who leads in it, it does not know yet.
+
+    A leader fetches from nobody.
+    """
+    me = s.members[m]
+    require("it does not lead", ~q.leads(m, me))
+    require("it is news to the member", me.epoch < epoch)
+    others = [o for o in q.voter if int(o) != int(m)]
+    require("somebody has been in this epoch", any_of(s.members[o].epoch >= epoch for o in others))
+    s.next.members[m] = stepped_down(q, me, epoch=epoch, leader=None)
+    drop_parked(q, s, m)

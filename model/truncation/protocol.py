@@ -1,11 +1,6 @@
-"""Log truncation after a leader change: what Kafka did before KIP-101, and what each KIP since repaired.
+"""How runs of log truncation are drawn: the controller and the replicas, and what the controller's requests say.
 
-One partition. The controller shrinks the ISR and elects leaders; brokers learn of it through LeaderAndIsr
-requests that may arrive late, in any order, more than once or never. Leaders and followers see each other's
-state directly: what is in question is not the transport but which state a broker acts on.
-
-The state space is, state for state, that of the published specification hachikuji/kafka-specification; each
-of its five modules is a profile here, and what tells them apart are switches.
+A LeaderAndIsr request stays, for whoever takes it late or again; records and offsets pass within a step.
 """
 
 from __future__ import annotations
@@ -14,8 +9,13 @@ from typing import Any
 
 from highwater.model.language import (
     Array,
+    Band,
+    Delivery,
+    Drawing,
     Index,
     Int,
+    Lane,
+    Log,
     Number,
     Option,
     Parameter,
@@ -24,6 +24,7 @@ from highwater.model.language import (
     Rule,
     Seq,
     Set,
+    Sign,
     State,
     Struct,
     Truth,
@@ -34,7 +35,46 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.rulebook import RULEBOOK
-from highwater.model.truncation.drawing import DRAWING
+
+_REQUEST = Delivery("LeaderAndIsr", "controller", "replica", left="requests", by="epoch")
+_ISR = Delivery("ISR", "leader", "controller")
+
+DRAWING = Drawing(
+    lanes=(
+        Lane("controller", ("the controller",), state="quorum"),
+        Lane("replica {}", ("replica {}",), index="replica", state="replicas"),
+    ),
+    deliveries={
+        "become_leader": _REQUEST,
+        "become_follower": _REQUEST,
+        "follower_fetch": Delivery("record", "leader", "follower"),
+        "follower_truncate": Delivery("end of epoch", "leader", "follower"),
+        "leader_shrink_isr": _ISR,
+        "leader_expand_isr": _ISR,
+    },
+    tells=("quorum", "replicas.hwm", "replicas.isr", "logs"),
+    logs=(Log("replica {}", "logs", {"HWM": "replicas.hwm"}, shows=("id", "epoch")),),
+    bands=(
+        Band(
+            "as the controller has it",
+            "replica",
+            (Sign("leader", "quorum.leader"), Sign("isr", "quorum.isr")),
+        ),
+        Band("takes itself for the leader", "replica", (Sign("leader", "replicas.leader"),)),
+    ),
+)
+
+
+# Log truncation after a leader change: what Kafka did before KIP-101, and what each KIP since repaired.
+#
+# One partition. The controller shrinks the ISR and elects leaders; brokers learn of it through LeaderAndIsr
+# requests that may arrive late, in any order, more than once or never. Leaders and followers see each
+# other's
+# state directly: what is in question is not the transport but which state a broker acts on.
+#
+# The state space is, state for state, that of the published specification hachikuji/kafka-specification;
+# each
+# of its five modules is a profile here, and what tells them apart are switches.
 
 _KIP_320 = (
     "matching_tail",

@@ -1,8 +1,7 @@
 """The control plane in ZooKeeper mode, as far as KIP-380 needs it."""
 
 from highwater.model.zookeeper import brokers, controller
-from highwater.model.zookeeper.cluster import Cluster
-from highwater.model.zookeeper.drawing import DRAWING
+from highwater.model.zookeeper.cluster import DRAWING, Cluster
 
 
 class ZooKeeperMode(Cluster):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from highwater.model.language import Number, State, StructValue, Truth, action, require, spend, where
-from highwater.model.zookeeper import channels
+from highwater.model.zookeeper import cluster
 from highwater.model.zookeeper.cluster import Cluster, Kind
 
 # --- control requests ---------------------------------------------------------------------------------------
@@ -21,14 +21,14 @@ def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again:
     channel = s.requests[b]
     request: StructValue = channel.at(position)
     require("it is such a request", (channel.length > position) & (request.kind == kind))
-    require("nothing before it is on the same connection", channels.deliverable(channel, position))
+    require("nothing before it is on the same connection", cluster.deliverable(channel, position))
     require("the broker runs", m.is_up(s.brokers[b]))
     if again:
         require("it is not such a copy itself", ~request.late)
         spend(s, "reconnects")
         s.next.requests[b][position].late = True
     else:
-        s.next.requests[b] = channels.without(channel, position)
+        s.next.requests[b] = cluster.without(channel, position)
     return request
 
 

@@ -1,12 +1,4 @@
-"""What there is: ZooKeeper's nodes, controllers with what they have read, brokers, and requests on their way.
-
-In ZooKeeper mode the controller tells brokers what to do, by requests. A request is meant for the broker that the
-controller had in mind when it sent it. Between the two the broker may have died and come back under the same id, with
-nothing in memory: that one is another generation, and KIP-380 lets requests say which generation they are meant for.
-
-The steps are functions of (m, s, …) in the modules beside this one: ``m`` is the cluster, with the types, the
-parameters and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
-"""
+"""The rules of KIP-380 as switches, the fences that they stand beside, and the profiles before and after."""
 
 from __future__ import annotations
 
@@ -14,28 +6,129 @@ from typing import Any
 
 from highwater.model.language import (
     Array,
+    Band,
     Bool,
     Budgets,
+    Drawing,
     Enum,
     Index,
     Int,
+    Lane,
+    Message,
     Number,
     Only,
     Option,
     OptionValue,
     Parameter,
+    Profile,
     Protocol,
+    Rule,
     Seq,
+    SeqValue,
     Set,
     SetValue,
+    Sign,
     Struct,
     StructValue,
     Truth,
     any_of,
+    as_bool,
     where,
 )
 from highwater.model.rulebook import RULEBOOK
-from highwater.model.zookeeper.rules import PROFILES, RULES
+
+KIP_380 = {
+    "epoch_per_registration": Rule(
+        "380.1",
+        "Each registration of a broker has a broker epoch, and it grows. Off: all have the same, as versions of a "
+        "new node have.",
+    ),
+    "leader_and_isr_epoch_check": Rule(
+        "380.2", "A broker refuses a LeaderAndIsr with a lower broker epoch than its own: STALE_BROKER_EPOCH."
+    ),
+    "update_metadata_epoch_check": Rule(
+        "380.2",
+        "A broker refuses an UpdateMetadata with a lower broker epoch than its own: STALE_BROKER_EPOCH.",
+    ),
+    "stop_replica_epoch_check": Rule(
+        "380.2", "A broker refuses a StopReplica with a lower broker epoch than its own: STALE_BROKER_EPOCH."
+    ),
+    "newer_epoch_is_obeyed": Rule(
+        "380.2",
+        "A broker obeys a request with a higher broker epoch than its own: the controller can learn of a "
+        "registration before the broker does. Off: it refuses every other epoch.",
+    ),
+    "shutdown_epoch_check": Rule(
+        "380.3",
+        "The controller refuses a ControlledShutdown with a lower broker epoch than it knows: STALE_BROKER_EPOCH.",
+    ),
+    "missing_epoch_is_obeyed": Rule(
+        "380.2, 380.3",
+        "A request of a version without broker epoch is obeyed as before. Off: its −1 counts as an epoch lower than "
+        "any.",
+    ),
+    "bounce_detection": Rule(
+        "380.4",
+        "The controller compares broker epochs in the broker list: a changed epoch is a bounced broker. Off: it "
+        "compares which brokers there are.",
+    ),
+    "bounced_broker_fails_first": Rule(
+        "380.4", "A bounced broker is handled as failed and then as new. Off: as new only."
+    ),
+}
+"""What the proposal adds."""
+
+FENCES = {
+    "controller_epoch_check": Rule(
+        "ZK1",
+        "A broker refuses a request with a lower controller epoch than it has seen since it started.",
+    ),
+    "leader_epoch_check": Rule(
+        "ZK2", "A broker takes a LeaderAndIsr only with a higher leader epoch than its replica's."
+    ),
+    "decision_bumps_leader_epoch": Rule(
+        "ZK3", "Every change of leader or ISR by the controller has the next leader epoch."
+    ),
+    "controller_epoch_fencing": Rule(
+        "ZK4",
+        "ZooKeeper takes a controller's write only while its epoch is the one of the controller epoch node; a "
+        "controller that is refused resigns.",
+    ),
+}
+"""What was there before it."""
+
+RULES = {**KIP_380, **FENCES}
+
+_BEFORE = (
+    "controller_epoch_check", "leader_epoch_check", "decision_bumps_leader_epoch", "controller_epoch_fencing",
+)  # fmt: skip
+
+PROFILES = {
+    "kip_380": Profile.of(
+        "KIP-380 (Kafka 2.2)",
+        *_BEFORE, "epoch_per_registration", "leader_and_isr_epoch_check", "update_metadata_epoch_check",
+        "stop_replica_epoch_check", "newer_epoch_is_obeyed", "shutdown_epoch_check", "missing_epoch_is_obeyed",
+        "bounce_detection", "bounced_broker_fails_first",
+    ),
+    "before_kip_380": Profile.of(
+        "controller epoch and leader epoch are compared, broker epochs do not exist", *_BEFORE
+    ),
+}  # fmt: skip
+"""A new rule is on only where a profile names it."""
+
+
+# What there is: ZooKeeper's nodes, controllers with what they have read, brokers, and requests on their way.
+#
+# In ZooKeeper mode the controller tells brokers what to do, by requests. A request is meant for the broker
+# that the
+# controller had in mind when it sent it. Between the two the broker may have died and come back under the
+# same id, with
+# nothing in memory: that one is another generation, and KIP-380 lets requests say which generation they are
+# meant for.
+#
+# The steps are functions of (m, s, …) in the modules beside this one: ``m`` is the cluster, with the types,
+# the
+# parameters and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
 """A broker's process."""
@@ -314,3 +407,80 @@ class Cluster(Protocol):
     def leadership_of(self, partition: StructValue) -> StructValue:
         """What requests say of a partition. The ISR is left out: a leader changes it in ZooKeeper, by version."""
         return self.leadership(leader=partition.leader, leader_epoch=partition.leader_epoch)
+
+
+# What is under way to a broker: control requests in the order in which they were sent.
+#
+# A connection is that of one controller to one generation of a broker, as that controller knows it; on a
+# connection
+# nothing overtakes. A late copy of a request waits on a connection of its own, which was given up.
+
+
+def deliverable(channel: SeqValue, position: int) -> Truth:
+    """Whether a request can arrive next: it heads its connection. A late copy did so before it was one."""
+    request = channel.at(position)
+    before = [channel.at(earlier) for earlier in range(position)]
+    waits = any_of(
+        ~other.late & (other.controller == request.controller) & (other.broker_epoch == request.broker_epoch)
+        for other in before
+    )
+    return (channel.length > position) & ~waits
+
+
+def without(channel: SeqValue, position: int) -> SeqValue:
+    """The requests but for one; there is a request at that position."""
+    last = channel.type.maximum - 1
+    nodes = list((channel.length - 1).nodes)
+    for i in range(channel.type.maximum):
+        if i < position:
+            nodes += channel.at(i).nodes
+        elif i < last:
+            nodes += channel.at(i + 1).nodes
+        else:
+            nodes += channel.type.element.zero().nodes
+    return channel.type.wrap(nodes)
+
+
+def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue:
+    """One more request where the condition holds; over its length the channel leaves its type."""
+    result: SeqValue = where(as_bool(condition), channel.append(request), channel)
+    return result
+
+
+# How runs are drawn: controllers and brokers, and what they send each other. ZooKeeper's nodes are told as
+# changes.
+
+DRAWING = Drawing(
+    lanes=(
+        Lane("controller {}", ("controller {}",), index="controller", state="controllers"),
+        Lane("broker {}", ("broker {}",), index="broker", state="brokers"),
+    ),
+    messages={
+        "requests": Message("Request", shows=("kind", "broker_epoch", "leader", "leader_epoch")),
+        "shutdown_requests": Message("ControlledShutdown", to="recipient", shows=("broker_epoch",)),
+    },
+    tells=(
+        "zookeeper.registrations",
+        "zookeeper.partition",
+        "brokers.status",
+        "brokers.epoch",
+        "brokers.leader",
+        "brokers.leader_epoch",
+        "brokers.stopped_for",
+        "brokers.metadata",
+        "controllers.registrations",
+        "controllers.shutting_down",
+    ),
+    bands=(
+        Band(
+            "as ZooKeeper has it",
+            "broker",
+            (
+                Sign("down", "brokers.status", ("DOWN",)),
+                Sign("leader", "zookeeper.partition.leader"),
+                Sign("isr", "zookeeper.partition.isr"),
+            ),
+        ),
+        Band("takes itself for the leader", "broker", (Sign("leader", "brokers.leader"),)),
+    ),
+)

@@ -21,7 +21,7 @@ from highwater.model.language import (
     spend,
     where,
 )
-from highwater.model.zookeeper import channels
+from highwater.model.zookeeper import cluster
 from highwater.model.zookeeper.cluster import Cluster, Kind
 
 # --- decisions ----------------------------------------------------------------------------------------------
@@ -86,13 +86,13 @@ def sent(
         if stopped == int(b):
             what = {"kind": Kind.STOP_REPLICA, "leader": None, "leader_epoch": None}
             request = m.request(**what, of_all=False, deletes=deletes, **head)
-            channel = channels.sent_if(stop, channel, request)
+            channel = cluster.sent_if(stop, channel, request)
         everything = of_all.has(b) if of_all is not None else False
         request = m.request(kind=Kind.LEADER_AND_ISR, of_all=everything, deletes=False, **told)
-        channel = channels.sent_if(leader_and_isr.has(b), channel, request)
+        channel = cluster.sent_if(leader_and_isr.has(b), channel, request)
         if m.p.metadata:
             request = m.request(kind=Kind.UPDATE_METADATA, of_all=False, deletes=False, **told)
-            channel = channels.sent_if(update_metadata & known[b].is_some, channel, request)
+            channel = cluster.sent_if(update_metadata & known[b].is_some, channel, request)
         s.next.requests[b] = channel
 
 

@@ -36,7 +36,7 @@ from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.spark.request import SparkOptions
 from highwater.checker.engines.spark.search import search as on_spark
 from highwater.model.language import Model
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from tests import models
 from tests.native.on_disk import PARTS, FromTheStart, small_batches
 from tests.slow import all_but

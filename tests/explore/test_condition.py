@@ -14,7 +14,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import LONGEST, condition, value
 from highwater.checker.explore.session import Path, Session, examples
 from highwater.model.language import graph
-from highwater.model.language.evaluation import compile_nodes
+from highwater.model.language.graph import compile_nodes
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import condition
 from highwater.checker.explore.session import LONGEST, Answers, Path, pytest_of
-from highwater.model.language.evaluation import compile_nodes
-from highwater.model.language.model import Scalars
+from highwater.model.language.graph import compile_nodes
+from highwater.model.language.initial import Scalars
 
 
 def levels(views: Answers, start: Scalars) -> dict[Scalars, int]:

@@ -11,7 +11,7 @@ from highwater.checker.asking.subject import asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import Answers, Path, Session, path_of
 from highwater.model.language.interpreter import interpreter_of
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place
 from highwater.traces.runs.format import StepLine
 
 TEXT = '''

@@ -29,8 +29,9 @@ from highwater.checker.comparing.coverage.gathering import (
 from highwater.checker.comparing.coverage.report import gaps, lines, page
 from highwater.checker.engines.layout import Layout
 from highwater.model.language import Int, Protocol, Rule, State, Struct, action, require, where
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 from highwater.traces.runs.writing import random_walk, write_run
 
 PROTOCOL = '''

@@ -16,8 +16,9 @@ from highwater.checker.comparing.models.differences import Comparison, lines
 from highwater.checker.comparing.models.image import image
 from highwater.checker.comparing.models.states import _levels
 from highwater.model.language import Int, Protocol, State, Struct, action, require
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 
 
 def compared(

@@ -9,9 +9,17 @@ from collections.abc import Sequence
 import cramjam
 from crc32c import crc32c
 
-from highwater.traces.kafka.batches import CHECKED, CONTROL, MAGIC, PREFIX
-from highwater.traces.kafka.compression import _XERIAL, _XERIAL_BLOCK, _XERIAL_HEADER, CODECS
-from highwater.traces.kafka.encoding import put_varint
+from highwater.traces.kafka.batches import (
+    _XERIAL,
+    _XERIAL_BLOCK,
+    _XERIAL_HEADER,
+    CHECKED,
+    CODECS,
+    CONTROL,
+    MAGIC,
+    PREFIX,
+)
+from highwater.traces.kafka.codec import put_varint
 
 
 def encode_batch(

@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.kafka.codec import uuid_text
-from highwater.traces.kafka.encoding import uuid_bytes
+from highwater.traces.kafka.codec import uuid_bytes, uuid_text
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 from tests.generation.writing import LogWriter

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from crc32c import crc32c
 
 from highwater.traces.kafka.batches import CHECKED, MAGIC, PREFIX
-from highwater.traces.kafka.encoding import put_varint
+from highwater.traces.kafka.codec import put_varint
 from highwater.traces.kafka.values import encode_control
 from tests.generation.batches import encode_batch
 

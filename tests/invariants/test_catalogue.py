@@ -29,7 +29,7 @@ from highwater.model.language.tracing import tracing
 from highwater.model.language.values import as_bool
 from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.evidence import PROPERTIES
-from highwater.traces.metadata.reporting.findings import _AT_RISK
+from highwater.traces.metadata.reporting import _AT_RISK
 
 INVARIANTS = Path(highwater.invariants.__file__).parent
 TRACES = Path(highwater.traces.__file__).parent

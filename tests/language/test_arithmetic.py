@@ -24,13 +24,12 @@ from highwater.model.language import (
     graph,
     invariant,
     leads_to,
-    partial,
     require,
     weak,
     where,
 )
 from highwater.model.language.function import Function
-from highwater.model.language.graph import Node
+from highwater.model.language.graph import Node, undefined
 from highwater.model.language.interpreter import BoundError, compile_nodes
 from tests.language.random_protocols import Expressions, a_plain, a_protocol, shown
 from tests.zoo import stepping
@@ -192,7 +191,7 @@ def test_what_is_undefined_is_what_has_no_meaning(seed: int) -> None:
     except LanguageError:  # a constant outside its type
         return
     for node in conditions:
-        asked = compile_nodes([partial.undefined(node), node])
+        asked = compile_nodes([undefined(node), node])
         for _ in range(4):
             state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
             wanted = meaning(node, state)
@@ -209,6 +208,6 @@ def condition_of(expression: Any, state: Any) -> Node:
 
 def test_the_questions_above_are_not_blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `partial` a division by zero would be a 0 that nobody asks about."""
-    monkeypatch.setattr(partial, "undefined", lambda node: graph.FALSE)
-    monkeypatch.setattr(partial, "undefined_any", lambda nodes: graph.FALSE)
+    monkeypatch.setattr(graph, "undefined", lambda node: graph.FALSE)
+    monkeypatch.setattr(graph, "undefined_any", lambda nodes: graph.FALSE)
     assert reference.search(model(lambda s: setattr(s.next, "n", s.n // s.d)), SearchOptions()).complete

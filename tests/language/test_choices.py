@@ -8,7 +8,7 @@ from highwater.checker.asking import scenarios
 from highwater.checker.asking.catalogue import load
 from highwater.checker.base.problems import InputError
 from highwater.model import registry
-from highwater.model.language.choices import ChoiceError, parameter_of, profile_of, rule_of, rules_on
+from highwater.model.language.protocol import ChoiceError, parameter_of, profile_of, rule_of, rules_on
 from highwater.model.replication.controller import Controller
 from highwater.traces.rules.profiles import rule_set
 

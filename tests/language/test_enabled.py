@@ -21,7 +21,7 @@ from highwater.model.language import (
     one_of,
     require,
 )
-from highwater.model.language.evaluation import compile_nodes
+from highwater.model.language.graph import compile_nodes
 from tests.language.wrong import refused
 
 

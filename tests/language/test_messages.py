@@ -36,7 +36,7 @@ from highwater.model.language import (
     when,
 )
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.numbering import count_of, number_of, value_at
+from highwater.model.language.messages import count_of, number_of, value_at
 from highwater.model.language.symmetry import asymmetry
 from tests.zoo import stepping
 

@@ -33,9 +33,9 @@ from highwater.model.language import (
     under,
     where,
 )
-from highwater.model.language.checks import NamedCheck
 from highwater.model.language.function import Function
 from highwater.model.language.interpreter import Interpreter, compile_nodes
+from highwater.model.language.tracing import NamedCheck
 
 COLOUR = Enum("Colour", "RED GREEN BLUE")
 

@@ -21,7 +21,6 @@ from highwater.model.language import (
     Struct,
     where,
 )
-from highwater.model.language.checks import Checks
 from highwater.model.language.function import Function, encoder
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.sequences import (
@@ -33,6 +32,7 @@ from highwater.model.language.sequences import (
     is_distinct,
     members_of,
 )
+from highwater.model.language.tracing import Checks
 
 broker = Index("broker", 4)
 brokers = Set(broker)

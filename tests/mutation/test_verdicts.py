@@ -32,8 +32,9 @@ from highwater.checker.comparing.mutation.examining import (
 from highwater.checker.comparing.mutation.findings import Record
 from highwater.checker.comparing.mutation.report import source_of
 from highwater.checker.engines import native, reference
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 from highwater.model.language.mutated import chosen
 from highwater.model.language.mutation import Mutant
 from tests.models import scenario_model

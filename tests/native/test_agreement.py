@@ -29,8 +29,8 @@ from highwater.model.language import (
     values,
     where,
 )
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Scalars
 from tests import models
 from tests.language.random_protocols import a_protocol
 from tests.slow import all_but, often, slow

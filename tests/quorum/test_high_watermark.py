@@ -11,7 +11,7 @@ from highwater.model.language import Int, Seq, SeqValue, Struct, Truth
 from highwater.model.language.function import Function
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.elections import is_up_to_date
-from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
+from highwater.model.quorum.leadership import epoch_start, replicated_offset
 
 MOST = 5
 OFFSET, EPOCH = Int(-1, MOST), Int(0, 4)

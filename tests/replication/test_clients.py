@@ -13,8 +13,8 @@ from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
 from highwater.checker.telling.counterexample import follow_all
 from highwater.model.language import Model, State, all_of, implies, invariant
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Scalars
 from highwater.model.language.values import Truth
 from highwater.model.replication import Replication
 from highwater.model.replication.clients import can_acknowledge

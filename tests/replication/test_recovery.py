@@ -15,8 +15,8 @@ from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import native
 from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language import Model, any_of, step_property
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Scalars
 from highwater.model.replication import Replication, recovery
 
 State = Mapping[str, Any]

@@ -11,8 +11,9 @@ from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
 from highwater.invariants.catalogue import stated
 from highwater.model.language import Model
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Instance, Scalars
+from highwater.model.language.model import Instance
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.topic import Topic
 from tests.models import reachable_states

@@ -10,8 +10,7 @@ import pytest
 from docs.pages.rulebook import AUDIT_PAGE
 from highwater.checker.asking.rulebook import audited, sources
 from highwater.model.language import LanguageError
-from highwater.model.language.audit import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit
-from highwater.model.language.rulebook import numbers
+from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK
 from tests.checker.conftest import Run
 

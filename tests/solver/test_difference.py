@@ -16,8 +16,8 @@ from highwater.checker.engines.solver import difference
 from highwater.checker.engines.solver.difference import Differences, differences
 from highwater.checker.engines.solver.limits import Limits
 from highwater.model.language import LanguageError, Model
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Scalars
 from tests import models, zoo
 from tests.checker.conftest import Run
 from tests.slow import slow

@@ -15,8 +15,8 @@ from highwater.checker.engines.solver.terms import Numbers, Translator
 from highwater.checker.engines.solver.unrolling import OpenStep, instance_number, steps
 from highwater.model.language import Model, graph
 from highwater.model.language.errors import LanguageError
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import compile_nodes
-from highwater.model.language.model import Scalars
 from highwater.model.language.types import Leaf
 from tests import models
 from tests.language.random_protocols import a_protocol

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.traces.inputs import inputs
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.report import Report
 from tests.generation import write_log

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from highwater.traces.kafka.broker_events import BecameFollower, BecameLeader
-from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.kafka.broker_log import BecameFollower, BecameLeader, read_broker_log
 
 Log = tuple[tuple[int, int], ...]
 

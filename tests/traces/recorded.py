@@ -12,7 +12,7 @@ from typing import Any
 
 from highwater.traces.operations.format import OUTSIDE, ControllerTrace, Operation, RecordingMeta
 from highwater.traces.operations.replay import ControllerReplay, rules_in_force
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place
 from tests import recordings
 
 RECORDED = recordings.folder("traces/kafka/controller")

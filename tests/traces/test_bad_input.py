@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from highwater.model.language.errors import LanguageError
+from highwater.traces import reading
 from highwater.traces.operations.replay import replay_recording as replay
-from highwater.traces.reading import lines as reading
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from tests.traces.recorded import another, fields_of, get, made, put, write
 
 LINES = made().lines

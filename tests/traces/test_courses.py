@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.kafka.broker_events import (
+from highwater.traces.kafka.broker_log import (
     BecameFollower,
     BrokerEvent,
     HwmLowered,
@@ -18,7 +18,7 @@ from highwater.traces.kafka.broker_events import (
     Truncating,
 )
 from highwater.traces.replay import replay
-from highwater.traces.reports.courses import HWM, LEO, MAX_POINTS, UNKNOWN, Course, Courses
+from highwater.traces.reports.observed import HWM, LEO, MAX_POINTS, UNKNOWN, Course, Courses
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.text import apart
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from highwater.traces.inputs import DATA_DUMP, inputs, kind_of
-from highwater.traces.kafka.data_dump import broker_of, read_data_dump
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.kafka.dumps import broker_of, read_data_dump
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report

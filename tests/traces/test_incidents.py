@@ -13,9 +13,8 @@ import pytest
 from highwater.traces.replay import replay
 from highwater.traces.reports import advice
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
-from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.findings import CONDITIONS, Finding, defects
 from highwater.traces.reports.incidents import Incident
-from highwater.traces.reports.known import CONDITIONS, defects
 from highwater.traces.reports.observed import Controllers, FinalState, LogTruncation, ReplicaEnd
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import summary

@@ -21,7 +21,7 @@ from highwater.traces.inputs import (
     kind_of,
 )
 from highwater.traces.kafka.values import encode, encode_control
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of

@@ -14,7 +14,7 @@ import pytest
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from highwater.traces.operations.decide import NEWER
 from highwater.traces.operations.read_recording import OPERATIONS
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from tests.slow import slow
 from tests.traces.recorded import (

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from highwater.traces.replay import replay
+from highwater.traces.reports.observed import SettingChange
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import LIMIT_CHANGES, Timeline
-from highwater.traces.reports.settings import SettingChange
 from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, together, write
 from tests.traces.test_page import text_of
 

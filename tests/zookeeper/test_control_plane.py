@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from highwater.model.language import Model
 from highwater.model.zookeeper import ZooKeeperMode
-from highwater.model.zookeeper.rules import PROFILES
+from highwater.model.zookeeper.cluster import PROFILES
 from tests import runs
 
 

@@ -8,7 +8,7 @@ from docs.pages import kept
 from docs.pages.galleries import ZOOKEEPER
 from docs.pages.rule_tables import failing_under
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
-from highwater.model.zookeeper.rules import PROFILES, RULES
+from highwater.model.zookeeper.cluster import PROFILES, RULES
 from tests.docs.generated import generated
 
 COLUMNS = [p.name for p in (*INVARIANTS, *LIVENESS)]

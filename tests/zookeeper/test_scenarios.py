@@ -16,7 +16,7 @@ from highwater.checker.engines.native.state_graph import explore
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.language import Model
 from highwater.model.zookeeper import ZooKeeperMode
-from highwater.model.zookeeper.rules import PROFILES, RULES
+from highwater.model.zookeeper.cluster import PROFILES, RULES
 from tests.slow import all_but
 
 NAMES = [name for name in scenarios.titles() if name.startswith("zookeeper/")]

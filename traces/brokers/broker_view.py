@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from highwater.invariants import statements
 from highwater.invariants.statements import Statement
-from highwater.traces.kafka import broker_events as events
-from highwater.traces.kafka.broker_events import BecameLeader, BrokerEvent
+from highwater.traces.kafka import broker_log as events
+from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent
 from highwater.traces.rules import log_rules
 from highwater.traces.rules.decisions import effective_min_isr
 

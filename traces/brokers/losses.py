@@ -31,8 +31,8 @@ from typing import Any
 
 from highwater.invariants import statements
 from highwater.traces.brokers.broker_view import BrokerView, Position, Stint
-from highwater.traces.kafka.broker_events import BecameLeader, BrokerEvent
-from highwater.traces.kafka.data_dump import ReplicaLog
+from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent
+from highwater.traces.kafka.dumps import ReplicaLog
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import (
     EMPTY,

@@ -43,7 +43,7 @@ from highwater.traces.brokers.losses import (
     first_difference,
     place,
 )
-from highwater.traces.kafka.broker_events import (
+from highwater.traces.kafka.broker_log import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
@@ -53,11 +53,10 @@ from highwater.traces.kafka.broker_events import (
     StillFollower,
     StillLeader,
     TopicConfigured,
+    UtcOffset,
 )
-from highwater.traces.kafka.broker_log import UtcOffset
-from highwater.traces.reports.courses import Courses
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import Controllers, PartitionChange, ReplicaEnd
+from highwater.traces.reports.observed import Controllers, Courses, PartitionChange, ReplicaEnd
 from highwater.traces.reports.text import apart
 from highwater.traces.rules import log_rules
 

@@ -1,11 +1,6 @@
-"""A Kafka broker's own log (server.log, state-change.log): what it says of HWM, LEO, ISR and leadership.
+"""What a broker's log says of a partition, as plain values: a class for each kind of line.
 
-The lines are log4j's ``[date time] LEVEL message (logger)``. HWM moves and the LEOs of followers are there only
-where the logger ``kafka.cluster.Partition`` is at DEBUG. Most lines are no event, and are passed over; so are the
-lines of stack traces.
-
-The date has no zone. ``BrokerEvent.time_ms`` is that local time counted as if it were UTC, less ``utc_offset_ms``;
-``UtcOffset`` finds the offset from changes whose time the metadata log tells.
+Offsets, epochs and ids are those of Kafka; an ISR is in the order of the line.
 """
 
 from __future__ import annotations
@@ -14,13 +9,207 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from highwater.traces.kafka import broker_events as events
-from highwater.traces.reading.errors import TraceError, printable
-from highwater.traces.reading.fields import INT32, INT64
-from highwater.traces.reading.lines import GZIP_MAGIC, Source, split
+from highwater.traces.reading import GZIP_MAGIC, INT32, INT64, Source, TraceError, printable, split
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEvent:
+    """A line that says something of a partition. ``time_ms`` is in ms since the epoch (see the module)."""
+
+    path: Path
+    line: int
+    time_ms: int
+    broker: int
+    topic: str
+    partition: int
+
+    @property
+    def name(self) -> str:
+        """The partition's name, as Kafka writes it: topic, dash, number."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class HwmMoved(BrokerEvent):
+    """The leader's HWM moved (B4), in offsets."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class HwmLowered(BrokerEvent):
+    """The log's own HWM was set back. On a follower that is normal (B4, B3); the line does not say who leads."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeoRecorded(BrokerEvent):
+    """The leader recorded a follower's LEO, from the follower's Fetch (B1)."""
+
+    replica: int
+    leo: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrUpdated(BrokerEvent):
+    """The controller took the leader's AlterPartition: the committed ISR and its partition epoch.
+
+    ``under_min_isr`` is what the leader itself says of it.
+    """
+
+    isr: tuple[int, ...]
+    partition_epoch: int
+    under_min_isr: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IsrShrinking(BrokerEvent):
+    """The leader is about to take members out of the ISR: its own HWM and LEO, and the LEOs it knows of them.
+
+    ``out_of_sync`` are pairs of a member and its LEO, -1 where the leader does not know it.
+    """
+
+    isr: tuple[int, ...]
+    proposed: tuple[int, ...]
+    hwm: int
+    leo: int
+    out_of_sync: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrSubmitted(BrokerEvent):
+    """The leader proposes an ISR with AlterPartition (B7).
+
+    ``added`` is the replica of an expansion, ``removed`` are those of a shrink. ``partition_epoch`` is the one
+    that the leader knows.
+    """
+
+    leader_epoch: int
+    partition_epoch: int
+    proposed: tuple[int, ...]
+    committed: tuple[int, ...]
+    added: int | None
+    removed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BecameLeader(BrokerEvent):
+    """This broker leads in a leader epoch that it did not know: its LEO is the epoch's start offset (B5).
+
+    A broker that restarts knows no epoch, so this may be one that it led before.
+    """
+
+    leader_epoch: int
+    start_offset: int
+    partition_epoch: int
+    hwm: int
+    isr: tuple[int, ...]
+    under_min_isr: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StillLeader(BrokerEvent):
+    """The leader replayed a change of the partition from the metadata log; the leader epoch is the same.
+
+    ``hwm`` is -1 where the leader knew a later change already, and went on with that.
+    """
+
+    leader_epoch: int
+    partition_epoch: int
+    hwm: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BecameFollower(BrokerEvent):
+    """This broker follows in a leader epoch that it did not know, with this LEO and HWM. No leader: None."""
+
+    leader_epoch: int
+    leo: int
+    partition_epoch: int
+    hwm: int
+    leader: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StillFollower(BrokerEvent):
+    """The follower replayed a change of the partition from the metadata log; the leader epoch is the same."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherRemoved(BrokerEvent):
+    """The broker stopped to fetch the partition: it is about to replay a change of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncating(BrokerEvent):
+    """The follower cuts its log to end before ``offset`` at the latest (B3)."""
+
+    leader: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class InitialHwm(BrokerEvent):
+    """The partition's log is ready after a start of the broker, with the HWM of its checkpoint."""
+
+    hwm: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLoaded(BrokerEvent):
+    """A log was loaded at a start of the broker: its LEO and its start."""
+
+    leo: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigured(BrokerEvent):
+    """The broker is about to use new settings of a topic: its ``min.insync.replicas``, None where it has none.
+
+    ``partition`` is -1: it is about all of them.
+    """
+
+    min_isr: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerResigned(BrokerEvent):
+    """An event made the active controller of this node resign: its name and the exception. ``partition`` is -1."""
+
+    event: str
+    exception: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationFailed(BrokerEvent):
+    """A controller that met an unexpected error refused to register this broker. ``partition`` is -1."""
+
+
+# A Kafka broker's own log (server.log, state-change.log): what it says of HWM, LEO, ISR and leadership.
+#
+# The lines are log4j's ``[date time] LEVEL message (logger)``. HWM moves and the LEOs of followers are
+# there only
+# where the logger ``kafka.cluster.Partition`` is at DEBUG. Most lines are no event, and are passed over; so
+# are the
+# lines of stack traces.
+#
+# The date has no zone. ``BrokerEvent.time_ms`` is that local time counted as if it were UTC, less
+# ``utc_offset_ms``;
+# ``UtcOffset`` finds the offset from changes whose time the metadata log tells.
 
 MAX_MEMBERS = 1000
 """More members of an ISR than this in one line are refused."""
@@ -45,7 +234,7 @@ _STATE = r"\[Broker id=(?P<broker>\d+)\] "
 _LOG_OFFSET = r"\(offset=(?P<{}>-?\d+)[ ,)][^()]*\)?"
 _BRACKETS = r"\[(?P<{}>[\d, ]*)\]"
 
-_Reader = Callable[["_Line"], events.BrokerEvent]
+_Reader = Callable[["_Line"], BrokerEvent]
 
 
 class _Line:
@@ -110,7 +299,7 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
 }
 
 
-def _parts(kind: Callable[..., events.BrokerEvent], *names: str) -> _Reader:
+def _parts(kind: Callable[..., BrokerEvent], *names: str) -> _Reader:
     """An event that has parts of the line as its own fields, in this order."""
     return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
 
@@ -118,13 +307,13 @@ def _parts(kind: Callable[..., events.BrokerEvent], *names: str) -> _Reader:
 _OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), [^()]*\)")
 
 
-def _isr_shrinking(m: _Line) -> events.BrokerEvent:
+def _isr_shrinking(m: _Line) -> BrokerEvent:
     members = []
     for replica, leo in _OUT_OF_SYNC.findall(m.text("out")):
         members.append((m._bounded("brokerId", replica, 0, INT32), m._bounded("endOffset", leo, -1, INT64)))
         if len(members) > MAX_MEMBERS:
             raise m.wrong("brokerId", f"more than {MAX_MEMBERS} members")
-    return events.IsrShrinking(
+    return IsrShrinking(
         *m.base(), m.ids("isr"), m.ids("proposed"), m.number("hwm"), m.number("leo"), tuple(members)
     )
 
@@ -132,20 +321,20 @@ def _isr_shrinking(m: _Line) -> events.BrokerEvent:
 _MEMBER = re.compile(r"BrokerState\(brokerId=(\d+), brokerEpoch=(-?\d+)\)")
 
 
-def _isr_submitted(m: _Line) -> events.BrokerEvent:
+def _isr_submitted(m: _Line) -> BrokerEvent:
     proposed = [m._bounded("isr", member, 0, INT32) for member, _ in _MEMBER.findall(m.text("members"))]
     if len(proposed) > MAX_MEMBERS:
         raise m.wrong("isr", f"more than {MAX_MEMBERS} members")
     added = m.number("added", 0, INT32) if m.has("added") else None
-    return events.IsrSubmitted(
+    return IsrSubmitted(
         *m.base(), m.epoch("le"), m.epoch("pe"), tuple(proposed), m.ids("committed"), added,
         m.ids("removed") if m.has("removed") else (),
     )  # fmt: skip
 
 
-def _became_follower(m: _Line) -> events.BrokerEvent:
+def _became_follower(m: _Line) -> BrokerEvent:
     leader = m.number("leader", -1, INT32)
-    return events.BecameFollower(
+    return BecameFollower(
         *m.base(),
         m.epoch("le"),
         m.number("leo"),
@@ -158,9 +347,9 @@ def _became_follower(m: _Line) -> events.BrokerEvent:
 _MIN_ISR = re.compile(r"(?:\A|,)min\.insync\.replicas -> (-?\d+)(?:,|\Z)")
 
 
-def _topic_configured(m: _Line) -> events.BrokerEvent:
+def _topic_configured(m: _Line) -> BrokerEvent:
     found = _MIN_ISR.search(m.text("settings"))
-    return events.TopicConfigured(
+    return TopicConfigured(
         *m.base(), None if found is None else m._bounded("min.insync.replicas", found[1], 1, INT32)
     )
 
@@ -185,13 +374,13 @@ _LOWERED = (
     ("] Non-monotonic update of high watermark ",
      rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
      + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"),
-     _parts(events.HwmLowered, "before", "after")),
+     _parts(HwmLowered, "before", "after")),
 )  # fmt: skip
 
 _RESIGNED = (
     (". Renouncing leadership ",
      r".*?(?P<event>[A-Za-z]{1,100}): event failed with (?P<exception>[A-Za-z]{1,100}) .*\. Renouncing leadership ",
-     _parts(events.ControllerResigned, "event", "exception")),
+     _parts(ControllerResigned, "event", "exception")),
 )  # fmt: skip
 
 # The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
@@ -202,32 +391,32 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
         "kafka.cluster.Partition": (
             ("] Recorded replica ",
              _PARTITION + r"Recorded replica (?P<replica>-?\d+) log end offset \(LEO\) position (?P<leo>-?\d+) "
-             r"and log start offset (?P<start>-?\d+)\.", _parts(events.LeoRecorded, "replica", "leo", "start")),
+             r"and log start offset (?P<start>-?\d+)\.", _parts(LeoRecorded, "replica", "leo", "start")),
             ("] High watermark updated from ",
              _PARTITION + r"High watermark updated from " + _LOG_OFFSET.format("before") + " to "
-             + _LOG_OFFSET.format("after"), _parts(events.HwmMoved, "before", "after")),
+             + _LOG_OFFSET.format("after"), _parts(HwmMoved, "before", "after")),
             ("] ISR updated to ",
              _PARTITION + r"ISR updated to (?P<isr>[\d,]*)(?P<under> *\(under-min-isr\))? *"
-             r"and version updated to (?P<pe>-?\d+)", _parts(events.IsrUpdated, "isr", "pe", "under")),
+             r"and version updated to (?P<pe>-?\d+)", _parts(IsrUpdated, "isr", "pe", "under")),
             ("] Shrinking ISR from ",
              _PARTITION + r"Shrinking ISR from (?P<isr>[\d,]*) to (?P<proposed>[\d,]*)\. Leader: \(highWatermark: "
              r"(?P<hwm>-?\d+), endOffset: (?P<leo>-?\d+)\)\. Out of sync replicas: (?P<out>.*)", _isr_shrinking),
             ("] Submitting ISR state change ", _PARTITION + _PENDING, _isr_submitted),
             ("] Log loaded for partition ",
              _PARTITION + r"Log loaded for partition \S+ with initial high watermark (?P<hwm>-?\d+)",
-             _parts(events.InitialHwm, "hwm")),
+             _parts(InitialHwm, "hwm")),
         ),
         "state.change.logger": (
             ("] Leader ",
              _STATE + rf"Leader {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<start>-?\d+) "
              r"with partition epoch (?P<pe>-?\d+), high watermark (?P<hwm>-?\d+), ISR " + _BRACKETS.format("isr")
              + r", adding replicas \[[\d, ]*\] and removing replicas \[[\d, ]*\] *(?P<under>\(under-min-isr\))?",
-             _parts(events.BecameLeader, "le", "start", "pe", "hwm", "isr", "under")),
+             _parts(BecameLeader, "le", "start", "pe", "hwm", "isr", "under")),
             ("] Skipped the become-leader ",
              _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID}"
              + _SKIPPED + r"(?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
              r"|the leader is already at a newer partition epoch)",
-             _parts(events.StillLeader, "le", "pe", "hwm", "isr")),
+             _parts(StillLeader, "le", "pe", "hwm", "isr")),
             ("] Follower ",
              _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
              r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
@@ -235,13 +424,13 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
             ("] Skipped the become-follower ",
              _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID}"
              + _SKIPPED + "(?:it is already a follower "
-             "|the follower is already at a newer partition epoch)", _parts(events.StillFollower, "le", "pe", "isr")),
+             "|the follower is already at a newer partition epoch)", _parts(StillFollower, "le", "pe", "isr")),
         ),
         "kafka.server.ReplicaFetcherThread": (
             ("] Truncating partition ",
              r"\[ReplicaFetcher replicaId=(?P<broker>\d+), leaderId=(?P<leader>-?\d+), fetcherId=-?\d+\] "
              rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),",
-             _parts(events.Truncating, "leader", "offset")),
+             _parts(Truncating, "leader", "offset")),
         ),
         "kafka.log.UnifiedLog": _LOWERED,
         # Its name in Kafka 4.2.
@@ -256,13 +445,13 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
         "kafka.server.BrokerLifecycleManager": (
             ("] Unable to register broker ",
              r"\[BrokerLifecycleManager id=(?P<broker>\d+)\] Unable to register broker \d+ because the controller "
-             r"returned error UNKNOWN_SERVER_ERROR", _parts(events.RegistrationFailed)),
+             r"returned error UNKNOWN_SERVER_ERROR", _parts(RegistrationFailed)),
         ),
         "kafka.log.LogManager": (
             ("Completed load of Log(",
              r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
              r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=(?P<start>-?\d+), "
-             r"logEndOffset=(?P<leo>-?\d+)\)", _parts(events.LogLoaded, "leo", "start")),
+             r"logEndOffset=(?P<leo>-?\d+)\)", _parts(LogLoaded, "leo", "start")),
         ),
     }.items()
 }  # fmt: skip
@@ -272,20 +461,18 @@ _REMOVED = re.compile(
 _NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
 
 
-def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[events.BrokerEvent]:
+def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]:
     """The events of a broker's log, plain or compressed, in the order of its lines.
 
     ``utc_offset_ms`` is how much the log's local time is ahead of UTC. Raises TraceError where the file cannot be
-    read, is cut off, has a line longer than ``highwater.traces.reading.lines.MAX_LINE``, or an event whose numbers
+    read, is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or an event whose numbers
     cannot be. Lines of which the end is missing are passed over.
     """
     with Source(path) as source:
         yield from _events(path, enumerate(split(source), start=1), utc_offset_ms)
 
 
-def _events(
-    path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int
-) -> Iterator[events.BrokerEvent]:
+def _events(path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int) -> Iterator[BrokerEvent]:
     broker: int | None = None
     days: dict[bytes, int] = {}
     for number, line in lines:
@@ -315,7 +502,7 @@ def _events(
 
 def _fetchers_removed(
     path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int], utc_offset_ms: int, line: bytes
-) -> Iterator[events.BrokerEvent]:
+) -> Iterator[BrokerEvent]:
     match = _REMOVED.match(line[head.end() :].decode("utf-8", "replace"))
     if match is None:
         return
@@ -325,7 +512,7 @@ def _fetchers_removed(
             broker, partition = int(match[1]), int(named[2])
             if max(broker, partition) > INT32:
                 raise TraceError(path, number, "partition", f"{max(broker, partition)} is outside 0..{INT32}")
-            yield events.FetcherRemoved(path, number, time_ms, broker, named[1], partition)
+            yield FetcherRemoved(path, number, time_ms, broker, named[1], partition)
 
 
 def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]) -> int:

@@ -25,9 +25,8 @@ from msgspec import Struct, msgpack
 
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog
 from highwater.traces.kafka.values import KEYS, DamagedRecord, UnknownRecord, api_key, decode
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.observed import PartitionChange, PartitionState
-from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.reading import TraceError
+from highwater.traces.reports.observed import PartitionChange, PartitionState, SettingInForce
 
 # --- tables ----------------------------------------------------------------------------------------------
 

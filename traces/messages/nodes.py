@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from highwater.invariants import statements
-from highwater.traces.kafka.data_dump import broker_of
+from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.messages import answers, proposals
 from highwater.traces.messages.answers import Before, recheck
 from highwater.traces.messages.context import ANSWERED, CLOCKS_MS, OWN_MS, SENT, Apart, Context, Verdicts

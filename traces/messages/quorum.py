@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from highwater.invariants.quorum import INVARIANTS
-from highwater.model.language.model import Scalars
+from highwater.model.language.initial import Scalars
 from highwater.model.language.step import Memo, Ranks, Stepper, with_room
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import BUDGETS

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place
 
 # --- events ----------------------------------------------------------------------------------------------
 

@@ -31,9 +31,7 @@ from highwater.traces.messages.raft_events import (
     VoteAnswer,
 )
 from highwater.traces.messages.request_lines import start_of_day
-from highwater.traces.reading.errors import printable
-from highwater.traces.reading.fields import INT32, INT64, Place
-from highwater.traces.reading.lines import Source, split
+from highwater.traces.reading import INT32, INT64, Place, Source, printable, split
 
 # --- text ------------------------------------------------------------------------------------------------
 

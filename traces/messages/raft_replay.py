@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from highwater.invariants.quorum import INVARIANTS
-from highwater.model.language.choices import rules_on
+from highwater.model.language.protocol import rules_on
 from highwater.model.quorum import Quorum
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.messages import raft_events as e
@@ -34,7 +34,7 @@ from highwater.traces.messages.raft_events import (
     Started,
 )
 from highwater.traces.messages.raft_lines import RaftLog
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report
 

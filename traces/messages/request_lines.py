@@ -29,9 +29,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 
-from highwater.traces.reading.errors import TraceError, printable
-from highwater.traces.reading.fields import INT32, INT64
-from highwater.traces.reading.lines import MAX_VALUES, Source, split
+from highwater.traces.reading import INT32, INT64, MAX_VALUES, Source, TraceError, printable, split
 
 # --- forms -----------------------------------------------------------------------------------------------
 

@@ -39,8 +39,7 @@ from highwater.traces.messages.request_lines import (
     RequestLine,
     check,
 )
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.fields import INT64
+from highwater.traces.reading import INT64, TraceError
 
 # --- messages --------------------------------------------------------------------------------------------
 

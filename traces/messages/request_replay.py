@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from highwater.traces.kafka.data_dump import broker_of
+from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.messages import proposals, request_messages
 from highwater.traces.messages.context import (
@@ -60,20 +60,20 @@ from highwater.traces.messages.request_messages import (
     read_registered,
 )
 from highwater.traces.metadata.replay import rarely_collected
-from highwater.traces.reports.exchanges import (
+from highwater.traces.reports.findings import Doubt, Finding, Unexplained
+from highwater.traces.reports.observed import (
     CLIENT,
     CONTROLLER,
     PROPOSAL,
     WRITE,
+    PartitionChange,
+    SettingInForce,
     ShownAnswer,
     ShownMessage,
     ShownRequest,
 )
-from highwater.traces.reports.exchanges import FETCH as SHOWN_FETCH
-from highwater.traces.reports.findings import Doubt, Finding, Unexplained
-from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.observed import FETCH as SHOWN_FETCH
 from highwater.traces.reports.report import Report, Timeline
-from highwater.traces.reports.settings import SettingInForce
 
 # --- replay ----------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from highwater.traces.metadata.beliefs.evidence import (
     Observation,
     TopicSettings,
 )
-from highwater.traces.metadata.image.partitions import Partition
+from highwater.traces.metadata.image import Partition
 from highwater.traces.metadata.sharing import Reach, is_beyond
 from highwater.traces.metadata.tracker import Tracker
 

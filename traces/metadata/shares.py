@@ -12,20 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
-from highwater.traces.kafka.partition_records import CHANGE, is_creation, kind
-from highwater.traces.metadata import snapshots
+from highwater.traces.kafka.values import CHANGE, is_creation, kind
+from highwater.traces.metadata import replay
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Reading, rarely_collected
-from highwater.traces.metadata.reporting.doubts import Doubts
-from highwater.traces.metadata.reporting.reporter import (
-    NOBODY,
-    OnChange,
-    Watch,
-    disagreement,
-    every_partition,
-)
+from highwater.traces.metadata.reporting import NOBODY, Doubts, OnChange, Watch, disagreement, every_partition
 from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord, Stretch, join_reaches
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
 from highwater.traces.rules.agreement import Agreement, Narrowed
@@ -142,7 +135,7 @@ class ShareFollower(MetadataFollower):
     def _check(self, snapshot: Snapshot, _: MetadataFollower) -> None:
         self.settle()
         self._own.group += 1
-        for partition, wrong, common in snapshots.differences(self, snapshot):
+        for partition, wrong, common in replay.differences(self, snapshot):
             what = f"the snapshot {snapshot.path.name}"
             self.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
         self.found.checks.append((snapshot, [(place, self.marked(line)) for place, line in self._drained()]))
@@ -202,9 +195,9 @@ def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[
     notes = []
     for checks in zip(*(s.checks for s in shares), strict=True):
         different = sorted((pair for _, found in checks for pair in found), key=lambda pair: pair[0])
-        lines += different[: snapshots.LIMIT]
-        if len(different) > snapshots.LIMIT:
-            notes.append(snapshots.more_than_limit(checks[0][0]))
+        lines += different[: replay.LIMIT]
+        if len(different) > replay.LIMIT:
+            notes.append(replay.more_than_limit(checks[0][0]))
     doubts = Doubts()
     for share in shares:
         doubts.merge(share.doubts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from zlib import crc32
 
-from highwater.traces.kafka.partition_records import topic_id
+from highwater.traces.kafka.values import topic_id
 from highwater.traces.rules.agreement import Narrowed
 
 Stretch = tuple[int, int | None, int | None, bool]

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from highwater.traces.kafka.partition_records import decode_change
-from highwater.traces.kafka.values import LATEST, DamagedRecord, UnknownRecord, undefined
+from highwater.traces.kafka.values import LATEST, DamagedRecord, UnknownRecord, decode_change, undefined
 from highwater.traces.metadata.beliefs import updates
 from highwater.traces.metadata.beliefs.automaton import Automaton
 from highwater.traces.metadata.beliefs.belief_states import (
@@ -21,13 +20,10 @@ from highwater.traces.metadata.beliefs.belief_states import (
     Transition,
 )
 from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, Brokers, Observation
-from highwater.traces.metadata.image import placement
-from highwater.traces.metadata.image.image import Image
-from highwater.traces.metadata.image.partitions import Partition
-from highwater.traces.metadata.reporting.doubts import Doubts
-from highwater.traces.metadata.reporting.reporter import NOBODY, Reporter, Watch
+from highwater.traces.metadata.image import RULE, Image, Partition, placed
+from highwater.traces.metadata.reporting import NOBODY, Doubts, Reporter, Watch
 from highwater.traces.metadata.sharing import Share
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.report import Report
 from highwater.traces.rules.agreement import Agreement
@@ -99,7 +95,7 @@ class Tracker:
     @property
     def follows_directories(self) -> bool:
         """Whether the rules ask in which log directories replicas are."""
-        return self.beliefs.has_rule(placement.RULE)
+        return self.beliefs.has_rule(RULE)
 
     def doubt(
         self,
@@ -147,9 +143,7 @@ class Tracker:
         before, binding = partition.belief, partition.binding
         try:
             if known is None and self.follows_directories:
-                observations, offsets = placement.placed(
-                    self.image, self.fields, partition, observations, offsets
-                )
+                observations, offsets = placed(self.image, self.fields, partition, observations, offsets)
             transition, brokers = (
                 (known, binding.brokers)
                 if known

@@ -13,7 +13,7 @@ from typing import Any
 
 from highwater.invariants.replication.observed import CONDITIONS
 from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, controller_stepper
-from highwater.traces.metadata.reporting.findings import finding
+from highwater.traces.metadata.reporting import finding
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
 from highwater.traces.operations.model_records import as_seen
 from highwater.traces.operations.state import ControllerState

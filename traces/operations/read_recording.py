@@ -21,7 +21,7 @@ from highwater.traces.operations.format import (
     metadata_version,
 )
 from highwater.traces.operations.state import can_be
-from highwater.traces.reading.fields import (
+from highwater.traces.reading import (
     INT32,
     INT64,
     Fields,
@@ -32,10 +32,10 @@ from highwater.traces.reading.fields import (
     in_order,
     numbers,
     read_form,
+    read_lines,
     texts,
     whole,
 )
-from highwater.traces.reading.lines import read_lines
 
 _LONG = whole(-1, INT64)
 _EPOCH = whole(-INT32, INT32)

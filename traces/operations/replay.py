@@ -15,7 +15,7 @@ from highwater.traces.operations.findings import PartitionWatch
 from highwater.traces.operations.format import ControllerTrace, Decided, NotKnown, Operation, RecordingMeta
 from highwater.traces.operations.read_recording import read_controller_trace
 from highwater.traces.operations.state import ControllerState, suppositions
-from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading import TraceError, printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Unexplained
 from highwater.traces.reports.report import Report
 from highwater.traces.rules.profiles import RuleSet, rule_set

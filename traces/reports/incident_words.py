@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, SettingChange
+from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, SettingChange
 from highwater.traces.reports.text import brokers, count, moment, offsets, span
 
 if TYPE_CHECKING:

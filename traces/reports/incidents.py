@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from highwater.traces.reports import advice
 from highwater.traces.reports import incident_words as words
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
-from highwater.traces.reports.findings import Finding, Reported
-from highwater.traces.reports.known import Defect, known_defects
+from highwater.traces.reports.findings import Defect, Finding, Reported, known_defects
 from highwater.traces.reports.observed import Controllers, FinalState
 
 if TYPE_CHECKING:

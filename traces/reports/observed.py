@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from highwater.traces.kafka import broker_log as events
 
 Json = Mapping[str, Any]
 """A value as JSON, by its fields."""
@@ -205,3 +207,254 @@ class Controllers:
         return cls(
             [(e, o, t) for e, o, t in data["elections"]], dict(data["failures"]), dict(data["refused"])
         )
+
+
+# How far the logs of a partition's replicas came over time: HWM and LEO of each broker, thinned to be drawn.
+
+MAX_POINTS = 240
+"""So many points are kept of one line: where there are more, every other one is left out."""
+MAX_LINES = 20_000
+"""So many lines are kept at most."""
+HWM, LEO = "HWM", "LEO"
+UNKNOWN = -1
+"""The offset of a point from which on an HWM is not known: Kafka logs no follower's HWM."""
+
+
+@dataclass(slots=True)
+class Course:
+    """One broker's HWM or LEO: pairs of a time (ms since the epoch) and an offset.
+
+    The time is that of the broker that said it; of a follower's LEO that is the leader, which has it from a fetch.
+    """
+
+    broker: int
+    kind: str
+    points: list[tuple[int, int]] = field(default_factory=list)
+    _every: int = 1
+    _left: int = 0
+
+    def add(self, time: int, offset: int) -> None:
+        """The next point; the last one before a fall is always kept."""
+        last = self.points[-1] if self.points else None
+        if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
+            return
+        if last is not None and offset >= last[1] and self._left > 0:
+            self._left -= 1
+            if len(self.points) > 1 and self.points[-2][1] <= last[1]:
+                self.points[-1] = (time, offset)
+                return
+        self._left = self._every - 1
+        self.points.append((time, offset))
+        if len(self.points) > MAX_POINTS:
+            self._thin()
+
+    def _thin(self) -> None:
+        falls = {i for i, (a, b) in enumerate(zip(self.points, self.points[1:], strict=False)) if b[1] < a[1]}
+        falls |= {i + 1 for i in falls}
+        if len(falls) > MAX_POINTS // 2:
+            falls = set()
+        last = len(self.points) - 1
+        self.points = [p for i, p in enumerate(self.points) if i % 2 == 0 or i in falls or i == last]
+        self._every *= 2
+
+
+class Courses:
+    """Takes the events of brokers' logs, of each broker in its order."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, dict[tuple[int, int, str], Course]] = {}
+        self._count = 0
+
+    def take(self, event: events.BrokerEvent) -> None:
+        """The next event of its broker."""
+        for broker, kind, offset in _said(event):
+            of_partition = self._lines.setdefault(event.name, {})
+            key = (broker, event.broker, kind)
+            line = of_partition.get(key)
+            if offset < 0 and (offset != UNKNOWN or line is None):
+                continue
+            if isinstance(event, events.HwmLowered) and (line is None or line.points[-1][1] == UNKNOWN):
+                continue
+            if line is None:
+                if self._count >= MAX_LINES:
+                    continue
+                self._count += 1
+                line = of_partition[key] = Course(broker, kind)
+            line.add(event.time_ms, offset)
+
+    def of(self, name: str, ahead_ms: Callable[[int], int | None]) -> list[Course]:
+        """The lines of a partition, by broker: its HWM, and its LEO as all brokers together tell it, with times in UTC.
+
+        ``ahead_ms`` says how much a broker's times are ahead of UTC; what is told by one of which that is not known is
+        left out.
+        """
+        merged: dict[tuple[int, str], Course] = {}
+        for (broker, teller, kind), line in sorted(self._lines.get(name, {}).items()):
+            ahead = ahead_ms(teller)
+            if ahead is None:
+                continue
+            course = merged.setdefault((broker, kind), Course(broker, kind))
+            points = [(time - ahead, offset) for time, offset in line.points]
+            course.points = sorted((*course.points, *points), key=lambda point: point[0])
+        return list(merged.values())
+
+
+def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
+    """What an event says of HWM and LEO: the broker, which of the two, and the offset.
+
+    Of a leader's own LEO its log says little; it is at least its HWM.
+    """
+    match event:
+        case events.HwmMoved():
+            yield event.broker, HWM, event.after
+            yield event.broker, LEO, event.after
+        case events.HwmLowered():
+            yield event.broker, HWM, event.after
+        case events.LeoRecorded():
+            yield event.replica, LEO, event.leo
+        case events.IsrShrinking():
+            yield event.broker, LEO, event.leo
+        case events.BecameLeader():
+            yield event.broker, LEO, event.start_offset
+            yield event.broker, HWM, event.hwm
+        case events.StillLeader():
+            yield event.broker, HWM, event.hwm
+        case events.BecameFollower() | events.LogLoaded():
+            yield event.broker, LEO, event.leo
+            yield event.broker, HWM, UNKNOWN
+        case events.Truncating():  # never to beyond its end
+            yield event.broker, LEO, event.offset
+        case _:
+            pass
+
+
+# Messages of one partition between brokers, controller and clients, as a timeline has them to be drawn as
+# arrows.
+
+CONTROLLER, CLIENT = "controller", "client"
+"""Who is at the end of an arrow, and is no broker."""
+FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
+
+
+class ShownRequest(NamedTuple):
+    """What is asked, by the kind of message; None and empty where the kind has it not, or the message does not say.
+
+    A fetch: ``offset`` and the ``epoch`` that it is sent in. A proposal: the ``isr``, with leader and partition epoch.
+    """
+
+    offset: int | None = None
+    epoch: int | None = None
+    isr: tuple[int, ...] = ()
+    partition_epoch: int | None = None
+
+
+class ShownAnswer(NamedTuple):
+    """What is answered: ``error`` is its name. ``size`` is in bytes, ``offset`` where a batch begins."""
+
+    error: str = ""
+    hwm: int | None = None
+    size: int = 0
+    diverging: tuple[int, int] | None = None
+    offset: int | None = None
+    isr: tuple[int, ...] = ()
+    partition_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A request about a partition, with its answer; None where no answer names the partition.
+
+    Times are in ms since the epoch, by the clock of who answered, its zone taken out. ``number`` counts the messages
+    about the partition in the log of who answered, so that it shows where some were left out.
+    """
+
+    arrived: float
+    answered: float
+    sender: int | str
+    receiver: int | str
+    kind: str
+    asked: ShownRequest
+    told: ShownAnswer | None
+    file: str
+    line: int
+    number: int
+
+    def row(self, files: dict[str, int]) -> list[object]:
+        """As the page's data has it; ``files`` numbers the paths."""
+        told = self.told
+        answer = None if told is None else [
+            told.error, told.hwm, told.size, told.diverging, told.offset, told.isr, told.partition_epoch
+        ]  # fmt: skip
+        return [
+            round(self.arrived, 1), round(max(0.0, self.answered - self.arrived), 1), self.sender, self.receiver,
+            self.kind, list(self.asked), answer, files.setdefault(self.file, len(files)), self.line, self.number,
+        ]  # fmt: skip
+
+
+# Settings that decide about losses, as the metadata log has them: each change with its level, offset and
+# time.
+
+MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
+"""Levels of a setting: of one topic, of one node, and the default of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """One record of a setting, at an offset of the metadata log and a time (ms since the epoch).
+
+    ``name`` is Kafka's. ``resource`` is the topic or the node that it is of, empty for the cluster's default.
+    ``before`` and ``value`` are what is set at this level, as the log has it; None: nothing, or not known.
+    """
+
+    position: int
+    time: int
+    name: str
+    level: str
+    resource: str
+    before: str | None
+    value: str | None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SettingChange:
+        """From JSON."""
+        return cls(
+            data["offset"], data["time"], data["name"], data["level"], data["resource"], data["before"], data["value"]
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "offset": self.position,
+            "time": self.time,
+            "name": self.name,
+            "level": self.level,
+            "resource": self.resource,
+            "before": self.before,
+            "value": self.value,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInForce:
+    """A change of a setting as one partition has it: what is in force after it, None where the log does not say.
+
+    ``min_isr`` is the effective one (966.2).
+    """
+
+    change: SettingChange
+    min_isr: int | None
+    unclean_election: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A change of min.insync.replicas that met a partition under min ISR; the effective ones (966.2)."""
+
+    change: SettingChange
+    before: int
+    after: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"setting": self.change.to_json(), "before": self.before, "after": self.after}

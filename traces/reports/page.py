@@ -1,41 +1,135 @@
-"""A replay's result as a page: one HTML file that needs no network, for whoever operates the cluster.
-
-The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing of the data
-is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known by its
-hash, and loads nothing.
-
-Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
-"members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names.
-``report`` is ``Report.to_json``, without the facts of findings and with ``headline`` and ``in_all`` in words, as
-``in_all`` at the top is for all reports. A timeline is ``[partition, total, changes]``, and
-where there are any ``[…, settings, courses, messages]``: a message is ``Message.row``, its file an index into
-``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr, unclean]``, with null and
-the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each time and offset
-but the first ones as the difference to those before; the offset −1 means not known from here on. A change is
-``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1: nothing
-explains it), ``min_isr`` −1 where the log does not
-say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1 where it is the state after the change before, else a
-state. A state is 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]`` and,
-where they are not the usual ones, ``[recovery state, adding, removing]`` after it; lists of members are indices into
-``members``.
-"""
+"""Data and texts inside a page of HTML that stands for itself: nothing in them can become HTML or a request."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from highwater.model.language.rulebook import numbers
+from highwater.model.language.rulebook import Rulebook, numbers
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.reports.courses import HWM, LEO, Course
-from highwater.traces.reports.embedding import as_json, policy, signs, told_rules
-from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.observed import (
+    HWM,
+    LEO,
+    Course,
+    PartitionChange,
+    PartitionState,
+    SettingInForce,
+)
 from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
-from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.reports.summary import headline, in_all, summary, who_has
+
+_EXACT = 2**53
+"""Whole numbers beyond it are not exact in a browser; they are written as text."""
+_DEEP = 40
+"""A value that is nested deeper is cut there."""
+
+
+def as_json(value: Any) -> str:
+    """JSON that can stand in a script element: ``<``, ``>``, ``&`` and all that is not ASCII are escaped."""
+    text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON has it, whatever it was; what a browser would not read exactly becomes text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if -_EXACT < value < _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth > _DEEP:
+        return "…"
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item, depth + 1) for item in value), key=str)
+    return str(value)
+
+
+def policy(page: str, *, asks: bool = False) -> str:
+    """The content security policy of a page: its one style and its one script, if any, known by their hashes, are all.
+
+    With ``asks`` the page may ask the server that it comes from.
+    """
+    style = _hash(_between(page, "<style>", "</style>"))
+    script = _hash(_between(page, "<script>", "</script>")) if "<script>" in page else "'none'"
+    connect = "connect-src 'self'; " if asks else ""
+    return f"default-src 'none'; {connect}style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
+
+
+def signs() -> str:
+    """The style of what pages have in common: their colours, and the signs of leader, ISR, ELR and the rest."""
+    return Path(__file__).with_name("signs.css").read_text(encoding="utf-8")
+
+
+def told_rules(book: Rulebook, named: Collection[str]) -> dict[str, Any]:
+    """What a rulebook says of these numbers, as far as it has them, as data of a page."""
+    return {
+        number: {
+            "title": rule.title,
+            "states": rule.states,
+            "why": rule.why,
+            "beyond": rule.beyond,
+            "section": rule.section,
+            "from": [[p.name, p.title, p.link] for p in book.proposals(number)],
+        }
+        for number, rule in book.items()
+        if number in named
+    }
+
+
+def _between(text: str, start: str, end: str) -> str:
+    return text.split(start, 1)[1].split(end, 1)[0]
+
+
+def _hash(text: str) -> str:
+    """How a policy names a text that it allows."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
+
+# A replay's result as a page: one HTML file that needs no network, for whoever operates the cluster.
+#
+# The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing
+# of the data
+# is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one,
+# known by its
+# hash, and loads nothing.
+#
+# Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises",
+# "causes",
+# "members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding
+# names.
+# ``report`` is ``Report.to_json``, without the facts of findings and with ``headline`` and ``in_all`` in
+# words, as
+# ``in_all`` at the top is for all reports. A timeline is ``[partition, total, changes]``, and
+# where there are any ``[…, settings, courses, messages]``: a message is ``Message.row``, its file an index
+# into
+# ``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr, unclean]``, with
+# null and
+# the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each
+# time and offset
+# but the first ones as the difference to those before; the offset −1 means not known from here on. A change
+# is
+# ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes``
+# (−1: nothing
+# explains it), ``min_isr`` −1 where the log does not
+# say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1 where it is the state after the change before,
+# else a
+# state. A state is 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition
+# epoch]`` and,
+# where they are not the usual ones, ``[recovery state, adding, removing]`` after it; lists of members are
+# indices into
+# ``members``.
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SUMMARIES = 20

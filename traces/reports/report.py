@@ -8,12 +8,17 @@ from html import escape
 from typing import Any
 
 from highwater.model.versions import versions
-from highwater.traces.reports.courses import Course
-from highwater.traces.reports.exchanges import ShownMessage
 from highwater.traces.reports.findings import LIMIT, Damage, Doubt, Finding, Unexplained, as_json
 from highwater.traces.reports.incidents import Incident, incidents
-from highwater.traces.reports.observed import Controllers, FinalState, PartitionChange, ReplicaEnd
-from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.reports.observed import (
+    Controllers,
+    Course,
+    FinalState,
+    PartitionChange,
+    ReplicaEnd,
+    SettingInForce,
+    ShownMessage,
+)
 from highwater.traces.reports.summary import summary
 
 LIMIT_CHANGES = 500

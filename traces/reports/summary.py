@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from highwater.traces.reading.errors import printable
+from highwater.traces.reading import printable
 from highwater.traces.reports.advice import HAS, TRUNCATED, UNKNOWN, Holder
 from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained
 from highwater.traces.reports.incidents import AT_RISK, LOST, NOTICE, STUCK, UNCLEAN, Incident

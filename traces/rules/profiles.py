@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from highwater.model.language.choices import rules_on
+from highwater.model.language.protocol import rules_on
 from highwater.model.replication.controller import Controller
 
 

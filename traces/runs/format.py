@@ -26,13 +26,13 @@ from typing import Any
 
 from highwater.model.language import types
 from highwater.model.language.errors import LanguageError
+from highwater.model.language.initial import Scalars
 from highwater.model.language.messages import MessageKind
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action
 from highwater.model.language.types import Set, Type
 from highwater.model.language.values import Value
-from highwater.traces.reading.errors import printable
-from highwater.traces.reading.fields import (
+from highwater.traces.reading import (
     INT64,
     MAX_TEXT,
     Fields,
@@ -40,11 +40,12 @@ from highwater.traces.reading.fields import (
     Place,
     Reader,
     choice,
+    printable,
     read_form,
+    read_lines,
     texts,
     whole,
 )
-from highwater.traces.reading.lines import read_lines
 
 # --- format ----------------------------------------------------------------------------------------------
 

@@ -25,15 +25,14 @@ from typing import Any
 
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
-from highwater.model.language import choices
-from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, differences
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.protocol import ChoiceError, parameter_of, rules_on
 from highwater.model.language.types import Type
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.reading.errors import TraceError, printable
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place, TraceError, printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, TraceMeta, read_run
@@ -369,15 +368,15 @@ def model_for(
     with _blaming(meta.place.at("protocol")):
         protocol = registry.protocol_of(meta.protocol)
     with _blaming(meta.place.at("profile")):
-        choices.rules_on(protocol, meta.profile)
+        rules_on(protocol, meta.profile)
     with _blaming(meta.place.at("rules")):
-        choices.rules_on(protocol, None, meta.rules)
+        rules_on(protocol, None, meta.rules)
     place = meta.place.at("parameters")
     for key, value in meta.parameters.items():
         with _blaming(place.at(key) if key in protocol.parameters else place):
-            choices.parameter_of(protocol, key, value)
+            parameter_of(protocol, key, value)
     name = meta.profile if profile is None else profile
-    on = choices.rules_on(protocol, name, meta.rules, rules or {})
+    on = rules_on(protocol, name, meta.rules, rules or {})
     try:
         return name, _model(meta.protocol, tuple(sorted(meta.parameters.items())), on)
     except LanguageError as wrong:

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, interpreter_of
 from highwater.model.language.messages import MessageKind
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Array, BoolType, Option, Seq, Set, Struct, Type
 from highwater.traces.runs.format import FORMAT
 

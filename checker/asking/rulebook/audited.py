@@ -5,9 +5,8 @@ from __future__ import annotations
 from highwater.checker.asking.rulebook import code, sources
 from highwater.checker.asking.rulebook.code import Entry
 from highwater.invariants.catalogue import catalogue
-from highwater.model.language.audit import AuditedSentence
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.rulebook import numbers
+from highwater.model.language.rulebook import AuditedSentence, numbers
 from highwater.model.rulebook import AUDIT
 
 

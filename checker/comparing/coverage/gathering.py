@@ -18,9 +18,11 @@ from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.evaluation import Evaluation
 from highwater.checker.running.progress import ProgressReporter
 from highwater.model.language import graph
+from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node
-from highwater.model.language.model import Instance, Model, Scalars, parameter_values, trace_instances
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Instance, Model, trace_instances
 from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.tracing import guards_so_far
 from highwater.model.language.values import watching

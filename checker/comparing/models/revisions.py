@@ -22,12 +22,11 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.comparing import models
 from highwater.checker.comparing.models.texts import CodePiece
 from highwater.model.language import graph, types
-from highwater.model.language.graph import Node
+from highwater.model.language.graph import Node, made_of
 from highwater.model.language.liveness import Case, FairGroup, Kind, Liveness, TracedLiveness
 from highwater.model.language.model import Instance, Model, Property, state_inputs
 from highwater.model.language.protocol import Action, Invariant
 from highwater.model.language.step_properties import StepProperty, TracedStepProperty
-from highwater.model.language.substitution import made_of
 from highwater.model.language.tracing import Check, Guard, Write
 from highwater.model.language.types import Struct, Type
 

@@ -24,8 +24,9 @@ from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.telling.page.shown import ShownRun, taken
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Instance, Model
 
 _TOGETHER = 16
 """So many instances are asked at a time: their answers, a byte a state, are in memory together."""

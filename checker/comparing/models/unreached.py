@@ -14,7 +14,8 @@ from highwater.checker.comparing.models.differences import Pairs, questions_of_b
 from highwater.checker.engines.solver.difference import nearest_state
 from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.checker.engines.solver.terms import Numbers, Translator
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Model
 
 SECONDS = 20.0
 """So long the solver may look for a state of one action."""

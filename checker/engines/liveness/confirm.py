@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, compile_nodes
 from highwater.model.language.liveness import Case, FairGroup, Kind, TracedLiveness
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 
 
 class NotViolatedError(RuntimeError):

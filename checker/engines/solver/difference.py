@@ -19,8 +19,9 @@ from highwater.checker.engines.solver.unrolling import OpenStep, instance_number
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")

@@ -16,8 +16,9 @@ from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.checker.engines.solver.terms import Numbers, Translator, is_wide
 from highwater.checker.engines.solver.unrolling import OpenStep, begins, instance_number, listed, steps
 from highwater.model.language import graph
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
-from highwater.model.language.model import Instance, Model, Property, Scalars
+from highwater.model.language.model import Instance, Model, Property
 from highwater.model.language.protocol import Invariant
 
 INITIAL = "initial"

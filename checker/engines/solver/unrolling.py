@@ -17,8 +17,8 @@ from highwater.checker.engines.solver.terms import Numbers, Term, Translator, bi
 from highwater.model.language import graph, values
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node
-from highwater.model.language.initial import FreePart, InitialFamily
-from highwater.model.language.model import Instance, Model, Scalars, trace_instance
+from highwater.model.language.initial import FreePart, InitialFamily, Scalars
+from highwater.model.language.model import Instance, Model, trace_instance
 from highwater.model.language.protocol import Action
 from highwater.model.language.types import Bool, IntType, Leaf, Type
 

@@ -49,8 +49,8 @@ from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.model.language.errors import LanguageError
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.model import Scalars
 
 BLOCKS = pa.schema([("bucket", pa.int32()), ("report", pa.string()), ("rows", pa.binary())])
 """What is shuffled: many rows of a bucket as one block, or a report."""

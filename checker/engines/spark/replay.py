@@ -32,7 +32,7 @@ from highwater.traces.messages.nodes import SharedNode, divided, in_order
 from highwater.traces.messages.request_replay import joined
 from highwater.traces.metadata.shares import ShareFollower, ShareResult, Unreadable, replay_shares
 from highwater.traces.metadata.sharing import Share, Stretch
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay_input, replay_part
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState

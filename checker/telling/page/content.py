@@ -14,14 +14,15 @@ from highwater.checker.telling.page.chart import chart
 from highwater.checker.telling.page.shown import Shown, ShownRun, said
 from highwater.model.language import graph
 from highwater.model.language.graph import Node
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, interpreter_of
 from highwater.model.language.messages import Messages
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Instance, Model
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.refinement import Refinement
 from highwater.model.language.rulebook import Rulebook, numbers
 from highwater.model.language.types import Array, Enum, Index, Struct, Type
-from highwater.traces.reports.embedding import told_rules
+from highwater.traces.reports.page import told_rules
 
 
 def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:

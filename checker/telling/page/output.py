@@ -13,7 +13,7 @@ from highwater.checker.asking.request import Request
 from highwater.checker.base.output import refuse_unwritable, write_text
 from highwater.checker.telling.page.content import content
 from highwater.checker.telling.page.shown import ShownRun
-from highwater.traces.reports.embedding import as_json, policy, signs
+from highwater.traces.reports.page import as_json, policy, signs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.telling.counterexample import Counterexample, LoopBack
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Instance, Model
 from highwater.model.language.protocol import Protocol
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.replay import RunHistory, Told

@@ -8,8 +8,9 @@ from highwater.checker.engines.solver.difference import Union, Witness
 from highwater.checker.engines.solver.induction import Failure
 from highwater.checker.telling.induction_results import InductionOutcome
 from highwater.checker.telling.page.shown import Shown, ShownRun, said
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.model import Instance, Model
 
 _NOTE = "What is marked is what is not as in the initial state."
 

@@ -15,11 +15,11 @@ from typing import Any
 from highwater.checker.base import words
 from highwater.checker.base.problems import InputError, unknown
 from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, differences
-from highwater.model.language.model import Instance, Model, Scalars, said
+from highwater.model.language.model import Instance, Model, said
 from highwater.model.language.rulebook import Rulebook, numbers
-from highwater.traces.reading.errors import OutOfRangeError, TraceError
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import OutOfRangeError, Place, TraceError
 from highwater.traces.runs.format import Seen, read_value
 
 LIMIT = 10_000

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Outcome
-from highwater.traces.reading.errors import printable
+from highwater.traces.reading import printable
 
 VERSION = 1
 MAX_LINE = 1 << 20

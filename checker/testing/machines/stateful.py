@@ -24,8 +24,9 @@ from highwater.checker.asking.subject import Subject, asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.telling import counterexample
 from highwater.checker.telling.counterexample import Counterexample
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 from highwater.traces.runs.writing import write_run
 
 SETTINGS = settings(

@@ -19,7 +19,7 @@ from highwater.traces.kafka.values import (
     encode,
     encode_control,
 )
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from tests import recordings
 from tests.generation.batches import encode_batch
 from tests.generation.control import decode_control

@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.kafka import batches as reading
-from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
-from highwater.traces.kafka.compression import CODECS, MAX_BATCH, decompress
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.kafka.batches import CODECS, HEADER, MAX_BATCH, RecordBatch, decompress, read_batches
+from highwater.traces.reading import TraceError
 from tests.generation.batches import compress, encode_batch
 from tests.traces.kafka.made import TIME, batches_of, change, check_shown, leader_change, segment
 

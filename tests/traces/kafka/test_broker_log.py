@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka import broker_events
-from highwater.traces.kafka.broker_events import (
+from highwater.traces.kafka import broker_log
+from highwater.traces.kafka.broker_log import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
@@ -32,10 +32,11 @@ from highwater.traces.kafka.broker_events import (
     StillLeader,
     TopicConfigured,
     Truncating,
+    UtcOffset,
+    is_broker_log,
+    read_broker_log,
 )
-from highwater.traces.kafka.broker_log import UtcOffset, is_broker_log, read_broker_log
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.fields import INT32, INT64
+from highwater.traces.reading import INT32, INT64, TraceError
 from tests.traces.broker_lines import ID, Made, members
 from tests.traces.clusters import SCENARIOS, broker_logs, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
@@ -255,7 +256,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     cut.write_bytes(gzip.compress("\n".join([HEADER] * 1000).encode())[:-20])
     with pytest.raises(TraceError):
         list(read_broker_log(cut))
-    monkeypatch.setattr("highwater.traces.reading.lines.MAX_LINE", 100)
+    monkeypatch.setattr("highwater.traces.reading.MAX_LINE", 100)
     with pytest.raises(TraceError, match="longer than"):
         events(tmp_path, as_line("INFO", PARTITION, "x" * 200))
 
@@ -401,7 +402,5 @@ def test_any_changed_line_gives_events_or_an_error(
 
 def test_every_kind_of_event_has_a_line_here() -> None:
     tested = {kind.__name__ for *_, kind, _ in LINES} | {"TopicConfigured", "BrokerEvent"}
-    there = {name for name, kind in vars(broker_events).items() if isinstance(kind, type)}
-    assert tested == {
-        name for name in there if getattr(broker_events, name).__module__ == broker_events.__name__
-    }
+    there = {name for name, kind in vars(broker_log).items() if isinstance(kind, type)}
+    assert tested == {name for name in there if getattr(broker_log, name).__module__ == broker_log.__name__}

@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.kafka.batches import RecordBatch
-from highwater.traces.kafka.dump import read_dump
-from highwater.traces.kafka.recognise import recognise
+from highwater.traces.kafka.dumps import read_dump
+from highwater.traces.kafka.metadata_log import recognise
 from highwater.traces.kafka.values import UnknownRecord, decode, encode
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.lines import Source
+from highwater.traces.reading import Source, TraceError
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, batches_of, change, check_shown, dump_of, segment, snapshot
 
@@ -209,7 +208,7 @@ def test_long_lines_take_no_long_time(path: Path, line: str, text: str) -> None:
 
 
 def test_a_batch_has_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highwater.traces.kafka.dump.MAX_BATCH", 100)
+    monkeypatch.setattr("highwater.traces.kafka.dumps.MAX_BATCH", 100)
     assert "more than 100 bytes" in error_of(path, TEXT).message
 
 

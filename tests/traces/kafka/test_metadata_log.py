@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.metadata_log import Gap, MetadataLog, open_metadata_log
-from highwater.traces.kafka.recognise import recognise
+from highwater.traces.kafka.metadata_log import Gap, MetadataLog, open_metadata_log, recognise
 from highwater.traces.kafka.values import encode
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import TIME, change, check_shown, dump_of, segment, snapshot
 

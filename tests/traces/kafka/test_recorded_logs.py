@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
-from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.kafka.recognise import recognise
+from highwater.traces.kafka.metadata_log import open_metadata_log, recognise
 from highwater.traces.kafka.values import control_type, decode, encode, encode_control
 from tests.generation.control import decode_control
 from tests.traces.kafka.made import (

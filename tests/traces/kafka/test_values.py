@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.encoding import FieldError
+from highwater.traces.kafka.codec import FieldError
 from highwater.traces.kafka.schemas import CONTROL, METADATA, Schema
 from highwater.traces.kafka.values import (
     LATEST,

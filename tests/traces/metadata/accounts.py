@@ -16,8 +16,8 @@ from highwater.traces.metadata import tracker
 from highwater.traces.metadata.beliefs.automaton import Automaton, FlagsOf
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting.reporter import Watch, every_partition
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report

@@ -11,7 +11,7 @@ from typing import Any
 from crc32c import crc32c
 
 from highwater.traces.kafka.batches import HEADER, RecordBatch
-from highwater.traces.kafka.encoding import put_varint
+from highwater.traces.kafka.codec import put_varint
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 from tests.generation.batches import encode_batch

@@ -11,7 +11,7 @@ from typing import Any
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting.reporter import Watch, every_partition
+from highwater.traces.metadata.reporting import Watch, every_partition
 from highwater.traces.reports.report import Report
 from tests.generation.batches import encode_batch
 

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.kafka.partition_records import CHANGE
 from highwater.traces.kafka.values import (
+    CHANGE,
     KEYS,
     TYPES,
     api_key,
@@ -21,7 +21,7 @@ from highwater.traces.kafka.values import (
     is_known,
 )
 from highwater.traces.metadata.follow import _HANDLERS
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from tests.generation.batches import encode_batch

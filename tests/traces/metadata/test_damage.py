@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from highwater.checker.cli import cli
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import summary

@@ -10,7 +10,7 @@ import pytest
 
 from highwater.traces.kafka.batches import read_batches
 from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode, encode_unknown
-from highwater.traces.metadata.reporting.doubts import OTHERS, Doubts
+from highwater.traces.metadata.reporting import OTHERS, Doubts
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import DOUBTS, LIMIT
 from highwater.traces.reports.report import Report

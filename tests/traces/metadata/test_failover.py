@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.kafka.values import encode
-from highwater.traces.metadata import groups
+from highwater.traces.metadata import follow
 from tests.traces.metadata.made_logs import (
     Controller,
     beginning,
@@ -93,7 +93,7 @@ def test_which_it_was_is_known_then(tmp_path: Path) -> None:
 @pytest.fixture
 def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision goes on in another batch after two records, and not after ten thousand."""
-    monkeypatch.setattr(groups, "SPLIT", 2)
+    monkeypatch.setattr(follow, "SPLIT", 2)
 
 
 ELR: Values = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
@@ -144,21 +144,21 @@ def test_with_elr_off_it_leaves_the_isr(tmp_path: Path) -> None:
 
 def test_in_full_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but five of the changes of a registration are written; of batches that are a tenth of Kafka's."""
-    assert groups.SPLIT == 10_000
-    monkeypatch.setattr(groups, "SPLIT", 1_000)
-    count = groups.SPLIT + 5
+    assert follow.SPLIT == 10_000
+    monkeypatch.setattr(follow, "SPLIT", 1_000)
+    count = follow.SPLIT + 5
     start = beginning(*ON, min_isr="3")
     start += [partition(number) for number in range(1, count)]
     leaves = [change(n, isr=[0, 2], eligibleLeaderReplicas=[1]) for n in range(count)]
     of_u = change(0, "u", isr=[0, 2], eligibleLeaderReplicas=[1])
     fenced = [
-        leaves[: groups.SPLIT],
-        [*leaves[groups.SPLIT :], of_u, registration_change(1, 4, fenced=1)],
+        leaves[: follow.SPLIT],
+        [*leaves[follow.SPLIT :], of_u, registration_change(1, 4, fenced=1)],
     ]
     emptied = [change(n, eligibleLeaderReplicas=[]) for n in range(count)]
     first, rest = (
-        emptied[: groups.SPLIT],
-        [*emptied[groups.SPLIT :], change(0, "u", eligibleLeaderReplicas=[])],
+        emptied[: follow.SPLIT],
+        [*emptied[follow.SPLIT :], change(0, "u", eligibleLeaderReplicas=[])],
     )
     for controller, is_explained in (((NEXT,), True), ((), False)):
         epoch = len(start) + 2 * count + 2 - 5 + len(controller)

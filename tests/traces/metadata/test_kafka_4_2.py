@@ -11,7 +11,7 @@ import pytest
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting.reporter import Watch
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (

@@ -14,7 +14,7 @@ from highwater.traces.messages.quorum import PROFILE, UNKNOWN, Judge, Log
 from highwater.traces.messages.quorum_roles import Follower
 from highwater.traces.messages.raft_events import Order
 from highwater.traces.messages.raft_replay import _common, replay_raft
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place
 from tests.traces.raft.writing import Writer
 
 BEFORE, STATE = "a log from before the recording", "the state at the beginning of the recording"

@@ -12,7 +12,7 @@ import pytest
 from highwater.traces.messages import raft_events as e
 from highwater.traces.messages.raft_lines import RaftLog
 from highwater.traces.messages.raft_replay import replay_raft
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from tests.slow import often, slow
 from tests.traces.raft.changes import NODES, RECORDED, Change, change, recorded, write
 

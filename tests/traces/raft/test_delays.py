@@ -16,7 +16,7 @@ from highwater.traces.messages.raft_events import (
     What,
 )
 from highwater.traces.messages.raft_replay import Delays, Measured
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place
 
 ANSWER = FetchAnswer(0, 1, 1, 5, 0, None, None)
 

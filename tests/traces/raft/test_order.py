@@ -25,7 +25,7 @@ from highwater.traces.messages.raft_events import (
     What,
     sender_of,
 )
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place
 
 A, B, C = (Fetch(1, 1, offset, 1, None) for offset in (1, 2, 3))
 VOTE = Vote(1, 2, 1, 1, 1, pre=False)

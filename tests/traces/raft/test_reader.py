@@ -11,8 +11,7 @@ from highwater.traces.inputs import BROKER_LOG, RAFT_LOG, inputs, kind_of
 from highwater.traces.messages import raft_events as e
 from highwater.traces.messages.raft_lines import MAX_DEPTH, RaftLog, parse
 from highwater.traces.messages.raft_replay import replay_raft
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place, TraceError
 
 HEAD = "[2026-11-21 10:00:00,005] TRACE [RaftManager id=3] "
 TAIL = " (org.apache.kafka.raft.KafkaRaftClient)"

@@ -20,8 +20,8 @@ from highwater.traces.messages.metadata_index import Spine
 from highwater.traces.messages.request_lines import READ, Counted, RequestLine, read_request_log
 from highwater.traces.messages.request_replay import Requests
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting.reporter import Watch, every_partition
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.requests.changes import Changed, Log, logs_below

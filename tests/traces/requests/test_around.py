@@ -11,7 +11,7 @@ import pytest
 
 from highwater.traces.messages.request_replay import SIDE
 from highwater.traces.replay import replay
-from highwater.traces.reports.exchanges import (
+from highwater.traces.reports.observed import (
     CLIENT,
     CONTROLLER,
     FETCH,

@@ -11,7 +11,7 @@ from highwater.traces.messages.context import Context, Verdicts
 from highwater.traces.messages.leaders import Leadership, acting
 from highwater.traces.messages.metadata_index import Registration, Spine
 from highwater.traces.messages.request_replay import Around, Requests
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report

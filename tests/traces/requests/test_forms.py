@@ -20,8 +20,7 @@ from highwater.traces.messages.request_lines import (
     read_request_log,
 )
 from highwater.traces.messages.request_messages import read_fetch, read_heartbeat, read_produce
-from highwater.traces.reading.errors import TraceError
-from highwater.traces.reading.fields import INT32, INT64
+from highwater.traces.reading import INT32, INT64, TraceError
 from tests.generation.requests import RequestLogs, write_fetches
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 

@@ -20,7 +20,7 @@ from highwater.traces.messages.request_lines import (
     read_request_log,
 )
 from highwater.traces.messages.request_messages import Sessions, read_alter, read_fetch
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from tests.generation.requests import NODES, RequestLogs, write_fetches
 from tests.traces.requests.changes import END, START

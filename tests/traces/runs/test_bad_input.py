@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import highwater.traces.runs as runs
 from highwater.model.language.errors import LanguageError
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.runs import is_run_trace, replay_run
 from tests.checker.schema import problems
 from tests.traces.runs.changing import another, fields_of, get, put

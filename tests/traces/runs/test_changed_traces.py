@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from tests.slow import slow
 from tests.traces.runs.changing import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from highwater.model.language.interpreter import Interpreter
-from highwater.traces.reading.fields import Place
+from highwater.traces.reading import Place
 from highwater.traces.runs import random_walk
 from highwater.traces.runs.format import Seen, read_value
 from tests.traces.runs.made import model_of

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import Interpreter, hold, replay_run
 from highwater.traces.runs.format import read_run

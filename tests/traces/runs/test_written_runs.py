@@ -10,7 +10,7 @@ import pytest
 
 import highwater.traces.runs as runs
 from highwater.checker.asking.catalogue import scenario_files
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import is_run_trace, random_walk, replay_run, write_run
 from tests.checker.schema import problems

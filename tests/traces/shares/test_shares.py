@@ -20,7 +20,7 @@ from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.shares import ShareFollower, ShareResult, Unreadable, replay_shares
 from highwater.traces.metadata.sharing import Share, Stretch
-from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from tests.generation import write_log
 from tests.generation.batches import encode_batch

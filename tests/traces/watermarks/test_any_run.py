@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.brokers.watermarks import Watermarks
-from highwater.traces.kafka import broker_events as events
+from highwater.traces.kafka import broker_log as events
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from tests.traces.broker_runs import Run
 from tests.traces.watermarks.scenes import (

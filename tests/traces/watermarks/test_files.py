@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.brokers.broker_view import BrokerView
-from highwater.traces.kafka.broker_events import HwmMoved
+from highwater.traces.kafka.broker_log import HwmMoved
 from tests.traces.broker_lines import Made
 from tests.traces.watermarks.scenes import (
     LOST,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from highwater.model.language.model import Scalars
+from highwater.model.language.initial import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs.evidence import (
     MAX_BROKERS,

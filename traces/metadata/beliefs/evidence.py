@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
 from highwater.invariants.replication.observed import CONDITIONS, FINDINGS, is_promised
 from highwater.model.language.function import encoder
-from highwater.model.language.model import Scalars
+from highwater.model.language.initial import Scalars
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.state import State
 from highwater.model.language.step import Stepper, TracedStep

@@ -12,8 +12,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import differences
-from highwater.model.language.model import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs.belief_states import BeliefState, BeliefStates, Tagged, Update
 from highwater.traces.metadata.beliefs.evidence import (

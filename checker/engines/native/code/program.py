@@ -26,8 +26,9 @@ from highwater.checker.engines.native.text.symmetry import canonical, refuse_asy
 from highwater.checker.engines.native.worker import Worker
 from highwater.model.language import graph
 from highwater.model.language.graph import Node
+from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Model
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64

@@ -1,22 +1,214 @@
-"""Reporting what was found of partitions: changes, findings, what is not explained, how long conditions lasted."""
+"""What is reported of a metadata log: lines, findings, doubts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from highwater.model.language.protocol import Invariant
+from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.belief_states import BeliefState, Transition, with_brokers
-from highwater.traces.metadata.beliefs.evidence import Brokers
-from highwater.traces.metadata.image.image import Image
-from highwater.traces.metadata.image.partitions import Partition
-from highwater.traces.metadata.reporting.findings import facts, finding
-from highwater.traces.reports.findings import Candidate, Finding, Unexplained
-from highwater.traces.reports.observed import FinalState, PartitionChange, PartitionState
+from highwater.traces.metadata.beliefs.evidence import PROPERTIES, Brokers
+from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Finding, Unexplained
+from highwater.traces.reports.observed import (
+    MIN_ISR,
+    UNCLEAN,
+    FinalState,
+    PartitionChange,
+    PartitionState,
+    SettingInForce,
+)
 from highwater.traces.reports.report import Report
-from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.rules.agreement import Disagreement
+
+# What of a metadata log is not known, from where on, and about which partitions.
+
+OTHERS = "others of the kind"
+"""The summary of what is beyond the limit of doubts that are told apart."""
+
+
+@dataclass
+class _Doubt:
+    """``since`` is from where on all partitions are concerned, None: those in ``partitions``, each from there on."""
+
+    offset: int
+    since: int | None = None
+    partitions: dict[str, int] = field(default_factory=dict)
+
+
+class Doubts:
+    """Collected while a log is followed. Doubts of one kind with one summary count as one."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], _Doubt] = {}
+        self._since: int | None = None
+        self._partitions: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(
+        self,
+        kind: str,
+        summary: str,
+        offset: int,
+        partitions: Iterable[str] | None = None,
+        since: int | None = None,
+    ) -> None:
+        """Something at an offset is not known; ``partitions`` are concerned from ``since`` on (None: the offset)."""
+        if (kind, summary) not in self._found and len(self._found) >= LIMIT:
+            summary = OTHERS
+        doubt = self._found.setdefault((kind, summary), _Doubt(offset))
+        doubt.offset = min(doubt.offset, offset)
+        begin = offset if since is None else since
+        if partitions is None:
+            doubt.since = begin if doubt.since is None else min(doubt.since, begin)
+            self._since = begin if self._since is None else min(self._since, begin)
+            return
+        for name in partitions:
+            for known in (doubt.partitions, self._partitions):
+                known[name] = min(known.get(name, begin), begin)
+
+    def is_reliable(self, offset: int, partition: str | None) -> bool:
+        """Whether what is reported of a partition at an offset does not depend on what is not known."""
+        if self._since is not None and offset >= self._since:
+            return False
+        since = None if partition is None else self._partitions.get(partition)
+        return since is None or offset < since
+
+    def listed(self) -> list[Doubt]:
+        """All of them, in the order of their first places."""
+        found = [
+            Doubt(
+                kind,
+                summary,
+                {"offset": doubt.offset},
+                None if doubt.since is not None else tuple(sorted(doubt.partitions)),
+            )
+            for (kind, summary), doubt in self._found.items()
+        ]
+        return sorted(found, key=lambda d: (d.position["offset"], d.kind, d.summary))
+
+    def merge(self, other: Doubts) -> None:
+        """Take over those of another share."""
+        for (kind, summary), theirs in other._found.items():
+            self.add(kind, summary, theirs.offset, None if theirs.since is not None else (), theirs.since)
+            for name, since in theirs.partitions.items():
+                self.add(kind, summary, theirs.offset, (name,), since)
+
+    def to_json(self) -> list[Any]:
+        """As JSON, for another process."""
+        return [
+            [kind, summary, d.offset, d.since, d.partitions] for (kind, summary), d in self._found.items()
+        ]
+
+    @classmethod
+    def from_json(cls, data: Iterable[tuple[str, str, int, int | None, Mapping[str, int]]]) -> Doubts:
+        """The same again."""
+        found = cls()
+        for kind, summary, offset, since, partitions in data:
+            other = cls()
+            other._found[kind, summary] = _Doubt(offset, since, dict(partitions))
+            found.merge(other)
+        return found
+
+
+# Findings in words: which promise is not kept, of which partition, and what is at risk.
+
+BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}
+
+_LOSS = "acknowledged records: a leader that lacks them makes the others truncate them"
+_STANDSTILL = "availability: nobody writes or reads until somebody else is elected"
+_AT_RISK = {
+    "isr_within_replicas": "acknowledged records: a member that is no replica is counted as a copy and holds none",
+    "leader_in_isr": "acknowledged records: what the leader alone holds is not counted",
+    "leader_is_active": _STANDSTILL,
+    "isr_members_are_eligible": "progress: the HWM waits for a member that does not fetch",
+    "isr_and_elr_are_disjoint": "acknowledged records: a copy is counted twice",
+    "elr_only_under_min_isr": _LOSS + "; an ELR member lacks what is committed while it is not waited for",
+    "elr_within_replicas": _LOSS
+    + "; a broker that is no replica any more deletes its log and can be elected",
+    "electable_completeness": _LOSS + ", once such a member is elected",
+    "enough_are_electable": "acknowledged records: fewer brokers hold them than min ISR, so fewer "
+    "losses than promised can be borne",
+    "last_known_elr_is_not_electable": "nothing by itself; an unclean recovery asks brokers that it need not ask",
+    "last_known_leader_only_without_leader": "nothing by itself; the next election without ISR goes by it",
+    "last_known_leader_is_a_broker": _STANDSTILL + "; the last known leader cannot be elected",
+    "reassignment_within_replicas": "the reassignment: it cannot complete",
+    "leader_epoch_behind_partition_epoch": "fencing: brokers tell old states from new ones by these epochs",
+    "recovering_leader_is_alone": "acknowledged records, until the leader has recovered",
+    "leader_elected_cleanly": _LOSS,
+    "leader_completeness": _LOSS,
+    "every_broker_comes_back": "availability: at its registration the controller resigns, and so does the next",
+    "somebody_is_electable": _STANDSTILL + "; then, by an unclean election, acknowledged records",
+}
+
+
+def facts(
+    image: Image, partition: Partition, before: PartitionState, after: PartitionState, cause: str | None
+) -> dict[str, Any]:
+    """The facts around a change after which a property does not hold: see docs/replay-reference.md."""
+    assert partition.topic is not None
+    min_isr, unclean = image.effective(partition, len(after.replicas))
+    in_force = {name: image.in_force(partition.topic, name) for name in (MIN_ISR, UNCLEAN)}
+    return {
+        "cause": cause,
+        "before": _members(before),
+        "after": _members(after),
+        "leader_epoch": after.leader_epoch,
+        "min_isr": min_isr,
+        "unclean_election": unclean,
+        "settings": {name: change.to_json() for name, change in in_force.items() if change is not None},
+        "resized": None if partition.resized is None else partition.resized.to_json(),
+    }
+
+
+def _members(state: PartitionState) -> dict[str, Any]:
+    return {
+        "replicas": list(state.replicas),
+        "leader": state.leader,
+        "isr": list(state.isr),
+        "elr": list(state.elr),
+        "last_known_elr": list(state.last_known_elr),
+    }
+
+
+def finding(
+    name: str,
+    certain: bool,
+    partition: str,
+    state: PartitionState,
+    offset: int,
+    time: int,
+    around: Mapping[str, Any],
+) -> Finding:
+    """The finding of a property that does not hold any more; ``around`` are the facts around it."""
+    known = BY_NAME[name]
+    promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
+    seen = "Observed" if certain else "It may be broken, the log alone does not say"
+    leader = "none" if state.leader is None else str(state.leader)
+    elr = f", ELR {list(state.elr)}" if state.elr else ""
+    known_elr = f", last known {list(state.last_known_elr)}" if state.last_known_elr else ""
+    return Finding(
+        known.source,
+        name,
+        partition,
+        {"offset": offset},
+        time,
+        f"Promised: {promise} {seen}: replicas {list(state.replicas)}, leader {leader}, "
+        f"ISR {list(state.isr)}{elr}{known_elr}",
+        _AT_RISK.get(name, ""),
+        RULEBOOK.origin(known.source),
+        certain,
+        facts=around,
+    )
+
+
+# Reporting what was found of partitions: changes, findings, what is not explained, how long conditions
+# lasted.
 
 OnChange = Callable[[PartitionChange], None]
 ReportLine = tuple[tuple[int, str, bool, bool], Unexplained | Finding]

@@ -1,0 +1,363 @@
+"""The metadata image: brokers, topics, partitions and settings, and in which log directories replicas are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from highwater.traces.kafka.values import DamagedRecord, UnknownRecord
+from highwater.traces.metadata.beliefs.belief_states import (
+    BeliefState,
+    Binding,
+    CannotFollow,
+    Content,
+    Transition,
+    with_brokers,
+)
+from highwater.traces.metadata.beliefs.evidence import (
+    MAX_BROKERS,
+    BrokerChange,
+    Brokers,
+    Change,
+    Flags,
+    Observation,
+    Placed,
+    TopicSettings,
+)
+from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, PartitionState, Resized, SettingChange
+from highwater.traces.rules.decisions import MIGRATING, default_directory, effective_min_isr, is_online
+
+# What the image is made of: partitions, topics, and brokers.
+
+
+class Partition:
+    """A partition: its belief state, the brokers that the slots stand for, and its epochs.
+
+    ``key`` names it in records. ``directories`` are those of its replicas, in their order; empty where they are not
+    known. ``topic`` is None for the stand-in with which a broker's own registration is followed. ``state`` is kept
+    where changes are asked for. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the
+    last change of min.insync.replicas that the partition met under min ISR, until its ISR has as many members again.
+    """
+
+    __slots__ = (
+        "belief", "binding", "directories", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch",
+        "resized", "state", "topic", "under_min_isr_since",
+    )  # fmt: skip
+
+    def __init__(
+        self, topic: TopicImage | None, number: int, belief: BeliefState, binding: Binding, key: bytes = b""
+    ) -> None:
+        self.topic, self.number, self.key = topic, number, key
+        self.belief, self.binding = belief, binding
+        self.directories: tuple[str, ...] = ()
+        self.leader_epoch = self.partition_epoch = 0
+        self.state: PartitionState | None = None
+        self.under_min_isr_since: int | None = None
+        self.leaderless_since: int | None = None
+        self.resized: Resized | None = None
+
+    @property
+    def observed(self) -> PartitionState:
+        """As the metadata log has it; members in the order of the replicas."""
+        return replace(
+            with_brokers(self.belief.observed, self.binding.brokers),
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+        )
+
+    @property
+    def replicas(self) -> Brokers:
+        """The brokers that are its replicas, in their order."""
+        return tuple([self.binding.brokers[slot] for slot in self.belief.observed.replicas])
+
+    def directory(self, broker: int) -> str | None:
+        """The log directory of a broker's replica; None where the log has none, or the broker is no replica."""
+        if not self.directories:
+            return None
+        return next((d for b, d in zip(self.replicas, self.directories, strict=False) if b == broker), None)
+
+    @property
+    def name(self) -> str:
+        """As Kafka writes it: topic, dash, number."""
+        return "" if self.topic is None else f"{self.topic.name}-{self.number}"
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether something is kept of it that each of its changes concerns."""
+        return self.state is not None or self.resized is not None
+
+    def transition(self, *contents: Content) -> Transition | None:
+        """The transition by observations with these contents (``slots.content``), if it was explained already."""
+        symbols = self.binding.symbols
+        if len(contents) == 1:
+            symbol = symbols.get(contents[0])
+            return None if symbol is None else self.belief.transitions.get(symbol)
+        word = tuple([found for content in contents if (found := symbols.get(content)) is not None])
+        return self.belief.transitions.get(word) if len(word) == len(contents) else None
+
+    def advance(self, transition: Transition) -> None:
+        """Go on to the belief state after a transition, with the epochs that its records have grown by."""
+        self.belief = transition.after
+        self.partition_epoch += transition.changes
+        self.leader_epoch += transition.bumps
+
+
+@dataclass(eq=False)
+class TopicImage:
+    """A topic with its partitions by number, and its configuration."""
+
+    name: str
+    partitions: dict[int, Partition] = field(default_factory=dict)
+
+
+@dataclass
+class Broker:
+    """A broker's registration, with the log directories that it lists.
+
+    ``partition`` stands in for it where no partition has it as a replica. ``supported`` are the levels of features
+    that it supports, from and to.
+    """
+
+    epoch: int
+    incarnation: str
+    flags: Flags
+    directories: tuple[str, ...] = ()
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    partition: Partition | None = None
+
+
+# The metadata image: brokers, topics, partitions, settings and features, as the log has them so far.
+
+TOPIC, BROKER = 2, 4
+"""Kinds of resources in a ConfigRecord."""
+
+_MIN_ISR = re.compile(r"\s*\+?0*[1-9][0-9]{0,8}\s*", re.ASCII)
+_UNCLEAN = re.compile(r"\s*(true|false)\s*", re.ASCII | re.IGNORECASE)
+
+
+def undefined_setting(name: str, value: str | None) -> str | None:
+    """What a followed setting can be, where it has a value that it cannot have; None where it has one that it can."""
+    pattern, defined = (
+        (_MIN_ISR, "a whole number from 1 on") if name == MIN_ISR else (_UNCLEAN, "true or false")
+    )
+    return None if value is None or pattern.fullmatch(value) else defined
+
+
+@dataclass
+class Image:
+    """All of it. ``partitions`` are by their keys in records.
+
+    ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
+    that cannot be followed any further: their names, by their keys. ``controllers`` are the greatest
+    levels of features that each controller supports. ``named`` are, by broker, the log directories that
+    replicas of it were in. ``nodes`` are those with a configuration of their own. ``changed`` has the last
+    change of each setting in ``configs``.
+    """
+
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    topics: dict[str, TopicImage] = field(default_factory=dict)
+    names: dict[str, TopicImage] = field(default_factory=dict)
+    partitions: dict[bytes, Partition] = field(default_factory=dict)
+    replicas: dict[int, dict[Partition, None]] = field(default_factory=dict)
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+    controllers: dict[int, dict[str, int]] = field(default_factory=dict)
+    unfollowed: dict[bytes, str] = field(default_factory=dict)
+    named: dict[int, set[str]] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
+    changed: dict[tuple[int, str, str], SettingChange] = field(default_factory=dict)
+    _directories: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    _broker_changes: dict[tuple[str, int, Flags, bool], BrokerChange] = field(default_factory=dict)
+
+    def broker_change(self, kind: str, broker: int, flags: Flags, offline: bool = False) -> BrokerChange:
+        """The one observation with this content."""
+        key = (kind, broker, flags, offline)
+        if key not in self._broker_changes:
+            self._broker_changes[key] = BrokerChange(kind, broker, flags, offline)
+        return self._broker_changes[key]
+
+    def listed(self, broker: int) -> tuple[str, ...] | None:
+        """The log directories that a broker lists; None for one that is not registered."""
+        found = self.brokers.get(broker)
+        return None if found is None else found.directories
+
+    def put_in(self, partition: Partition, directories: tuple[str, ...], replicas: Brokers) -> None:
+        """A partition's replicas are in these log directories; equal lists are kept once."""
+        partition.directories = self._directories.setdefault(directories, directories)
+        for broker, directory in zip(replicas, directories, strict=False):
+            self.named.setdefault(broker, set()).add(directory)
+
+    def offline(self, partition: Partition) -> list[int]:
+        """The replicas of a partition in a log directory that their broker does not list."""
+        pairs = zip(partition.replicas, partition.directories, strict=False)
+        return [b for b, directory in pairs if not is_online(directory, self.listed(b) or ())]
+
+    def flags(self, broker: int) -> Flags:
+        """A broker's flags; those of a broker that is not registered where there is none."""
+        found = self.brokers.get(broker)
+        return Flags() if found is None else found.flags
+
+    def settings(self, topic: TopicImage, number: int, replicas: int) -> TopicSettings:
+        """What a partition's settings can be: the topic's, else the cluster's; where neither is in the log, any.
+
+        Between the two stands what is set for the node that is the active controller, which can be any node.
+        """
+        possible: tuple[int, ...] = tuple(range(1, max(replicas, 1) + 1))
+        if (values := self._values(topic, MIN_ISR, _MIN_ISR)) is not None:
+            possible = tuple(sorted({int(value) for value in values}))
+        allowed: tuple[bool, ...] = (False, True)
+        if (values := self._values(topic, UNCLEAN, _UNCLEAN)) is not None:
+            allowed = tuple(sorted({value.strip().lower() == "true" for value in values}))
+        first = topic.partitions.get(0)
+        known = 0 if number == 0 or first is None else len(first.belief.observed.replicas)
+        return TopicSettings(possible, allowed, min(known, MAX_BROKERS))
+
+    def _values(self, topic: TopicImage, name: str, defined: re.Pattern[str]) -> list[str] | None:
+        """The values that a setting of a topic can have, None for any."""
+        own, cluster = (self.configs.get(of, {}).get(name) for of in ((TOPIC, topic.name), (BROKER, "")))
+        found = [own if own is not None else cluster]
+        if own is None:
+            of_nodes = (self.configs.get((BROKER, node), {}) for node in self.nodes)
+            found += [values[name] for values in of_nodes if name in values]
+        return [v for v in found if v is not None] if all(v and defined.fullmatch(v) for v in found) else None
+
+    def settings_of(self, partition: Partition) -> TopicSettings:
+        """What the settings of a partition of a topic can be."""
+        assert partition.topic is not None
+        replicas = len(partition.belief.observed.replicas)
+        return self.settings(partition.topic, partition.number, replicas)
+
+    def effective(self, partition: Partition, replicas: int) -> tuple[int | None, bool | None]:
+        """The effective min ISR (966.2) and unclean election in force; None where the log does not say."""
+        assert partition.topic is not None
+        found = self.settings(partition.topic, partition.number, replicas)
+        min_isr = effective_min_isr(found.min_isr[0], replicas) if len(found.min_isr) == 1 else None
+        return min_isr, found.unclean[0] if len(found.unclean) == 1 else None
+
+    def min_isr(self) -> dict[str, int]:
+        """The effective min ISR (966.2) of each partition of which the log says it, by name."""
+        found = {}
+        for partition in self.of_topics():
+            min_isr, _ = self.effective(partition, len(partition.belief.observed.replicas))
+            if min_isr is not None:
+                found[partition.name] = min_isr
+        return found
+
+    def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
+        """The change that a setting of a topic comes from; None where the log does not say."""
+        own = self.changed.get((TOPIC, topic.name, name))
+        if own is not None and own.value is not None:
+            return own
+        if any(name in self.configs.get((BROKER, node), {}) for node in self.nodes):
+            return None
+        cluster = self.changed.get((BROKER, "", name))
+        found = [change for change in (own, cluster) if change is not None]
+        return max(found, key=lambda change: change.position) if cluster is not None else None
+
+    def place(self, partition: Partition, before: Brokers) -> None:
+        """Keep the index by broker, after a partition has come to other brokers than those before."""
+        old, new = set(before), set(partition.binding.brokers)
+        for broker in old - new:
+            self.replicas[broker].pop(partition, None)
+        for broker in new - old:
+            self.replicas.setdefault(broker, {})[partition] = None
+
+    def remove(self, partition: Partition) -> None:
+        """Take a partition out of the index by broker."""
+        for broker in partition.binding.brokers:
+            self.replicas.get(broker, {}).pop(partition, None)
+
+    def unfollow(self, partition: Partition) -> bool:
+        """Take a partition out that cannot be followed any further; whether it was there."""
+        self.remove(partition)
+        if self.partitions.pop(partition.key, None) is None:
+            return False
+        assert partition.topic is not None
+        del partition.topic.partitions[partition.number]
+        self.unfollowed[partition.key] = partition.name
+        return True
+
+    def of_topics(self) -> Iterator[Partition]:
+        """All partitions of topics."""
+        return iter(self.partitions.values())
+
+
+# In which log directory each replica is (KIP-858): what changes of a partition say of it, beside what was
+# known.
+#
+# A replica that stays is in its directory, a new one in its broker's default, and a broker says of one
+# replica at a time
+# that it is in another one.
+
+RULE = "offline_directory_check"
+"""The rule that asks for directories."""
+Fields = Callable[[bytes], Mapping[str, Any]]
+"""The fields of a change. Raises UnknownRecord, DamagedRecord, CannotFollow."""
+
+
+def placed(
+    image: Image,
+    fields: Fields,
+    partition: Partition,
+    observations: Sequence[Observation],
+    offsets: Sequence[int],
+) -> tuple[list[Observation], list[int]]:
+    """Observations of a partition, with what they say of directories, which is taken over into the image.
+
+    Behind a change that puts a replica into a directory that is offline stands that this happened. Raises CannotFollow.
+    """
+    found: list[tuple[Observation, int]] = []
+    for observation, offset in zip(observations, offsets, strict=True):
+        if not isinstance(observation, Change):
+            found.append((observation, offset))
+            continue
+        record = fields(observation.raw)
+        if record.get("directories") is None and "replicas" not in record:
+            found.append((observation, offset))
+            continue
+        before = found[-1][0] if found else None
+        if isinstance(before, Change) and before.raw == observation.raw:
+            # One decision can write the same record several times.
+            found.append((before, offset))
+            continue
+        says, lost = _place(image, partition, record)
+        found.append((observation._replace(placed=says), offset))
+        found += [(image.broker_change("assigned_offline", b, image.flags(b), True), offset) for b in lost]
+    return [observation for observation, _ in found], [offset for _, offset in found]
+
+
+def loses_replica(image: Image, fields: Fields, partition: Partition, change: bytes) -> bool:
+    """Whether a change puts a replica into a directory that is offline."""
+    try:
+        record = fields(change)
+    except (CannotFollow, UnknownRecord, DamagedRecord):
+        return False
+    listed = record.get("directories")
+    if listed is None or "replicas" in record or len(listed) != len(partition.replicas):
+        return False
+    where = zip(partition.replicas, listed, partition.directories, strict=False)
+    return any(d != old and not is_online(d, image.listed(b) or ()) for b, d, old in where)
+
+
+def _place(image: Image, partition: Partition, record: Mapping[str, Any]) -> tuple[Placed, Brokers]:
+    """What a record says, and the brokers whose replica is in a directory that is offline now."""
+    before = partition.replicas
+    replicas: Brokers = tuple(record.get("replicas") or before)
+    old = partition.directories
+    listed = None if record.get("directories") is None else tuple(record["directories"])
+    after = old if listed is None else listed
+    if listed is None and set(after) == {MIGRATING}:
+        after = (MIGRATING,) * len(replicas)
+    if listed is not None and len(listed) != len(replicas):
+        raise CannotFollow(f"{len(replicas)} replicas in {len(after)} log directories")
+    image.put_in(partition, after if len(after) == len(replicas) else (), replicas)
+    where = dict(zip(before, old, strict=False))
+    if replicas != before:
+        expected = tuple(where.get(b) or default_directory(image.listed(b)) for b in replicas)
+        return Placed(wrong=bool(old) and (after != expected or listed == old)), ()
+    moved = tuple(b for b, directory in zip(replicas, after, strict=True) if where.get(b) != directory)
+    lost = [b for b in moved if not is_online(after[replicas.index(b)], image.listed(b) or ())]
+    return Placed(moved, bool(old) and len(moved) != 1), tuple(lost)

@@ -1,0 +1,713 @@
+"""What each type of record does to the image, and what the rules say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from highwater.model.language.interpreter import differences
+from highwater.traces.kafka.values import encode_change
+from highwater.traces.metadata.beliefs.belief_states import CannotFollow
+from highwater.traces.metadata.beliefs.evidence import MAX_BROKERS, BrokerChange, Change, Flags, TopicSettings
+from highwater.traces.metadata.image import BROKER, TOPIC, Broker, Partition, TopicImage, undefined_setting
+from highwater.traces.metadata.pending import Pending, Variant
+from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
+from highwater.traces.reports.observed import BROKER as OF_BROKER
+from highwater.traces.reports.observed import (
+    CLUSTER,
+    MIN_ISR,
+    UNCLEAN,
+    PartitionState,
+    Resized,
+    SettingChange,
+    SettingInForce,
+)
+from highwater.traces.reports.observed import TOPIC as OF_TOPIC
+from highwater.traces.rules.decisions import decisions, default_directory, is_online, zero
+from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
+
+# What a log says that the controller accepted: settings, levels of features, and brokers that support them.
+
+Supported = Mapping[str, tuple[int, int]]
+"""The least and the greatest level of each feature that a broker supports."""
+Differences = dict[str, tuple[Any, Any]]
+
+
+def supported_by(data: Mapping[str, Any]) -> Supported:
+    """The levels of features in a record that registers a broker; a record without any does not say."""
+    return {f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in data["features"]}
+
+
+def without(supported: Supported, levels: Iterable[tuple[str, int]]) -> list[str]:
+    """The features whose level a broker does not support; of one that it does not list it supports 0 alone."""
+    return [
+        name
+        for name, level in levels
+        if supported and not supported.get(name, (0, 0))[0] <= level <= supported.get(name, (0, 0))[1]
+    ]
+
+
+def creation(tracker: Tracker, replicas: Sequence[int]) -> Differences:
+    """B8. What stands against the creation of a partition with these replicas."""
+    order = list(dict.fromkeys(replicas))
+    if not order or len(replicas) > MAX_BROKERS:
+        return {}
+    flags = [tracker.image.flags(broker).to_plain() for broker in order]
+    size = len(replicas)
+    nobody = tracker.image.flags(-1).to_plain()
+    found = decisions(size, _rules(tracker)[0]).new_partition_checks(
+        replicas=[order.index(broker) for broker in replicas],
+        registrations=[*flags, *[nobody] * (size - len(flags))],
+        factor=size,
+    )
+    verdict = found["checks"]
+    return {} if verdict.answer == "NONE" else {"replicas": (verdict.refused_by[0], list(replicas))}
+
+
+def registration(tracker: Tracker, supported: Supported) -> Differences:
+    """584.1. The finalized features that stand against the registration of a broker."""
+    levels = tracker.image.features
+    lacking = without(supported, ((name, level) for name, level in levels.items() if level))
+    if not lacking or not _refuses_registration(tracker):
+        return {}
+    return {f"support of {name}": (levels[name], _range(supported.get(name, (0, 0)))) for name in lacking}
+
+
+def _refuses_registration(tracker: Tracker) -> bool:
+    """Whether the rules refuse a broker for a feature; asked with a broker that nothing else stands against."""
+
+    def answer(rules: frozenset[str]) -> str:
+        known = decisions(1, rules)
+        found = known.register(
+            registrations=[zero(known.t.registration)],
+            sessions=[zero(known.t.session)],
+            now_ms=0,
+            timeout_ms=0,
+            broker=0,
+            same_incarnation=False,
+            previous_broker_epoch=-1,
+            request_version=4,
+            features_supported=False,
+            new_epoch=0,
+        )
+        return str(found["checks"].answer)
+
+    return all(answer(rules) != "NONE" for rules in _rules(tracker))
+
+
+def level(tracker: Tracker, name: str, before: int, now: int) -> Differences:
+    """584.1. The brokers that stand against another level of a feature."""
+    brokers = tracker.image.brokers
+    against = [broker for broker, known in brokers.items() if without(known.supported, [(name, now)])]
+    if not against or any(_feature(rules, before, now, False) == "NONE" for rules in _rules(tracker)):
+        return {}
+    return {f"broker {b}": (now, _range(brokers[b].supported.get(name, (0, 0)))) for b in sorted(against)}
+
+
+def _feature(rules: frozenset[str], before: int, now: int, supported: bool) -> str:
+    """The answer to a change of a feature's level, asked for as what it is."""
+    asked = "UPGRADE" if now > before else "UNSAFE_DOWNGRADE"
+    found = decisions(1, rules).feature(
+        current=before,
+        level=now,
+        upgrade=asked,
+        supported=supported,
+        cluster_has_min_isr=True,
+        broker_has_min_isr=False,
+    )
+    return str(found["checks"].answer)
+
+
+def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | None:
+    """K15. Which check refuses a setting of min.insync.replicas that has a value that it can have; None: none does."""
+    of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
+    verdicts = [
+        decisions(1, rules).min_isr_checks(resource=of, removes=removes, valid=True)["checks"]
+        for rules in _rules(tracker)
+    ]
+    if any(verdict.answer == "NONE" for verdict in verdicts):
+        return None
+    return str(verdicts[0].refused_by[0])
+
+
+def unsafe(tracker: Tracker) -> Differences:
+    """K15. What eligible.leader.replicas.version, as it is now, has to go with in the settings, and does not."""
+    image = tracker.image
+    now = image.features.get(ELR_VERSION, 0)
+    of_cluster = MIN_ISR in image.configs.get((BROKER, ""), {})
+    own = [
+        name for (kind, name), found in image.configs.items() if kind == BROKER and name and MIN_ISR in found
+    ]
+    verdicts = [
+        decisions(1, rules).feature(
+            current=0,
+            level=now,
+            upgrade="UPGRADE",
+            supported=True,
+            cluster_has_min_isr=of_cluster,
+            broker_has_min_isr=bool(own),
+        )
+        for rules in _rules(tracker)
+    ]
+    found: Differences = {}
+    if all(verdict["writes_cluster"] for verdict in verdicts):
+        found[f"{MIN_ISR} of the cluster"] = ("written", "not written")
+    if all(verdict["removes_broker"] for verdict in verdicts):
+        found |= {f"{MIN_ISR} of broker {name}": ("removed", "not removed") for name in own}
+    return found
+
+
+def _rules(tracker: Tracker) -> tuple[frozenset[str], ...]:
+    return tuple(found.rules for found in tracker.agreement.sets)
+
+
+def _range(levels: tuple[int, int]) -> str:
+    return f"{levels[0]} to {levels[1]}"
+
+
+# Log directories (KIP-858) that brokers list, and what becomes of replicas in those that they lose.
+
+
+def at_creation(tracker: Tracker, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The directories that a new partition's replicas are in: the defaults of their brokers."""
+    return tuple(default_directory(tracker.image.listed(broker)) for broker in data["replicas"])
+
+
+def registered(tracker: Tracker, broker: int, now: BrokerChange) -> Variant | None:
+    """What a registration, which has just been taken over, is to partitions; None where it is the same to all."""
+    listed = tracker.image.listed(broker) or ()
+    named = tracker.image.named.get(broker, set())
+    if not tracker.follows_directories or all(is_online(directory, listed) for directory in named):
+        return None
+    offline = tracker.image.broker_change(now.kind, broker, now.flags, True)
+
+    def variant(partition: Partition) -> BrokerChange:
+        directory = partition.directory(broker)
+        return now if directory is None or is_online(directory, listed) else offline
+
+    return variant
+
+
+def lost(
+    tracker: Tracker, broker: int, known: Broker, listed: tuple[str, ...]
+) -> tuple[BrokerChange, Variant]:
+    """What it is to partitions that a broker lists these directories from now on; if none, those that it had.
+
+    A broker that loses all of them says so, and its registration stays as it is.
+    """
+    gone = frozenset(known.directories) - frozenset(listed)
+    known.directories = listed or known.directories
+    now = tracker.image.broker_change("lose_directory", broker, known.flags, bool(listed))
+
+    def variant(partition: Partition) -> BrokerChange | None:
+        return now if partition.directory(broker) in gone else None
+
+    return now, variant
+
+
+# Records about brokers: registrations, and what becomes of them.
+
+LOG_DIRS_VERSION = 2
+"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; one without flags and
+without directories says nothing, and none is written: a broker that has none left has stopped."""
+_WHOLE = TopicSettings((1,), (False,))
+
+
+def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A broker registers. The broker epoch is the offset of the first record of the decision, and grows (B8)."""
+    data = record.data
+    broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
+    flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
+    listed = tuple(data.get("logDirs") or ())
+    known = tracker.image.brokers.get(broker)
+    supported = supported_by(data)
+    if tracker.is_loading:
+        stored = _store(tracker, broker, epoch, incarnation, flags)
+        stored.directories, stored.supported = listed, supported
+        return
+    if lacking := registration(tracker, supported):
+        _wrong(tracker, record, "register", lacking)
+    if known is not None and known.incarnation == incarnation:
+        known.supported = supported
+        _same_incarnation(tracker, known, flags, record)
+        _lists_others(tracker, pending, record, known, listed)
+        return
+    first = pending.first_of_decision(record.offset)
+    if not first <= epoch <= record.offset or (known is not None and epoch <= known.epoch):
+        allowed = f"{record.offset}" if first == record.offset else f"{first} to {record.offset}"
+        if known is not None:
+            allowed += f", and above {known.epoch}"
+        _wrong(tracker, record, "register", {"brokerEpoch": (allowed, epoch)})
+    pending.registration(epoch, record.offset)
+    if known is None:
+        known = _store(tracker, broker, epoch, incarnation, Flags())
+    known.epoch, known.incarnation, known.flags = epoch, incarnation, flags
+    known.directories, known.supported = listed, supported
+    now = tracker.image.broker_change("register", broker, flags)
+    pending.broker(now, record.offset, registered(tracker, broker, now))
+
+
+def _store(tracker: Tracker, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
+    """A broker that is new, with the stand-in that its registration is followed by."""
+    found = tracker.image.brokers[broker] = Broker(epoch, incarnation, flags)
+    found.partition = Partition(None, 0, *tracker.automaton().initial(PartitionState((broker,), ()), _WHOLE))
+    tracker.image.place(found.partition, ())
+    return found
+
+
+def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: LogRecord) -> None:
+    """The incarnation that is registered registers again: what is stored then, the rules say (B8)."""
+    rules = tracker.automaton().beliefs.rules[0]
+    # Epochs are relative here: the registered one is 0, and a new one would be any that is greater.
+    stored = decisions(1, rules).registration_after(
+        registration=known.flags.to_plain(), same_incarnation=True, new_epoch=1
+    )
+    expected, kept = known.epoch + stored["epoch"], Flags.of(stored)
+    epoch = record.data["brokerEpoch"]
+    wrong: dict[str, tuple[Any, Any]] = {}
+    if epoch != expected:
+        wrong["brokerEpoch"] = (expected, epoch)
+    wrong |= differences(kept._asdict(), flags._asdict(), "registration")
+    if wrong:
+        _wrong(tracker, record, "register the same incarnation", wrong)
+    known.epoch, known.flags = epoch, flags
+
+
+def _lists_others(
+    tracker: Tracker, pending: Pending, record: LogRecord, known: Broker, listed: tuple[str, ...]
+) -> None:
+    """The incarnation that is registered lists directories anew."""
+    if {*known.directories} != {*listed}:
+        known.directories = listed
+        if tracker.follows_directories:
+            now = tracker.image.broker_change("list_directories", record.data["brokerId"], known.flags)
+            variant = registered(tracker, now.broker, now)
+            pending.broker(now, record.offset, variant)
+
+
+def change(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A registration's flags change, or its log directories."""
+    fenced, shutdown = record.data.get("fenced", 0), record.data.get("inControlledShutdown", 0)
+    listed = tuple(record.data.get("logDirs") or ())
+    lists = bool(listed) or not (fenced or shutdown)
+    if lists and record.version < LOG_DIRS_VERSION:
+        _wrong(tracker, record, "change a registration", {"record": ("none", "written")})
+    elif lists and not tracker.follows_directories:
+        tracker.reporter.skipped("BROKER_REGISTRATION_CHANGE_RECORD of log directories")
+    known = _known(tracker, record, record.data["brokerId"], record.data["brokerEpoch"])
+    if known is None:
+        return
+    _flags(tracker, pending, record, record.data["brokerId"], known, fenced, shutdown)
+    if lists and record.version >= LOG_DIRS_VERSION:
+        _lost_directories(tracker, pending, record, known, listed, bool(fenced or shutdown))
+
+
+def _lost_directories(
+    tracker: Tracker,
+    pending: Pending,
+    record: LogRecord,
+    known: Broker,
+    listed: tuple[str, ...],
+    beside_flags: bool,
+) -> None:
+    """858.1. What a broker lists from now on is a part of what it had, and stands in a record of its own."""
+    if not tracker.follows_directories:
+        known.directories = listed or known.directories
+        return
+    is_part = {*listed} < {*known.directories}
+    if beside_flags or not is_part:
+        expected = "a record of its own" if beside_flags else f"fewer of {sorted(known.directories)}"
+        _wrong(tracker, record, "lose_directory", {"logDirs": (expected, list(listed))})
+    now, variant = lost(tracker, record.data["brokerId"], known, listed)
+    pending.broker(now, record.offset, variant)
+
+
+def fence(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A broker is fenced, or unfenced, in the form that old versions write."""
+    known = _known(tracker, record, record.data["id"], record.data["epoch"])
+    if known is not None:
+        fenced = 1 if record.type == "FENCE_BROKER_RECORD" else -1
+        _flags(tracker, pending, record, record.data["id"], known, fenced, 0)
+
+
+def _known(tracker: Tracker, record: LogRecord, broker: int, epoch: int) -> Broker | None:
+    """The broker that a record is about, which has to name the epoch that is registered."""
+    known = tracker.image.brokers.get(broker)
+    if known is None and tracker.lacks_beginning:
+        tracker.reporter.skipped(BEFORE)
+        return None
+    if known is None or known.epoch != epoch:
+        registered = "not registered" if known is None else known.epoch
+        _wrong(tracker, record, "change a registration", {"brokerEpoch": (registered, epoch)})
+    return known
+
+
+def _flags(
+    tracker: Tracker,
+    pending: Pending,
+    record: LogRecord,
+    broker: int,
+    known: Broker,
+    fenced: int,
+    shutdown: int,
+) -> None:
+    if shutdown:
+        known.flags = known.flags._replace(in_controlled_shutdown=shutdown > 0)
+        pending.broker(
+            tracker.image.broker_change("start_controlled_shutdown", broker, known.flags), record.offset
+        )
+    if fenced:
+        again, known.flags = known.flags.fenced, known.flags._replace(fenced=fenced > 0)
+        kind = ("fence_again" if again else "fence") if fenced > 0 else "unfence"
+        pending.broker(tracker.image.broker_change(kind, broker, known.flags), record.offset)
+
+
+def unregister(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """An operator removes a broker; one that is not fenced is fenced first."""
+    broker = record.data["brokerId"]
+    known = _known(tracker, record, broker, record.data["brokerEpoch"])
+    if known is None:
+        return
+    if not known.flags.fenced and not tracker.automaton().beliefs.has_action("unregister"):
+        pending.broker(
+            tracker.image.broker_change("fence", broker, known.flags._replace(fenced=True)), record.offset
+        )
+    pending.broker(tracker.image.broker_change("unregister", broker, Flags()), record.offset)
+    pending.flush()
+    del tracker.image.brokers[broker]
+    if known.partition is not None:
+        tracker.image.remove(known.partition)
+
+
+def _wrong(tracker: Tracker, record: LogRecord, what: str, differences: dict[str, tuple[Any, Any]]) -> None:
+    broker = record.data.get("brokerId", record.data.get("id"))
+    tracker.reporter.wrong(record.offset, record.time, None, what, differences, True, broker=broker)
+
+
+BROKER_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
+    "REGISTER_BROKER_RECORD": register,
+    "BROKER_REGISTRATION_CHANGE_RECORD": change,
+    "FENCE_BROKER_RECORD": fence,
+    "UNFENCE_BROKER_RECORD": fence,
+    "UNREGISTER_BROKER_RECORD": unregister,
+}
+
+
+# Changes of the settings that are followed: kept with their offsets and times, and handed to who asks for
+# them.
+
+
+@contextmanager
+def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]) -> Iterator[None]:
+    """While the record of a setting is taken over, which concerns these partitions."""
+    before = {p: _min_isr(tracker, p) for p in concerned} if record.data["name"] == MIN_ISR else {}
+    change = _change(tracker, record)
+    yield
+    tracker.image.changed[record.data["resourceType"], change.resource, change.name] = change
+    for partition in concerned:
+        if partition in before:
+            _resize(partition, change, before[partition], _min_isr(tracker, partition))
+        if partition.state is not None:
+            in_force = tracker.image.effective(partition, len(partition.belief.observed.replicas))
+            tracker.reporter.setting(partition, SettingInForce(change, *in_force))
+
+
+def _min_isr(tracker: Tracker, partition: Partition) -> int | None:
+    return tracker.image.effective(partition, len(partition.belief.observed.replicas))[0]
+
+
+def _change(tracker: Tracker, record: LogRecord) -> SettingChange:
+    kind, resource, name = record.data["resourceType"], record.data["resourceName"], record.data["name"]
+    configs = tracker.image.configs
+    level = OF_TOPIC if kind == TOPIC else OF_BROKER if resource else CLUSTER
+    before = configs.get((kind, resource), {}).get(name)
+    return SettingChange(record.offset, record.time, name, level, resource, before, record.data.get("value"))
+
+
+def _resize(partition: Partition, change: SettingChange, before: int | None, after: int | None) -> None:
+    """Keep a change that meets the partition under min ISR."""
+    if before is None or after is None or before == after:
+        return
+    if len(partition.belief.observed.isr) < before:
+        partition.resized = Resized(change, before, after)
+
+
+# Records about topics, their partitions and their settings, and about features.
+
+
+def create(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A topic is created."""
+    pending.flush()
+    topic = TopicImage(record.data["name"])
+    if topic.name in tracker.image.names:
+        tracker.reporter.wrong(
+            record.offset, record.time, topic.name, "create a topic that exists", None, True
+        )
+    tracker.image.names[topic.name] = tracker.image.topics[record.data["topicId"]] = topic
+
+
+def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A topic is deleted, with its partitions and its settings."""
+    pending.flush()
+    image, reporter, identity = tracker.image, tracker.reporter, record.data["topicId"]
+    topic = image.topics.pop(identity, None)
+    if topic is None:
+        what = "delete a topic that does not exist"
+        if tracker.lacks_beginning:
+            reporter.skipped(BEFORE)
+        else:
+            reporter.wrong(record.offset, record.time, None, what, None, True, topicId=identity)
+        return
+    image.names.pop(topic.name, None)
+    for setting in image.configs.pop((TOPIC, topic.name), {}):
+        image.changed.pop((TOPIC, topic.name, setting), None)
+    for partition in topic.partitions.values():
+        if image.partitions.pop(partition.key, None) is None:
+            continue
+        tracker.populated(record.offset, -1)
+        reporter.close(partition, record.time)
+        image.remove(partition)
+        if partition.state is not None:
+            reporter.change(partition, record.offset, record.time, partition.state, None, "delete the topic")
+
+
+def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A partition is created; in a snapshot, it is taken as it is."""
+    pending.flush()
+    data, image, reporter = record.data, tracker.image, tracker.reporter
+    topic, number = image.topics.get(data["topicId"]), data["partitionId"]
+    name = None if topic is None else f"{topic.name}-{number}"
+    automaton = tracker.automaton()
+    if topic is None and tracker.lacks_beginning:
+        reporter.skipped_of_partition(BEFORE)
+        return
+    if topic is None or record.partition_key in image.partitions:
+        what = "a topic that does not exist" if topic is None else "a topic that has it"
+        reporter.wrong(
+            record.offset, record.time, name, f"create a partition of {what}", topicId=data["topicId"]
+        )
+        return
+    state = partition_state(data)
+    try:
+        possible, where = image.settings(topic, number, len(state.replicas)), _directories(data)
+        belief, binding = automaton.initial(state, possible, offline=_offline(tracker, data, where))
+        wrong = {} if tracker.is_loading else automaton.wrong_creation(state)
+        if not tracker.is_loading and not tracker.lacks_beginning:
+            wrong = creation(tracker, state.replicas) | wrong
+        if where and not tracker.is_loading and tracker.follows_directories:
+            expected = at_creation(tracker, data)
+            wrong = wrong | ({} if where == expected else {"directories": (list(expected), list(where))})
+    except CannotFollow as why:
+        tracker.lost(f"{topic.name}-{number}", record.offset, record.time, str(why))
+        return
+    partition = Partition(topic, number, belief, binding, record.partition_key)
+    partition.leader_epoch, partition.partition_epoch = state.leader_epoch, state.partition_epoch
+    if where and tracker.follows_directories:
+        image.put_in(partition, where, state.replicas)
+    if wrong:
+        reporter.wrong(record.offset, record.time, name, "create", wrong)
+    image.partitions[partition.key] = topic.partitions[number] = partition
+    image.place(partition, ())
+    tracker.populated(record.offset, 1)
+    reporter.conditions(partition, belief, record.time)
+    if tracker.watch.tracks(partition.name):
+        partition.state = state
+        cause = "snapshot" if tracker.is_loading else "create"
+        reporter.change(partition, record.offset, record.time, None, state, cause)
+
+
+def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The log directories of a PartitionRecord. Raises CannotFollow where they are not as many as the replicas."""
+    found = tuple(data.get("directories") or ())
+    if found and len(found) != len(data["replicas"]):
+        raise CannotFollow(f"{len(data['replicas'])} replicas in {len(found)} log directories")
+    return found
+
+
+def _offline(tracker: Tracker, data: Mapping[str, Any], where: tuple[str, ...]) -> list[int]:
+    """The replicas of a partition in a snapshot that are in directories which their brokers do not list."""
+    if not tracker.follows_directories:
+        return []
+    pairs = zip(data["replicas"], where, strict=False)
+    return [b for b, directory in pairs if not is_online(directory, tracker.image.listed(b) or ())]
+
+
+def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A setting of a topic, or the default of all: min.insync.replicas and unclean.leader.election.enable."""
+    data, image = record.data, tracker.image
+    resource = (data["resourceType"], data["resourceName"])
+    pending.before_settings()
+    if data["name"] not in (MIN_ISR, UNCLEAN) or resource[0] not in (TOPIC, BROKER):
+        tracker.reporter.skipped("CONFIG_RECORD of another setting")
+        return
+    if (defined := undefined_setting(data["name"], data.get("value"))) is not None:
+        # It is kept, and stands for any value.
+        wrong = {data["name"]: (defined, data["value"])}
+        tracker.reporter.wrong(record.offset, record.time, None, f"write a {record.type}", wrong, True)
+        summary = f"{record.type} with {data['name']} {data['value']}"
+        tracker.doubt("undefined value", summary, record.offset, None, record.offset + 1)
+    topics = list(image.names.values())
+    if resource[0] == TOPIC:
+        topics = [t for t in topics if t.name == resource[1]]
+    concerned = [partition for topic in topics for partition in topic.partitions.values()]
+    with changing(tracker, record, concerned):
+        _set(tracker, resource, data["name"], data.get("value"))
+    if data["name"] == MIN_ISR:
+        _change_min_isr(tracker, pending, record, resource, defined is None)
+    if tracker.watch.on_setting is not None:
+        tracker.watch.on_setting(resource[1] if resource[0] == TOPIC else None)
+    for partition in concerned:
+        now = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
+        pending.add(partition, now, record.offset)
+
+
+def _set(tracker: Tracker, resource: tuple[int, str], name: str, value: str | None) -> None:
+    image = tracker.image
+    configs = image.configs.setdefault(resource, {})
+    if resource[0] == BROKER and resource[1]:
+        image.nodes.add(resource[1])
+    if value is None:
+        configs.pop(name, None)
+    else:
+        configs[name] = value
+
+
+def _change_min_isr(
+    tracker: Tracker, pending: Pending, record: LogRecord, resource: tuple[int, str], is_defined: bool
+) -> None:
+    """A setting of min.insync.replicas: whether it is accepted, and that ELRs are cleared with it."""
+    if tracker.is_loading:
+        return
+    kind, name = resource
+    refused = min_isr(tracker, kind, name, record.data.get("value") is None) if is_defined else None
+    if refused is not None:
+        wrong = {MIN_ISR: (refused, f"of {'topic' if kind == TOPIC else 'broker'} {name or 'default'}")}
+        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", wrong, True)
+    pending.min_isr(name if kind == TOPIC else "", record.offset)
+
+
+def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
+    """All records of a decision are there: what it should have written, too, is looked for."""
+    if tracker.is_loading:
+        return
+    uncleared = pending.uncleared()
+    if uncleared and tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr"):
+        for topic, offset in uncleared:
+            missing = {"CLEAR_ELR_RECORD": ("written", "not written")}
+            tracker.reporter.wrong(offset, time, None, "change_min_isr", missing, True, topic=topic)
+    if pending.sets_elr is not None and not tracker.lacks_beginning and (wrong := unsafe(tracker)):
+        tracker.reporter.wrong(pending.sets_elr, time, None, "turn ELR on", wrong, True)
+
+
+def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A feature's level; it can call for other rules, and for rules that no profile has."""
+    pending.flush()
+    name, new = record.data["name"], record.data["featureLevel"]
+    if name == ELR_VERSION:
+        pending.sets_elr = record.offset
+    if not tracker.is_loading:
+        wrong = level(tracker, name, tracker.image.features.get(name, 0), new)
+        if wrong:
+            tracker.reporter.wrong(record.offset, record.time, None, f"set {name}", wrong, True)
+    tracker.image.features[name] = new
+    tracker.has_new_features = True
+    _newer(tracker, record)
+
+
+def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A controller registers, and says which levels of features it supports: so new is the code that decides."""
+    pending.flush()
+    tracker.reporter.skipped(record.type)
+    levels = {feature["name"]: feature["maxSupportedVersion"] for feature in record.data["features"]}
+    tracker.image.controllers[record.data["controllerId"]] = levels
+    tracker.has_new_features = True
+    _newer(tracker, record)
+
+
+def _newer(tracker: Tracker, record: LogRecord) -> None:
+    if tracker.is_newer:
+        # The first reason is enough.
+        return
+    why = newer_than_profiles(tracker.image.features, tracker.image.controllers)
+    if why is not None:
+        tracker.is_newer = True
+        tracker.doubt("newer version", why, record.offset)
+
+
+def begin_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A transaction begins that never ends: its records are not followed. Of others nothing is handed on."""
+    pending.flush()
+    tracker.doubt("open transaction", "a metadata transaction that does not end", record.offset)
+
+
+def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """A transaction ends, or is aborted, that has not begun."""
+    pending.flush()
+    tracker.reporter.skipped(record.type)
+    if not tracker.lacks_beginning:
+        what = "end a transaction that has not begun"
+        tracker.reporter.wrong(record.offset, record.time, None, what, None, True)
+
+
+def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
+    """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
+
+    Whoever reads the log merges a change into each partition that has one of the two.
+    """
+    name, names = record.data["topicName"], tracker.image.names
+    topics = list(names.values()) if not name else [names[name]] if name in names else []
+    concerned = []
+    has_rule = tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr")
+    if not pending.cleared(name, record.offset) and has_rule:
+        asked = {"min.insync.replicas": ("changed", "not changed")}
+        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", asked, True, topic=name)
+    for topic in topics:
+        for partition in topic.partitions.values():
+            observed = partition.belief.observed
+            if observed.elr or observed.last_known:
+                pending.clear(
+                    partition, _clearing(bool(observed.elr), bool(observed.last_known)), record.offset
+                )
+                concerned.append(partition.name)
+    if not has_rule:
+        tracker.doubt("no rule", f"no profile has a rule for a {record.type}", record.offset, concerned)
+
+
+@cache
+def _clearing(elr: bool, last_known: bool) -> Change:
+    """The change that empties the one, or the other, or both."""
+    emptied: dict[str, Any] = {"eligibleLeaderReplicas": []} if elr else {}
+    return Change(encode_change(emptied | ({"lastKnownElr": []} if last_known else {})))
+
+
+def partition_state(data: Mapping[str, Any]) -> PartitionState:
+    """The partition that a PartitionRecord holds."""
+    recovery = data.get("leaderRecoveryState", 0)
+    return PartitionState(
+        tuple(data["replicas"]),
+        tuple(data["isr"]),
+        tuple(data.get("eligibleLeaderReplicas") or ()),
+        tuple(data.get("lastKnownElr") or ()),
+        None if data["leader"] < 0 else data["leader"],
+        data["leaderEpoch"],
+        data["partitionEpoch"],
+        "RECOVERING" if recovery == 1 else "RECOVERED",
+        tuple(data["addingReplicas"]),
+        tuple(data["removingReplicas"]),
+    )
+
+
+TOPIC_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
+    "TOPIC_RECORD": create,
+    "REMOVE_TOPIC_RECORD": remove,
+    "PARTITION_RECORD": create_partition,
+    "CONFIG_RECORD": configure,
+    "FEATURE_LEVEL_RECORD": feature,
+    "REGISTER_CONTROLLER_RECORD": controller,
+    "CLEAR_ELR_RECORD": clear_elr,
+    "BEGIN_TRANSACTION_RECORD": begin_transaction,
+    "END_TRANSACTION_RECORD": end_transaction,
+    "ABORT_TRANSACTION_RECORD": end_transaction,
+}

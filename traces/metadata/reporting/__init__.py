@@ -1,1 +1,0 @@
-"""What is reported of a metadata log: lines, findings, doubts."""

@@ -1,0 +1,393 @@
+"""Files that are not believed: their lines, the fields of what is in them, and the error of what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from highwater.errors import HighwaterError
+
+# What is wrong with a trace that cannot be read.
+
+
+class TraceError(HighwaterError):
+    """A file that is no trace, or one that breaks off or lies about its own form.
+
+    ``line`` counts from 1 and is None where no line is to blame; ``field`` is the path of the field in the
+    line (``records[0].data.isr``), or None. ``byte`` is the position in a binary file, where one is to blame.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        line: int | None,
+        field: str | None,
+        message: str,
+        byte: int | None = None,
+    ) -> None:
+        self.path, self.line, self.field, self.message, self.byte = str(path), line, field, message, byte
+        place = self.path if line is None else f"{self.path}:{line}"
+        super().__init__(f"{place}: {field}: {message}" if field else f"{place}: {message}")
+
+
+class OutOfRangeError(TraceError):
+    """A value of the right kind, but larger or smaller than any that the model has room for."""
+
+
+def printable(text: object, limit: int = 200) -> str:
+    """Text from a trace, fit for a terminal: control characters escaped, cut at a limit."""
+    shown = str(text)
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+# Reading fields of untrusted JSON: every value has the type and the range that is asked for, or a
+# TraceError.
+
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+MAX_TEXT = 1000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands: file, line, and path within the line."""
+
+    path: Path
+    line: int
+    field: str = ""
+
+    def at(self, name: str) -> Place:
+        """A field of this value."""
+        return Place(self.path, self.line, f"{self.field}.{name}" if self.field else name)
+
+    def item(self, position: int) -> Place:
+        """An item of this list."""
+        return Place(self.path, self.line, f"{self.field}[{position}]")
+
+    def wrong(self, message: str) -> TraceError:
+        """An error at this place, to be raised by the caller."""
+        return TraceError(self.path, self.line, self.field or None, message)
+
+    def out_of_range(self, message: str) -> OutOfRangeError:
+        """Likewise of a value that the model has no room for."""
+        return OutOfRangeError(self.path, self.line, self.field or None, message)
+
+
+class Fields:
+    """An object of a line, with all its fields: one that nobody knows is an error."""
+
+    def __init__(self, place: Place, value: Any, known: Sequence[str], optional: Sequence[str] = ()) -> None:
+        if not isinstance(value, dict):
+            raise place.wrong(f"expected an object, not {_shown(value)}")
+        for name in known:
+            if name not in value:
+                raise place.at(name).wrong("missing")
+        for name in value:
+            if name not in known and name not in optional:
+                raise place.wrong(f"a field that is not known: {printable(name, 60)}")
+        self.place, self._value = place, value
+
+    def __contains__(self, name: str) -> bool:
+        """Whether an optional field is there."""
+        return name in self._value
+
+    def raw(self, name: str) -> Any:
+        """A field as it is."""
+        return self._value[name]
+
+    def number(self, name: str, low: int = 0, high: int = INT32) -> int:
+        """A whole number within bounds."""
+        return number(self.place.at(name), self._value[name], low, high)
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self._value[name]
+        if not isinstance(value, bool):
+            raise self.place.at(name).wrong(f"expected true or false, not {_shown(value)}")
+        return value
+
+    def text(self, name: str) -> str:
+        """A string of at most MAX_TEXT characters."""
+        return text(self.place.at(name), self._value[name])
+
+    def text_or_null(self, name: str) -> str | None:
+        """A string or null."""
+        return None if self._value[name] is None else self.text(name)
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """One of some strings."""
+        value = self.text(name)
+        if value not in allowed:
+            raise self.place.at(name).wrong(f"{printable(value, 60)!r} is none of {', '.join(allowed)}")
+        return value
+
+    def numbers(self, name: str, low: int = 0, high: int = INT32) -> list[int]:
+        """A list of whole numbers."""
+        return [number(place, item, low, high) for place, item in self.items(name)]
+
+    def numbers_or_null(self, name: str) -> list[int] | None:
+        """A list of whole numbers or null."""
+        return None if self._value[name] is None else self.numbers(name)
+
+    def items(self, name: str) -> Iterator[tuple[Place, Any]]:
+        """The items of a list, each with its place."""
+        place, value = self.place.at(name), self._value[name]
+        if not isinstance(value, list):
+            raise place.wrong(f"expected a list, not {_shown(value)}")
+        return ((place.item(i), item) for i, item in enumerate(value))
+
+
+Reader = Callable[[Fields, str], Any]
+"""What reads the field of a name."""
+Form = Mapping[str, Reader]
+"""The fields of an object, each with what reads it: a method of ``Fields``, or one of these."""
+
+
+def whole(low: int, high: int = INT32) -> Reader:
+    """A whole number within other bounds."""
+    return lambda f, name: f.number(name, low, high)
+
+
+def numbers(low: int) -> Reader:
+    """A list of whole numbers from ``low`` on."""
+    return lambda f, name: f.numbers(name, low)
+
+
+def choice(*allowed: str) -> Reader:
+    """One of some strings."""
+    return lambda f, name: f.choice(name, allowed)
+
+
+def in_order(read: Reader) -> Reader:
+    """A list whose order says nothing: sorted."""
+    return lambda f, name: sorted(read(f, name))
+
+
+def texts(f: Fields, name: str) -> list[str]:
+    """A list of strings. Raises TraceError."""
+    return [text(place, item) for place, item in f.items(name)]
+
+
+def each(form: Form) -> Reader:
+    """A list of objects."""
+    return lambda f, name: [read_form(place, item, form) for place, item in f.items(name)]
+
+
+def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:
+    """An object with all fields of the form, and perhaps the optional ones. Raises TraceError."""
+    readers = {**form, **(optional or {})}
+    fields = Fields(place, value, tuple(form), tuple(optional or ()))
+    return {name: read(fields, name) for name, read in readers.items() if name in fields}
+
+
+def number(place: Place, value: Any, low: int, high: int) -> int:
+    """A whole number within bounds, at a place."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise place.wrong(f"expected a whole number, not {_shown(value)}")
+    if not low <= value <= high:
+        raise place.wrong(f"{printable(value, 40)} is outside {low}..{high}")
+    return value
+
+
+def text(place: Place, value: object) -> str:
+    """A string of at most MAX_TEXT characters, at a place."""
+    if not isinstance(value, str):
+        raise place.wrong(f"expected a string, not {_shown(value)}")
+    if len(value) > MAX_TEXT:
+        raise place.wrong(f"longer than {MAX_TEXT} characters")
+    return value
+
+
+def _shown(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
+    return names.get(type(value), printable(value, 40))
+
+
+# Lines and bytes of a file, plain or compressed, in bounded memory; and lines that are JSON.
+
+GZIP_MAGIC = b"\x1f\x8b"
+CHUNK = 1 << 16
+MAX_LINE = 1 << 22
+"""The longest line that is read, in bytes."""
+MAX_VALUES = 500_000
+"""The most values of a line of JSON, each of which takes up to a hundred bytes of memory."""
+MAX_BYTES = 1 << 33
+"""The most that is read of one file, in bytes after decompression."""
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file with their line numbers, from 1. Blank lines at the end are not read.
+
+    Raises TraceError where the file cannot be read, is cut off, is not JSON, or goes over a limit.
+    """
+    number = 0
+    blank: int | None = None
+    for number, line in enumerate(_split(path), start=1):
+        if not line.strip():
+            blank = blank or number
+            continue
+        if blank is not None:
+            raise TraceError(path, blank, None, "an empty line")
+        yield number, parse(path, number, line)
+    if number == 0 or blank == 1:
+        raise TraceError(path, None, None, "the file is empty")
+
+
+def _split(path: Path) -> Iterator[bytes]:
+    with Source(path) as source:
+        yield from split(source)
+
+
+def split(source: Source) -> Iterator[bytes]:
+    """The lines of a file; the last one may lack its newline."""
+    path, rest, number = source.path, b"", 1
+    for chunk in source.chunks():
+        rest += chunk
+        *complete, rest = rest.split(b"\n")
+        for line in complete:
+            if len(line) > MAX_LINE:
+                raise TraceError(path, number, None, f"a line longer than {MAX_LINE} bytes")
+            yield line
+            number += 1
+        if len(rest) > MAX_LINE:
+            raise TraceError(path, number, None, f"a line longer than {MAX_LINE} bytes")
+    source.terminated = not rest
+    if rest:
+        yield rest
+
+
+class Source:
+    """A file that is read once, from its start, decompressed where it begins as gzip does.
+
+    Its methods raise TraceError where the file cannot be read or is damaged, or holds more than MAX_BYTES.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.terminated = True
+        """Whether the last line that ``split`` gave ended with a newline."""
+        try:
+            # Without waiting for whoever writes: it might be a pipe.
+            self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
+            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                self._file.close()
+                raise TraceError(path, None, None, "not a file")
+            self.compressed = self._file.read(2) == GZIP_MAGIC
+            self._file.seek(0)
+        except OSError as wrong:
+            raise _unreadable(path, wrong) from None
+        except ValueError:  # a NUL
+            raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
+        self._chunks = self.chunks()
+        self._rest = b""
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of the file was read, in bytes as they lie on the disk."""
+        return 0 if self._file.closed else self._file.tell()
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes of the file. Not to be mixed with ``read``."""
+        total = 0
+        try:
+            for chunk in _gunzip(self.path, self._file) if self.compressed else _plain(self._file):
+                total += len(chunk)
+                if total > MAX_BYTES:
+                    raise TraceError(self.path, None, None, f"more than {MAX_BYTES} bytes of text")
+                yield chunk
+        except OSError as wrong:
+            raise _unreadable(self.path, wrong) from None
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes, fewer only at the end."""
+        if not self.compressed:
+            try:
+                return self._file.read(size)
+            except OSError as wrong:
+                raise _unreadable(self.path, wrong) from None
+        parts, have = [self._rest], len(self._rest)
+        while have < size and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            have += len(chunk)
+        found = b"".join(parts)
+        self._rest = found[size:]
+        return found[:size]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _unreadable(path: Path, wrong: OSError) -> TraceError:
+    return TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}")
+
+
+def _plain(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """Decompress, never more than a chunk at once; a stream may have several members."""
+    member = zlib.decompressobj(wbits=31)
+    pending = b""
+    try:
+        while True:
+            if member.eof:
+                pending = member.unused_data or file.read(CHUNK)
+                if not pending:
+                    return
+                member = zlib.decompressobj(wbits=31)
+            elif not pending:
+                pending = file.read(CHUNK)
+                if not pending:
+                    raise TraceError(path, None, None, "the compressed file is cut off")
+            chunk = member.decompress(pending, CHUNK)
+            pending = member.unconsumed_tail
+            if chunk:
+                yield chunk
+    except zlib.error as wrong:
+        raise TraceError(path, None, None, f"the compressed file is damaged: {wrong}") from None
+
+
+def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """The JSON object that a line is. Raises TraceError where it is anything else."""
+    if sum(map(line.count, (b"{", b"[", b","))) > MAX_VALUES:
+        raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
+    try:
+        parsed = json.loads(line.decode("utf-8"), object_pairs_hook=distinct, parse_constant=refuse_constant)
+    except UnicodeDecodeError:
+        raise TraceError(path, number, None, "not UTF-8") from None
+    except RecursionError:
+        raise TraceError(path, number, None, "JSON nested too deeply") from None
+    except ValueError as wrong:
+        raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
+    if not isinstance(parsed, dict):
+        raise TraceError(path, number, None, "not a JSON object")
+    return parsed
+
+
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs, as ``object_pairs_hook``. ValueError where a key stands twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+def refuse_constant(constant: str) -> Any:
+    """ValueError for NaN and the infinities, as ``parse_constant``: JSON has no such numbers."""
+    raise ValueError(f"{constant} is no JSON number")
