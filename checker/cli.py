@@ -14,8 +14,7 @@ import click
 
 from highwater import __version__
 from highwater.checker.base.memory import collect_garbage_rarely
-from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.base.status import Status
+from highwater.checker.base.problems import InputError, InternalError, Status
 
 _COMMANDS = {
     "check": "Explore scenarios exhaustively.",
@@ -57,7 +56,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first argument names."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from highwater.checker.base.problems import unknown
+            from highwater.model.names import unknown
 
             raise InputError(unknown("command", args[0], _COMMANDS))
         return super().resolve_command(ctx, args)
@@ -99,7 +98,7 @@ class Commands(click.Group):
             _say_no_more()
             status = 128 + 13
         except OSError as wrong:
-            from highwater.checker.base.libraries import missing_library
+            from highwater.checker.base.problems import missing_library
 
             written = f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}"
             status = _refuse(missing_library(wrong) or written)
@@ -126,7 +125,7 @@ def _hidden_from_click() -> Iterator[None]:
     except BrokenPipeError:
         raise _ReaderLeftError from None
     except EOFError as wrong:
-        from highwater.checker.base.libraries import module_cut_short
+        from highwater.checker.base.problems import module_cut_short
 
         raise InputError(module_cut_short(wrong)) from wrong
 
@@ -143,16 +142,16 @@ def _say_no_more() -> None:
 
 def _unforeseen(wrong: Exception) -> Status:
     """What no command tells of by itself: a protocol that is wrong, a library that is not there, or we are."""
-    from highwater.checker.base.libraries import missing_library
+    from highwater.checker.base.problems import missing_library
     from highwater.model.language.errors import LanguageError
 
     if isinstance(wrong, LanguageError):
         return _refuse(str(wrong))
     if (missing := missing_library(wrong)) is not None:
         return _refuse(missing)
-    from highwater.checker.base import defect_report
+    from highwater.checker.base import files
 
-    place = defect_report.write(wrong)
+    place = files.write(wrong)
     kept = f"please send {place}" if place else "no report could be written"
     what = str(wrong) if isinstance(wrong, InternalError) else f"{type(wrong).__name__}: {wrong}"
     what = what if len(what) <= _MOST_SAID // 2 else f"{what[: _MOST_SAID // 2]}…"

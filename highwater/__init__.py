@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any
 from highwater.errors import HighwaterError
 
 if TYPE_CHECKING:
-    from highwater.checker.api.asked import (
+    from highwater.checker.api import (
+        Result,
+        Violation,
         check,
         explore,
         protocol,
         protocols,
-        replay,
         scenario,
         scenarios,
         simulate,
     )
-    from highwater.checker.api.results import Result, Violation
-    from highwater.checker.asking.request import Request
     from highwater.checker.base.problems import InputError
     from highwater.checker.explore.session import Path, Session
+    from highwater.checker.scenarios.request import Request
     from highwater.model.language.errors import LanguageError
     from highwater.traces.reading import TraceError
+    from highwater.traces.replay import replay
     from highwater.traces.reports.report import Report
 
 __version__ = "0.1.0"
@@ -37,19 +38,19 @@ _HOMES = {
     "LanguageError": "highwater.model.language.errors",
     "Path": "highwater.checker.explore.session",
     "Report": "highwater.traces.reports.report",
-    "Request": "highwater.checker.asking.request",
-    "Result": "highwater.checker.api.results",
+    "Request": "highwater.checker.scenarios.request",
+    "Result": "highwater.checker.api",
     "Session": "highwater.checker.explore.session",
     "TraceError": "highwater.traces.reading",
-    "Violation": "highwater.checker.api.results",
-    "check": "highwater.checker.api.asked",
-    "explore": "highwater.checker.api.asked",
-    "protocol": "highwater.checker.api.asked",
-    "protocols": "highwater.checker.api.asked",
-    "replay": "highwater.checker.api.asked",
-    "scenario": "highwater.checker.api.asked",
-    "scenarios": "highwater.checker.api.asked",
-    "simulate": "highwater.checker.api.asked",
+    "Violation": "highwater.checker.api",
+    "check": "highwater.checker.api",
+    "explore": "highwater.checker.api",
+    "protocol": "highwater.checker.api",
+    "protocols": "highwater.checker.api",
+    "replay": "highwater.checker.api",
+    "scenario": "highwater.checker.api",
+    "scenarios": "highwater.checker.api",
+    "simulate": "highwater.checker.api",
 }
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from highwater.checker.asking import model_key
 from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
+from highwater.checker.scenarios import model_key
 from tests import recordings
 from tests.slow import without_reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator
 
-from highwater.checker.asking import catalogue, request, scenarios
+from highwater.checker.scenarios import catalogue, request, scenario_files
 from highwater.model.language import Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
@@ -21,7 +21,7 @@ def one_of_each(first: Collection[str] = ()) -> list[str]:
     """A scenario for each set of rules of each protocol, these before others: the rest differ in bounds alone."""
     found: dict[tuple[str, frozenset[str]], str] = {}
     for name in sorted(scenario_names(), key=lambda name: (name not in first, name)):
-        asked = request.Request.of(scenarios.find(name), request.Overrides())
+        asked = request.Request.of(scenario_files.find(name), request.Overrides())
         rules = frozenset(rule for rule, on in asked.rules.items() if on)
         found.setdefault((asked.scenario.definition.name, rules), name)
     return sorted({*first, *found.values()})
@@ -30,7 +30,7 @@ def one_of_each(first: Collection[str] = ()) -> list[str]:
 def scenario_model(name: str, **parameters: int) -> Model:
     """A scenario's model, with some parameters set otherwise."""
     overrides = request.Overrides.parse([f"{k}={v}" for k, v in parameters.items()], [], None, [])
-    return request.Request.of(scenarios.find(name), overrides).model()
+    return request.Request.of(scenario_files.find(name), overrides).model()
 
 
 def everything(**parameters: int) -> Model:

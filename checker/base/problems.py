@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from types import FrameType, TracebackType
 from typing import Any
 
 from highwater.errors import HighwaterError
-from highwater.model.names import unknown
 
 
 class InputError(HighwaterError):
@@ -28,4 +32,117 @@ class InternalError(RuntimeError):
         self.facts = dict(facts or {})
 
 
-__all__ = ["InputError", "InternalError", "unknown"]
+# How the command ends: the exit statuses, and which of several counts.
+
+
+class Status(IntEnum):
+    """The exit statuses of every command."""
+
+    AS_PROMISED = 0
+    VIOLATED = 1
+    BAD_REQUEST = 2
+    INCONCLUSIVE = 3
+    INTERNAL = 70
+    """The checker contradicts itself; nothing is said of what was asked. It is the status of sysexits for that."""
+    INTERRUPTED = 130
+
+
+_WORST_FIRST = (
+    Status.INTERNAL,
+    Status.BAD_REQUEST,
+    Status.INTERRUPTED,
+    Status.VIOLATED,
+    Status.INCONCLUSIVE,
+    Status.AS_PROMISED,
+)
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """The status of a run of several scenarios: interrupted before violated before inconclusive."""
+    return min(statuses, key=_WORST_FIRST.index, default=Status.AS_PROMISED)
+
+
+# Ctrl-C that keeps what was found: the first one asks a search to stop, the second one breaks off.
+
+
+@contextmanager
+def interruption(ask: Callable[[], None]) -> Iterator[None]:
+    """While inside, the first SIGINT calls ``ask``; a second one raises KeyboardInterrupt.
+
+    Outside the main thread, where no handler can be set, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        ask()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# Libraries and modules that are not there or cannot be loaded: named, instead of being told as errors of
+# ours.
+
+PACKAGES = {
+    "cramjam": "cramjam",
+    "crc32c": "crc32c",
+    "hypothesis": "hypothesis",
+    "llvmlite": "llvmlite",
+    "msgspec": "msgspec",
+    "networkx": "networkx",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "pyspark": "pyspark",
+    "rich": "rich",
+    "scipy": "scipy",
+    "werkzeug": "werkzeug",
+    "z3": "z3-solver",
+}
+"""The libraries by their modules, with the packages that they come in."""
+_LONGEST = 300
+
+
+def missing_library(wrong: BaseException) -> str | None:
+    """Which library an error is about that cannot be loaded, in one line; None where it is about something else.
+
+    A package that is not there is a ModuleNotFoundError; what is damaged, or lacks another library or memory, is
+    any error that a library raises while it is imported, or an OSError without a number from its loader.
+    """
+    if isinstance(wrong, ModuleNotFoundError) and wrong.name is not None:
+        name = wrong.name.partition(".")[0]
+        if name in PACKAGES:
+            return f"the package {PACKAGES[name]} is not installed: {wrong}"
+        return None
+    frames = list(_frames(wrong.__traceback__))
+    loading = isinstance(wrong, OSError) and wrong.errno is None
+    for number, frame in enumerate(frames):
+        name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        importing = frame.f_code.co_name == "<module>"
+        last = number == len(frames) - 1
+        if name in PACKAGES and (importing or isinstance(wrong, ImportError) or (loading and last)):
+            return f"the library {PACKAGES[name]} cannot be loaded: {str(wrong)[:_LONGEST] or type(wrong).__name__}"
+    return None
+
+
+def module_cut_short(wrong: EOFError) -> str:
+    """Which compiled module has no end, in one line: Python leaves such a file on a full disk, and believes it."""
+    places = [frame.f_locals.get("bytecode_path") for frame in _frames(wrong.__traceback__)]
+    named = [str(place) for place in places if place]
+    if named:
+        return f"{named[-1]}: a compiled module of Python's that is cut short, as a full disk leaves it: remove it"
+    return f"something that is read ends too early: {str(wrong)[:_LONGEST]}"
+
+
+def _frames(trace: TracebackType | None) -> list[FrameType]:
+    found = []
+    while trace is not None:
+        found.append(trace.tb_frame)
+        trace = trace.tb_next
+    return found

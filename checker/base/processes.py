@@ -19,9 +19,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from highwater.checker.base.libraries import missing_library
 from highwater.checker.base.memory import collect_garbage_rarely
-from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.base.problems import InputError, InternalError, missing_library
 from highwater.errors import HighwaterError
 
 Job = TypeVar("Job")

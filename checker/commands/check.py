@@ -9,12 +9,8 @@ from dataclasses import replace
 
 import click
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.base.output import JsonOutput
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status, worst
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import InputError, Status, worst
 from highwater.checker.commands.options import (
     first_option,
     json_option,
@@ -25,13 +21,15 @@ from highwater.checker.commands.options import (
     verbose_option,
 )
 from highwater.checker.engines.by_name import Engine
-from highwater.checker.running.one import explore
-from highwater.checker.running.progress import ProgressReporter
-from highwater.checker.telling import report
-from highwater.checker.telling.page.output import PageOutput, html_option
-from highwater.checker.telling.page.shown import counterexamples
-from highwater.checker.telling.results import ScenarioOutcome
-from highwater.checker.telling.trace_output import TraceOutput, trace_option
+from highwater.checker.report import summary
+from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.run import counterexamples
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.trace_output import TraceOutput, trace_option
+from highwater.checker.runner.one import ProgressReporter, explore
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 
 
 @click.command(short_help="Explore scenarios exhaustively.")
@@ -67,7 +65,7 @@ def check(
     3 inconclusive (a limit was reached first), 130 interrupted.
     """
     started = time.perf_counter()
-    names = tuple(scenarios.expanded(names))
+    names = tuple(scenario_files.expanded(names))
     search = engine.search(len(names))
     output = JsonOutput(json_file, quiet=quiet)
     if trace_out is not None and len(names) != 1:
@@ -75,7 +73,7 @@ def check(
     if html is not None and len(names) != 1:
         raise InputError("--html: name one scenario; the page is about its runs")
     trace, page = TraceOutput(trace_out), PageOutput(html)
-    chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
+    chosen = [scenario_files.find(name) for name in names] if names else scenario_files.standard()
     requests = [engine.request(scenario, overrides) for scenario in chosen]
     if engine.name == "spark":
         requests = list(_for_spark(requests, named=bool(names), say=output.note))
@@ -84,7 +82,7 @@ def check(
     try:
         processes = _processes(requests, engine, options)
         if processes > 1:
-            from highwater.checker.running import side_by_side
+            from highwater.checker.runner import side_by_side
 
             every = side_by_side.Batch(
                 names or tuple(scenario.name for scenario in chosen),
@@ -111,7 +109,7 @@ def check(
                     )
                 outcomes.append(outcome)
                 if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
-                    report.runs(model, outcome, output.say, full=verbose)
+                    summary.runs(model, outcome, output.say, full=verbose)
                 if model is not None and trace_out is not None:
                     said = f"--trace-out {trace_out}: not written, as no violation was found"
                     if outcome.runs:
@@ -126,7 +124,7 @@ def check(
     finally:
         if outcomes:
             seconds = time.perf_counter() - started
-            report.finish(outcomes, output, quiet=quiet, verbose=verbose, seconds=seconds)
+            summary.finish(outcomes, output, quiet=quiet, verbose=verbose, seconds=seconds)
     return worst(outcome.status for outcome in outcomes)
 
 

@@ -7,12 +7,8 @@ from pathlib import Path
 import click
 
 import highwater
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
+from highwater.checker.base.files import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.commands.options import (
     cache_option,
     json_option,
@@ -21,9 +17,12 @@ from highwater.checker.commands.options import (
     quiet_option,
     workers_option,
 )
-from highwater.checker.comparing.coverage import report
-from highwater.checker.comparing.coverage.gathering import Coverage, add_scenario, add_trace
-from highwater.checker.comparing.coverage.report import page
+from highwater.checker.comparing import coverage_report
+from highwater.checker.comparing.coverage import Coverage, add_scenario, add_trace
+from highwater.checker.comparing.coverage_report import page
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.traces.inputs import RUN, kind_of
 from highwater.traces.reading import TraceError
 
@@ -63,16 +62,16 @@ def coverage(
     found, protocols = Coverage(), set[str]()
     options = SearchOptions(workers=workers or 0, limit_states=limit_states)
     try:
-        for name in scenarios.expanded(names):
+        for name in scenario_files.expanded(names):
             path = Path(name)
-            if path.is_file() and not scenarios.is_path(name):
+            if path.is_file() and not scenario_files.is_path(name):
                 if overrides.parameters or overrides.properties:
                     raise InputError(f"{name}: --set and --property are for scenarios; a trace says its own")
                 if kind_of(path) != RUN:
                     raise InputError(f"{name}: not a trace of a run (docs/trace-format.md)")
                 add_trace(found, path, switches=overrides.rules, profile=overrides.profile, rules=with_rules)
             else:
-                request = Request.of(scenarios.find(name), overrides)
+                request = Request.of(scenario_files.find(name), overrides)
                 protocols.add(request.scenario.definition.name)
                 if len(protocols) > 1:
                     raise InputError(f"{name}: {' and '.join(sorted(protocols))} are different protocols")
@@ -83,9 +82,9 @@ def coverage(
         raise InputError(str(wrong)) from None
     except KeyboardInterrupt:
         found.interrupted = True
-    for line in (report.summary(found),) if quiet else report.lines(found, full=verbose):
+    for line in (coverage_report.summary(found),) if quiet else coverage_report.lines(found, full=verbose):
         output.say(line)
     if html is not None:
         write_text("--html", html, page(found, [Path(), Path(highwater.__file__).parents[1]]))
-    output.write(report.as_json(found))
+    output.write(coverage_report.as_json(found))
     return Status.INTERRUPTED if found.interrupted else Status.AS_PROMISED

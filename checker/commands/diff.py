@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.base.output import JsonOutput
-from highwater.checker.base.problems import InputError, unknown
-from highwater.checker.base.status import Status, worst
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import InputError, Status, worst
 from highwater.checker.commands.options import (
     allow_code_option,
     json_option,
     limit_seconds_option,
     quiet_option,
 )
-from highwater.checker.telling.page.output import PageOutput, html_option
-from highwater.checker.telling.page.shown import ShownRun
+from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.run import ShownRun
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.model.names import unknown
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.solver.limits import Limits
-    from highwater.checker.telling.difference_results import DifferenceOutcome
+    from highwater.checker.engines.solver.terms import Limits
+    from highwater.checker.report.solver_results import DifferenceOutcome
 
 
 @click.command(short_help="Where two sets of rules decide differently.")
@@ -82,8 +82,8 @@ def diff(
         changed = [rule for rule, on in second.rules.items() if first.rules[rule] != on]
         pairs = [(rule, first.with_rules({rule: second.rules[rule]})) for rule in changed]
     outcomes: list[DifferenceOutcome] = []
-    from highwater.checker.engines.solver.limits import Limits
-    from highwater.checker.telling.page.solved import differences as shown
+    from highwater.checker.engines.solver.terms import Limits
+    from highwater.checker.report.page.run import differences as shown
 
     limits = Limits(limit_seconds)
     try:
@@ -117,14 +117,14 @@ def _requests(
     if _is_scenario(a):
         if within is not None:
             raise InputError("--in says where two profiles are compared, and A is a scenario")
-        scenario, base = scenarios.find(a), None
+        scenario, base = scenario_files.find(a), None
     elif within is not None:
-        scenario, base = scenarios.find(within), a
+        scenario, base = scenario_files.find(within), a
     else:
         scenario, base = _written_for(a, profile if b is None or _is_scenario(b) else b), a
     first = Request.of(scenario, Overrides.parse(settings, (), base))
     if b is not None and _is_scenario(b):
-        other, switched = scenarios.find(b), Overrides.parse(settings, rules, None)
+        other, switched = scenario_files.find(b), Overrides.parse(settings, rules, None)
         if other.protocol is not scenario.protocol:
             raise InputError(
                 f"{b} is of {other.definition.name}, and {scenario.name} of {scenario.definition.name}: "
@@ -138,7 +138,7 @@ def _requests(
 
 
 def _is_scenario(name: str) -> bool:
-    return scenarios.is_path(name) or name in scenarios.titles()
+    return scenario_files.is_path(name) or name in scenario_files.titles()
 
 
 def _written_for(profile: str, other: str | None) -> Scenario:
@@ -146,12 +146,12 @@ def _written_for(profile: str, other: str | None) -> Scenario:
 
     One that changes no rule of the profile and checks every invariant, if there is one; others are about one fault.
     """
-    known = scenarios.standard()
+    known = scenario_files.standard()
     found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
     if found:
-        every = (None, (scenarios.INVARIANTS, scenarios.STEP_PROPERTIES))
+        every = (None, (scenario_files.INVARIANTS, scenario_files.STEP_PROPERTIES))
         return min(found, key=lambda s: (bool(s.rules), s.properties not in every))
-    names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenarios.titles())
+    names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenario_files.titles())
     if profile not in names:
         see = "`highwater list` names scenarios, `highwater show PROTOCOL` its profiles"
         raise InputError(unknown("profile or scenario", profile, names, see))
@@ -168,8 +168,8 @@ def _compare(
     output: JsonOutput,
 ) -> DifferenceOutcome:
     from highwater.checker.engines.solver.difference import differences, only_in_one
-    from highwater.checker.engines.solver.helpers import with_helpers
-    from highwater.checker.telling.difference_results import DifferenceOutcome
+    from highwater.checker.engines.solver.induction import with_helpers
+    from highwater.checker.report.solver_results import DifferenceOutcome
 
     def progress(action: str, seconds: float) -> None:
         output.progress(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)")

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.commands.options import model_options
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 
 if TYPE_CHECKING:
     from highwater.traces.runs.format import StepLine
@@ -46,7 +45,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
         raise InputError("name a SCENARIO, or a run with --trace")
     lines: list[StepLine] = []
     if trace is None:
-        request = Request.of(scenarios.find(str(name)), overrides).without_symmetry().without_goals()
+        request = Request.of(scenario_files.find(str(name)), overrides).without_symmetry().without_goals()
     elif overrides != Overrides():
         raise InputError("--trace: a run says itself how it is set up")
     else:

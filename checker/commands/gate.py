@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from highwater.checker.base.output import JsonOutput, write_text
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
+from highwater.checker.base.files import JsonOutput, write_text
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.commands.options import (
     Positive,
     allow_code_option,
@@ -23,7 +22,7 @@ from highwater.checker.comparing.gate import report
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from highwater.checker.telling.page.output import PageOutput, html_option
+from highwater.checker.report.page.content import PageOutput, html_option
 
 
 @click.command(short_help="Whether the protocol does what the committed baseline says.")

@@ -8,13 +8,12 @@ from itertools import groupby
 
 import click
 
-from highwater.checker.asking import listing
-from highwater.checker.asking.listing import Entry
-from highwater.checker.base import terminal
-from highwater.checker.base.output import JsonOutput
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import columns, width
 from highwater.checker.commands.options import json_option
+from highwater.checker.scenarios import listing
+from highwater.checker.scenarios.listing import Entry
 
 
 @click.command("list", short_help="Scenarios, protocols, rules, invariants, actions.")
@@ -66,7 +65,7 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
         rows: list[tuple[str, ...]] = [_row(entry) for entry in own]
         if not any(where for _, where, _ in rows):
             rows = [(name, text) for name, _, text in rows]
-        yield from terminal.columns(rows, "", terminal.width())
+        yield from columns(rows, "", width())
 
 
 def _group(entry: Entry) -> str:

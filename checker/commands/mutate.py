@@ -7,16 +7,15 @@ from pathlib import Path
 
 import click
 
-from highwater.checker.asking import scenarios
-from highwater.checker.base import terminal
-from highwater.checker.base.output import JsonOutput, refuse_unwritable
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
+from highwater.checker.base.files import JsonOutput, refuse_unwritable
+from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import width
 from highwater.checker.commands import options
 from highwater.checker.comparing.mutation import report
 from highwater.checker.comparing.mutation.examining import SURVIVED
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
-from highwater.checker.running.progress import LiveLine
+from highwater.checker.runner.one import LiveLine
+from highwater.checker.scenarios import scenario_files
 
 
 @click.command(short_help="Change each guard and write; report what detects it.")
@@ -64,7 +63,11 @@ def mutate(
     output = JsonOutput(json_file)
     if keep is not None:
         refuse_unwritable("--keep", keep)
-    chosen = [scenarios.find(n) for n in scenarios.expanded(names)] if names else scenarios.standard()
+    chosen = (
+        [scenario_files.find(n) for n in scenario_files.expanded(names)]
+        if names
+        else scenario_files.standard()
+    )
     live = LiveLine(quiet=quiet)
     run = MutationRun(
         chosen,
@@ -80,7 +83,7 @@ def mutate(
     live.end()
     if only and not found.records and not found.interrupted:
         raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios matches")
-    text = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=terminal.width())
+    text = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=width())
     for line in text:
         output.say(line)
     output.write(report.as_json(found))

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 import click
 
-from highwater.checker.asking import allowed_code
-from highwater.checker.asking.request import Overrides
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.base.status import Status
+from highwater.checker.base.problems import Status
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
+from highwater.checker.scenarios import user_code
+from highwater.checker.scenarios.request import Overrides
+from highwater.checker.scenarios.search import SearchOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Function = Callable[..., Status]
@@ -110,13 +110,13 @@ cache_option = click.option(
 )
 
 allow_code_option = click.option(
-    allowed_code.OPTION,
+    user_code.OPTION,
     "allow_code",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
     multiple=True,
     expose_value=False,
-    callback=lambda context, option, folders: context.with_resource(allowed_code.allowing(folders)),
+    callback=lambda context, option, folders: context.with_resource(user_code.allowing(folders)),
     help="Execute protocols in DIR, too, not only beside the scenario's file; may repeat.",
 )
 

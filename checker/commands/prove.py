@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.base.output import JsonOutput
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.commands import options
-from highwater.checker.running.one import outcome_of
-from highwater.checker.telling import report
-from highwater.checker.telling.page.output import PageOutput, html_option
-from highwater.checker.telling.page.shown import counterexamples
+from highwater.checker.report import summary
+from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.run import counterexamples
+from highwater.checker.runner.one import outcome_of
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.solver.limits import Limits
+    from highwater.checker.engines.solver.terms import Limits
 
 DEPTH = 10
 
@@ -94,14 +93,14 @@ def prove(
         raise InputError("--memory goes with one process: give no --workers")
     if not use_helpers and not induction:
         raise InputError("--no-helpers goes with --induction")
-    request = Request.of(scenarios.find(name), overrides).without_symmetry()
+    request = Request.of(scenario_files.find(name), overrides).without_symmetry()
     request = request.safety_only("Z3 checks states and steps only; use `highwater check`")
     output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:
         from highwater.checker.base.processes import cores
-        from highwater.checker.engines.solver.limits import Limits
+        from highwater.checker.engines.solver.terms import Limits
 
         limits = Limits(limit_seconds, memory_bytes)
         workers = 1 if memory_bytes else workers or cores()
@@ -134,8 +133,8 @@ def _induction(
     verbose: bool,
 ) -> Status:
     from highwater.checker.engines.solver import induction
-    from highwater.checker.engines.solver.helpers import helpers, with_helpers
-    from highwater.checker.telling.induction_results import InductionOutcome
+    from highwater.checker.engines.solver.induction import helpers, with_helpers
+    from highwater.checker.report.solver_results import InductionOutcome
 
     def progress(action: str, seconds: float) -> None:
         output.progress(f"{request.scenario.name}: {action} ({seconds:.2f} s)")
@@ -150,7 +149,7 @@ def _induction(
     for line in outcome.lines(failures=not output.quiet, full=verbose):
         output.say(line)
     if page.target is not None:
-        from highwater.checker.telling.page.solved import failures
+        from highwater.checker.report.page.run import failures
 
         runs = list(failures(outcome))
         output.note(page.write(helped, runs, "every property is kept, or nothing was decided"))
@@ -169,9 +168,9 @@ def _bounded(
     verbose: bool,
 ) -> Status:
     from highwater.checker.engines.solver import bounded
-    from highwater.checker.engines.solver.limits import Limits
-    from highwater.checker.telling.bounded_results import ENGINE, BoundedOutcome
-    from highwater.checker.telling.results import REACHED
+    from highwater.checker.engines.solver.terms import Limits
+    from highwater.checker.report.results import REACHED
+    from highwater.checker.report.solver_results import ENGINE, BoundedOutcome
 
     request = request.for_first() if first else request
     goals = {goal.name for goal in request.goals}
@@ -195,13 +194,13 @@ def _bounded(
     )
     kind = partial(BoundedOutcome, asked=depth)
     outcome = outcome_of(kind, request, ENGINE, model, result, stop_at_first=first)
-    report.runs(model, outcome, output.note, full=verbose)
+    summary.runs(model, outcome, output.note, full=verbose)
     output.note("")
     if page.target is not None:
         runs = counterexamples(model, result.violations, outcome.runs)
         output.note(page.write(request, runs, "no violation was found"))
     for line in outcome.lines():
         output.say(line)
-    report.warn([outcome])
+    summary.warn([outcome])
     output.write([outcome.as_json()])
     return outcome.status

@@ -10,14 +10,12 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from highwater.checker.asking.request import Overrides
-from highwater.checker.asking.search import EngineError
-from highwater.checker.base.interruption import interruption
-from highwater.checker.base.output import JsonOutput, refuse_unwritable, written
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status, worst
+from highwater.checker.base.files import JsonOutput, refuse_unwritable, written
+from highwater.checker.base.problems import InputError, Status, interruption, worst
 from highwater.checker.commands.options import json_option, quiet_option, rule_option, spark_master_option
 from highwater.checker.engines import by_name as engines
+from highwater.checker.scenarios.request import Overrides
+from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.reading import TraceError, printable
@@ -206,8 +204,8 @@ def _severity(report: Report) -> tuple[int, bool, int]:
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
     """Where all that was replayed are runs of the model: these, to step through."""
-    from highwater.checker.telling.page.output import write_page as write_runs
-    from highwater.checker.telling.page.shown import replayed
+    from highwater.checker.report.page.content import write_page as write_runs
+    from highwater.checker.report.page.run import replayed
 
     found = [replayed(report, history) for report, history in zip(reports, histories, strict=False)]
     about = [("rules", report.profile) for report in reports[:1]]

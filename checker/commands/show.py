@@ -8,16 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from highwater.checker.asking import listing, rulebook
-from highwater.checker.asking.checked import Checked
-from highwater.checker.asking.listing import Entry
-from highwater.checker.asking.search import DEADLOCK, DEADLOCK_MEANING
-from highwater.checker.base import terminal
-from highwater.checker.base.output import JsonOutput
-from highwater.checker.base.problems import InputError, unknown
-from highwater.checker.base.status import Status
+from highwater.checker.base import text as terminal
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.commands.options import allow_code_option, json_option
+from highwater.checker.scenarios import listing, rulebook
+from highwater.checker.scenarios.listing import Entry
+from highwater.checker.scenarios.request import Checked
+from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.model.language.rulebook import FAITHFUL
+from highwater.model.names import unknown
+from highwater.traces.reports.text import fold
 
 
 @click.command(short_help="One of these in full.")
@@ -43,7 +44,7 @@ def show(name: str, json_file: str | None) -> Status:
             output.say("")
         for line in _LINES[entry["kind"]](entry):
             text = line.lstrip(" ")
-            for part in terminal.fold(text, line.removesuffix(text), terminal.width()) or [""]:
+            for part in fold(text, line.removesuffix(text), terminal.width()) or [""]:
                 output.say(part)
     output.write(found)
     return Status.AS_PROMISED

@@ -6,10 +6,8 @@ import time
 
 import click
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.base.output import JsonOutput
-from highwater.checker.base.status import Status
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import Status
 from highwater.checker.commands.options import (
     cache_option,
     engine_option,
@@ -22,11 +20,13 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.simulation import SimulationOptions
-from highwater.checker.running.one import walk
-from highwater.checker.telling import report
-from highwater.checker.telling.page.output import PageOutput, html_option
-from highwater.checker.telling.page.shown import ShownRun, counterexamples, shown_walk
-from highwater.checker.telling.trace_output import TraceOutput, trace_option
+from highwater.checker.report import summary
+from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.run import ShownRun, counterexamples, shown_walk
+from highwater.checker.report.trace_output import TraceOutput, trace_option
+from highwater.checker.runner.one import walk
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language.model import Model
 
 
@@ -75,7 +75,7 @@ def simulate(
     simulation = engines.simulate(engine)
     output = JsonOutput(json_file, quiet=quiet)
     trace, page = TraceOutput(trace_out), PageOutput(html)
-    request = Request.of(scenarios.find(name), overrides).for_walks()
+    request = Request.of(scenario_files.find(name), overrides).for_walks()
     options = SimulationOptions(
         walks=walks,
         depth=depth,
@@ -86,7 +86,7 @@ def simulate(
     )
     model, outcome = walk(request, engine, simulation, options, quiet=quiet)
     if model is not None and not quiet:
-        report.runs(model, outcome, output.say, full=verbose)
+        summary.runs(model, outcome, output.say, full=verbose)
     if model is not None and trace_out is not None:
         if outcome.runs:
             violations = outcome.result.violations
@@ -97,7 +97,7 @@ def simulate(
     if model is not None and html is not None:
         runs = counterexamples(model, outcome.result.violations, outcome.runs)
         output.note(page.write(request, runs or [_walk(model, depth, seed)], ""))
-    report.finish([outcome], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
+    summary.finish([outcome], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
     return outcome.status
 
 

@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.base.output import JsonOutput
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
+from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.commands.options import (
     json_option,
     model_options,
@@ -26,9 +22,12 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
-from highwater.checker.running.progress import ProgressReporter, size
+from highwater.checker.report.summary import STOPPED
+from highwater.checker.runner.one import ProgressReporter, size
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.checker.tables.directory import TableDirectory, WrittenTables
-from highwater.checker.telling.report import STOPPED
 from highwater.model.language.model import Model
 from highwater.model.versions import versions
 
@@ -70,7 +69,7 @@ def states(
     """
     write = _writer(engine, options.workers)
     output = JsonOutput(json_file, quiet=quiet)
-    request = engine.request(scenarios.find(name), overrides).without_goals()
+    request = engine.request(scenario_files.find(name), overrides).without_goals()
     tables = TableDirectory(out, force=force)
     options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
     started = time.perf_counter()

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from highwater.checker.asking.search import (
+from highwater.checker.base.problems import interruption
+from highwater.checker.scenarios.search import (
     DEADLOCK,
     Progress,
     ProgressCallback,
@@ -23,7 +24,6 @@ from highwater.checker.asking.search import (
     missing_verdicts,
     predecessors,
 )
-from highwater.checker.base.interruption import interruption
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
 if TYPE_CHECKING:

@@ -18,6 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
+
+from highwater.checker.engines import cache as code_cache
 
 VARIABLE = "HIGHWATER_CACHE"
 """The environment variable: a directory, or OFF."""
@@ -163,3 +166,41 @@ def _refuse(directory: Path) -> None:
         os.environ[VARIABLE] = OFF
         said = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
         print(said, file=sys.stderr, flush=True)
+
+
+# What was found out about a request, kept beside the machine code: nothing is traced twice for it.
+#
+# A fact lies under the request's name (``asking/model_key.py``), which a change of source or settings
+# changes, and what
+# else was asked. Where machine code is not kept, no fact is. What lies on disk is read as JSON and must
+# have the fact's
+# form; otherwise it is found out anew.
+
+Fact = TypeVar("Fact")
+
+
+def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | None:
+    """The fact of this kind that was kept, a dataclass; None where there is none, or the request has no name."""
+    place = None if identity is None else code_cache.chosen()
+    content = None if place is None else place.get(_key(kind, identity, asked))
+    if content is None:
+        return None
+    import msgspec
+
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def keep(fact: object, identity: bytes | None, *asked: object) -> None:
+    """Keep a fact for the next time, where the request has a name."""
+    place = None if identity is None else code_cache.chosen()
+    if place is not None:
+        import msgspec
+
+        place.put(_key(type(fact), identity, asked), msgspec.json.encode(fact))
+
+
+def _key(kind: type[object], identity: bytes | None, asked: object) -> bytes:
+    return hashlib.sha256(repr(("fact", kind.__qualname__, identity, asked)).encode()).digest()

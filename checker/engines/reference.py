@@ -12,7 +12,9 @@ from collections import Counter
 
 import numpy as np
 
-from highwater.checker.asking.search import (
+from highwater.checker.base.problems import interruption
+from highwater.checker.engines.state_graph import Explored, Layout
+from highwater.checker.scenarios.search import (
     DEADLOCK,
     Progress,
     ProgressCallback,
@@ -21,9 +23,6 @@ from highwater.checker.asking.search import (
     ViolatingRun,
     missing_verdicts,
 )
-from highwater.checker.base.interruption import interruption
-from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model

@@ -12,7 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, SearchResult, ViolatingRun
+from highwater.checker.scenarios.search import (
+    DEADLOCK,
+    Progress,
+    ProgressCallback,
+    SearchResult,
+    ViolatingRun,
+)
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model

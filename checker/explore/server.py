@@ -19,8 +19,7 @@ from werkzeug.wrappers import Request, Response
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import Answers, examples
-from highwater.checker.telling.page.content import about
-from highwater.checker.telling.page.output import page
+from highwater.checker.report.page.content import about, page
 
 HOST = "127.0.0.1"
 _MOST = 64 << 10

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.asking.subject import asked
-from highwater.checker.base import words
 from highwater.checker.base.problems import InputError
+from highwater.checker.base.text import say
 from highwater.checker.engines.by_name import search
 from highwater.checker.explore import condition
-from highwater.checker.telling.page.content import POSSIBLE, Choices, content
-from highwater.checker.telling.page.shown import ShownRun, said, taken
+from highwater.checker.report.page.content import POSSIBLE, Choices, content
+from highwater.checker.report.page.run import ShownRun, said, taken
+from highwater.checker.scenarios.request import Overrides, Request, asked
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model import registry
 from highwater.model.language import graph
 from highwater.model.language.graph import compile_nodes
@@ -169,7 +168,7 @@ class Session:
         type_, nodes = condition.value(self.model, text)
         found = [int(v) for v in compile_nodes(nodes)(state)]
         if type_ is not None:
-            return words.say(type_, type_.decode(found))
+            return say(type_, type_.decode(found))
         (sort,) = (node.sort for node in nodes)
         return str(found[0]) if sort != graph.BOOL else "true" if found[0] else "false"
 

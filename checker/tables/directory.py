@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from highwater.checker.base.durable.directory import remove_files
+from highwater.checker.base.checkpoint_directory import remove_files
 from highwater.checker.base.problems import InputError
 
 STATES, TRANSITIONS = "states", "transitions"

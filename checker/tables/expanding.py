@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Machine
 from highwater.checker.engines.native.code.program import CompiledModel
-from highwater.checker.engines.native.linker import Linker, states_at_once
+from highwater.checker.engines.native.state_graph import Linker, states_at_once
 from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
 from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
 from highwater.checker.engines.spark.program import content
 from highwater.checker.engines.spark.request import ModelRequest
-from highwater.checker.tables.content import StateTable, TransitionTable
-from highwater.checker.tables.verdicts import StepVerdicts
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.tables.content import StateTable, StepVerdicts, TransitionTable
 from highwater.model.language.model import Model
 
 

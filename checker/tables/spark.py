@@ -22,10 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from highwater.checker.asking.search import EngineError, Progress, ProgressCallback, SearchOptions
-from highwater.checker.base.interruption import interruption
-from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.layout import Words
+from highwater.checker.base.problems import InternalError, interruption
 from highwater.checker.engines.spark.checkpoint import GROUP, SearchIdentity, SparkCheckpoint
 from highwater.checker.engines.spark.levels import (
     BLOCKS_ON_SPARK,
@@ -42,9 +39,11 @@ from highwater.checker.engines.spark.levels import (
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.search import search
 from highwater.checker.engines.spark.session import SparkConnection, collect, session
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import EngineError, Progress, ProgressCallback, SearchOptions
 from highwater.checker.tables.directory import STATES, TRANSITIONS, WrittenTables
 from highwater.checker.tables.expanding import TableProgram
-from highwater.checker.tables.files import ROWS, TableFile
+from highwater.checker.tables.writing import ROWS, TableFile
 from highwater.model.language.model import Model
 
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from docs.pages.kept import once, search, traced
 from docs.pages.markdown import Block, asked_for, code, run_table, table, template
 from docs.pages.picture import svg
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.catalogue import scenario_files
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.base.words import settings
-from highwater.checker.telling.charts.lanes import SequenceChart
-from highwater.checker.telling.counterexample import Counterexample, LoopBack, follow_all
-from highwater.checker.telling.page.content import content
-from highwater.checker.telling.page.shown import counterexamples
+from highwater.checker.base.text import settings
+from highwater.checker.report.charts import SequenceChart
+from highwater.checker.report.counterexample import Counterexample, LoopBack, follow_all
+from highwater.checker.report.page.content import content
+from highwater.checker.report.page.run import counterexamples
+from highwater.checker.scenarios import scenario_files as scenarios
+from highwater.checker.scenarios.catalogue import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
 PLACE = "replication/defect-"

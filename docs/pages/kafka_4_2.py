@@ -18,13 +18,13 @@ from typing import Any
 from docs.pages.kept import Graph, once, search, traced
 from docs.pages.liveness import run_with
 from docs.pages.markdown import FOLDER
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness.search import violating_run
 from highwater.checker.engines.native import search as native_search
-from highwater.checker.telling.counterexample import Counterexample, follow_all
+from highwater.checker.report.counterexample import Counterexample, follow_all
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language.model import Model
@@ -67,7 +67,7 @@ def switched(name: str, rules: dict[str, bool]) -> Outcome:
 
 def outcome(name: str, overrides: Overrides) -> Outcome:
     """The search of a scenario by one worker; liveness is decided on the whole graph."""
-    model = traced(Request.of(scenarios.find(name), overrides))
+    model = traced(Request.of(scenario_files.find(name), overrides))
     if not model.liveness:
         result = search(model, SearchOptions(workers=1))
         runs = tuple(follow_all(model, result.violations))

@@ -23,14 +23,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
-from highwater.checker.asking.model_key import KEPT, model_key
-from highwater.checker.asking.request import Request
-from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
 from highwater.checker.base.processes import answers, cores
 from highwater.checker.engines.liveness import search_with_liveness, violating_run
 from highwater.checker.engines.native import search as native_search
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored
+from highwater.checker.scenarios.model_key import KEPT, model_key
+from highwater.checker.scenarios.request import Request
+from highwater.checker.scenarios.search import SearchOptions, SearchResult, ViolatingRun
 from highwater.model.language.liveness import TracedLiveness
 from highwater.model.language.model import Model
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from docs.pages.kept import Graph, in_order, traced
 from docs.pages.markdown import Block, table
-from highwater.checker.asking import catalogue, scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.telling import counterexample
-from highwater.checker.telling.counterexample import Counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.report.counterexample import Counterexample
+from highwater.checker.scenarios import catalogue, scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import State
 from highwater.model.language.liveness import Fairness, Liveness, TracedLiveness, trace_liveness
 from highwater.model.language.values import Number, Truth
@@ -33,7 +33,7 @@ class Livelock:
 
     def run(self) -> Counterexample:
         """The run. ValueError where there is none, or it has no loop."""
-        model = traced(Request.of(scenarios.find(self.scenario), Overrides()))
+        model = traced(Request.of(scenario_files.find(self.scenario), Overrides()))
         (prop,) = (p for p in model.liveness if p.name == self.property)
         fair = [left for left in map(self.left, prop.liveness.fair) if left is not None]
         found = run_with(Graph(model), prop.liveness, fair)
@@ -80,7 +80,7 @@ class Needed:
 
 def needed(name: str) -> Needed:
     """Ask a scenario. ValueError where what is violated with all assumptions is not what it promises."""
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     graph = Graph(traced(Request.of(scenario, Overrides())))
     rows: list[tuple[str, Fairness | None, Counterexample | None]] = []
     for prop in graph.model.liveness:
@@ -150,7 +150,7 @@ _OF_THE_GATE = ("replication/reassign-cancel", "replication/reassign-fencing")
 
 def names(protocol: str) -> list[str]:
     """The standard scenarios of a protocol with all rules on, and two of the gate's, but for those told elsewhere."""
-    asked = (*scenarios.standard(), *map(scenarios.find, _OF_THE_GATE))
+    asked = (*scenario_files.standard(), *map(scenario_files.find, _OF_THE_GATE))
     named = (s.name for s in asked if s.definition.name == protocol and not s.rules)
     standard = sorted(named, key=lambda name: f"{name}.toml")  # as their files lie
     ours = [name for name in standard if not name.rpartition("/")[2].startswith(_OTHER_VERSIONS)]
@@ -164,7 +164,7 @@ def verdicts(protocol: str) -> dict[str, tuple[int, dict[str, str]]]:
 
 def row(name: str) -> tuple[int, dict[str, str]]:
     """The steps of a scenario, and for each liveness property of its protocol what came of it."""
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     wanted = tuple(p.name for p in scenario.definition.liveness)
     model = traced(Request.of(scenario, Overrides(properties=wanted)))
     graph = Graph(model)
@@ -221,7 +221,7 @@ def _needs() -> Iterator[str]:
 def needs_section(name: str) -> Iterator[str]:
     """What is said of one scenario."""
     found = needed(name)
-    title = scenarios.find(name).title
+    title = scenario_files.find(name).title
     yield from (f"### {name.partition('/')[2]}", "")
     yield from (f"{title}. {found.states:,} states, {found.steps:,} steps.", "")
     yield from table(("property", "without", "violated after:", "by a loop of:"), _rows(found))

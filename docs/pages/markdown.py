@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from highwater.checker.telling.charts.lanes import SequenceChart
-from highwater.checker.telling.counterexample import Counterexample
+from highwater.checker.report.charts import SequenceChart
+from highwater.checker.report.counterexample import Counterexample
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant, Rule
 from highwater.model.rulebook import RULEBOOK

@@ -12,13 +12,13 @@ from math import atan2, cos, sin
 from pathlib import Path
 from typing import Any
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.by_name import search
-from highwater.checker.telling.counterexample import follow_all
-from highwater.checker.telling.page.content import content
-from highwater.checker.telling.page.shown import counterexamples
+from highwater.checker.report.counterexample import follow_all
+from highwater.checker.report.page.content import content
+from highwater.checker.report.page.run import counterexamples
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 
 SCENARIO, PROPERTY = "truncation/truncate-to-hwm", "weak_isr"
 LEFT, LANE, TOP, ROW, FOOT = 372, 104, 38, 34, 64
@@ -36,7 +36,7 @@ def picture() -> str:
 
 
 def svg(run: dict[str, Any]) -> str:
-    """The chart of a run (``highwater.checker.telling.page.content``), its last state's logs below it."""
+    """The chart of a run (``highwater.checker.report.page.content``), its last state's logs below it."""
     lanes, steps = run["chart"]["lanes"], run["steps"]
     bold = run["falseAt"]
     widest = max((7.6 if i in bold else 7) * len(step["sentence"]) for i, step in enumerate(steps))

@@ -9,9 +9,9 @@ from docs.pages.galleries import find
 from docs.pages.kept import once, search
 from docs.pages.markdown import Block, properties, row, rules, table
 from docs.pages.quorum_latency import latency_table
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.base.words import settings
+from highwater.checker.base.text import settings
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
@@ -93,7 +93,7 @@ def _vote_row(name: str) -> Iterator[str]:
 def scenario_of(rule: str) -> str:
     """The first defect that takes this rule off alone, for its invariants; "" where there is none."""
     for name in GALLERY.names:
-        found = scenarios.find(GALLERY.place + name)
+        found = scenario_files.find(GALLERY.place + name)
         off = [r for r, on in found.rules.items() if not on]
         if off == [rule] and not {p.name for p in LIVENESS} & set(found.properties or ()):
             return name
@@ -103,7 +103,7 @@ def scenario_of(rule: str) -> str:
 def budgets_of(rule: str) -> dict[str, int]:
     """The budgets under which a rule is looked at."""
     name = scenario_of(rule)
-    return dict(scenarios.find(GALLERY.place + name).parameters) if name else OTHERWISE
+    return dict(scenario_files.find(GALLERY.place + name).parameters) if name else OTHERWISE
 
 
 def rule_row(rule: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 from docs.pages import quorum_delays
 from docs.pages.kept import answer, source
 from docs.pages.quorum_delays import Delays, Kinds, Time
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
 

@@ -9,11 +9,11 @@ import click
 from docs.pages import galleries
 from docs.pages.kept import in_order, once, search
 from docs.pages.markdown import DOCS, Block, properties, row, rules, table
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.base.words import settings
+from highwater.checker.base.text import settings
 from highwater.checker.comparing.gate import baseline
-from highwater.checker.telling.counterexample import Counterexample, abstract_step, no_abstract_step
+from highwater.checker.report.counterexample import Counterexample, abstract_step, no_abstract_step
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.invariants import replication, truncation, zookeeper
 from highwater.model.language.model import Model
 from highwater.model.replication import Replication
@@ -110,7 +110,7 @@ def _replication_part(part: tuple[Subject, ...]) -> list[tuple[Subject, str]]:
 
 def subjects() -> Iterator[Subject]:
     """Every rule alone, then every combination that a defect takes off."""
-    known = {n: scenarios.find(galleries.PLACE + n) for n in galleries.names()}
+    known = {n: scenario_files.find(galleries.PLACE + n) for n in galleries.names()}
     off = {
         n: tuple(sorted(rule for rule, on in s.rules.items() if not on))
         for n, s in known.items()
@@ -127,7 +127,7 @@ def _parameters(off: tuple[str, ...], scenario: str) -> Parameters:
     """The budgets under which these rules are looked at."""
     chosen: Mapping[str, int] = _REASSIGNING if off[0] in _OF_REASSIGNMENT else _OTHERWISE
     if scenario:
-        chosen = scenarios.find(galleries.PLACE + scenario).parameters
+        chosen = scenario_files.find(galleries.PLACE + scenario).parameters
     return tuple(sorted(chosen.items()))
 
 

@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from docs.pages.markdown import Block, anchor, row, table
-from highwater.checker.asking import catalogue, listing
-from highwater.checker.asking.rulebook import audited, find
+from highwater.checker.scenarios import catalogue, listing
+from highwater.checker.scenarios.rulebook import audited
+from highwater.checker.scenarios.rulebook.entries import find
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, STATUSES, AuditedSentence, RuleFamily
 from highwater.model.rulebook import AUDIT, RULEBOOK
 

@@ -1,6 +1,6 @@
 """Logs, offsets and the high watermark as pure functions: where logs part, which is better, who has caught up.
 
-A model asks them of its state, and a replay of what brokers logged (``traces/rules/log_rules.py``).
+A model asks them of its state, and a replay of what brokers logged (``traces/rules/profiles.py``).
 """
 
 from __future__ import annotations

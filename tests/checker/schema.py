@@ -1,4 +1,4 @@
-"""As much of JSON Schema as checker/telling/result.schema.json uses. An unknown keyword is an error."""
+"""As much of JSON Schema as checker/report/result.schema.json uses. An unknown keyword is an error."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import pytest
 from werkzeug.serving import BaseWSGIServer
 
 import highwater as api
-from highwater.checker.asking import allowed_code
 from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import user_code
 from tests.checker.conftest import COUNTER, ROOT, Run
 
 Command = Callable[..., Run]
@@ -118,7 +118,7 @@ def test_a_command_can_be_told_to(
     run = highwater(*command, "counter.toml", "--allow-code", "../elsewhere")
     assert run.status in (0, 1), run
     assert mark.exists()
-    assert allowed_code.VARIABLE not in os.environ
+    assert user_code.VARIABLE not in os.environ
 
 
 def test_so_can_python(place: Path, elsewhere: Path, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,14 +126,14 @@ def test_so_can_python(place: Path, elsewhere: Path, mark: Path, monkeypatch: py
     with pytest.raises(InputError, match="is outside of the folder"):
         api.check(path)
     assert not mark.exists()
-    monkeypatch.setenv(allowed_code.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
+    monkeypatch.setenv(user_code.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
     assert api.check(path, engine="interpreter").holds
 
 
 def test_a_link_to_a_folder_allows_what_it_leads_to(
     place: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(allowed_code.VARIABLE, str(place / "folder"))
+    monkeypatch.setenv(user_code.VARIABLE, str(place / "folder"))
     assert api.check(scenario(place, elsewhere), engine="interpreter").holds
 
 
@@ -143,7 +143,7 @@ def test_a_folder_without_a_name_is_none(
 ) -> None:
     """Least of all the current one."""
     monkeypatch.chdir(elsewhere.parent)
-    monkeypatch.setenv(allowed_code.VARIABLE, folders)
+    monkeypatch.setenv(user_code.VARIABLE, folders)
     with pytest.raises(InputError, match="is outside of the folder"):
         api.check(scenario(place, elsewhere))
     assert not mark.exists()
@@ -152,20 +152,20 @@ def test_a_folder_without_a_name_is_none(
 def test_what_is_allowed_is_so_while_a_command_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside what the environment allows, which is as it was afterwards; and there may be several."""
     one, two = place / "one", place / "two"
-    monkeypatch.delenv(allowed_code.VARIABLE, raising=False)
-    with allowed_code.allowing([]):
-        assert allowed_code.allowed() == []
-    assert allowed_code.VARIABLE not in os.environ
-    monkeypatch.setenv(allowed_code.VARIABLE, "/before")
-    with allowed_code.allowing([one, two]):
-        assert allowed_code.allowed() == [Path("/before"), one, two]
-    assert os.environ[allowed_code.VARIABLE] == "/before"
+    monkeypatch.delenv(user_code.VARIABLE, raising=False)
+    with user_code.allowing([]):
+        assert user_code.allowed() == []
+    assert user_code.VARIABLE not in os.environ
+    monkeypatch.setenv(user_code.VARIABLE, "/before")
+    with user_code.allowing([one, two]):
+        assert user_code.allowed() == [Path("/before"), one, two]
+    assert os.environ[user_code.VARIABLE] == "/before"
     with (
         pytest.raises(InputError, match="cannot be allowed"),
-        allowed_code.allowing([f"a{os.pathsep}{place}"]),
+        user_code.allowing([f"a{os.pathsep}{place}"]),
     ):
         pass
-    assert os.environ[allowed_code.VARIABLE] == "/before"
+    assert os.environ[user_code.VARIABLE] == "/before"
 
 
 def test_another_folder_that_is_allowed_allows_nothing_here(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import highwater as package
-from highwater.checker.base.status import Status
+from highwater.checker.base.problems import Status
 from highwater.model import language, truncation
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
@@ -79,7 +79,7 @@ def test_a_result_is_what_the_command_gives(highwater: Callable[..., Run]) -> No
     assert {k: v for k, v in given.items() if k not in timed} == {
         k: v for k, v in wanted.items() if k not in timed
     }
-    assert problems([given], json.loads((ROOT / "checker/telling/result.schema.json").read_text())) == []
+    assert problems([given], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
     assert asked.outcome.status is Status(ran.status)
     shown = highwater("check", "truncation/kip-279", "--workers=1").out
     printed = str(package.check("truncation/kip-279", workers=1))

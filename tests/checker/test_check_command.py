@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
 from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import scenario_files
 from tests.checker.conftest import Run
 
 ENGINES = ("native", "interpreter")
@@ -258,10 +258,10 @@ class TestRequests:
 
 def test_a_pattern_adds_what_is_not_there_yet() -> None:
     kips = ["truncation/kip-101", "truncation/kip-279", "truncation/kip-320-first-try", "truncation/kip-320"]
-    assert scenarios.expanded(["truncation/kip-*"]) == kips
+    assert scenario_files.expanded(["truncation/kip-*"]) == kips
     named = ["truncation/kip-279", "mine.toml", "truncation/kip-*", "truncation/kip-279"]
-    once = [kip for kip in scenarios.expanded(["truncation/kip-*"]) if kip != "truncation/kip-279"]
+    once = [kip for kip in scenario_files.expanded(["truncation/kip-*"]) if kip != "truncation/kip-279"]
     # What is named by itself is asked as often as it is named.
-    assert scenarios.expanded(named) == ["truncation/kip-279", "mine.toml", *once, "truncation/kip-279"]
+    assert scenario_files.expanded(named) == ["truncation/kip-279", "mine.toml", *once, "truncation/kip-279"]
     with pytest.raises(InputError, match="no scenario's name is like"):
-        scenarios.expanded(["nothing/*"])
+        scenario_files.expanded(["nothing/*"])

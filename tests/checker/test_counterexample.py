@@ -9,12 +9,12 @@ from typing import Any
 import click
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import DEADLOCK, ViolatingRun
-from highwater.checker.base import words
-from highwater.checker.telling import counterexample
-from highwater.checker.telling.counterexample import BrokenRunError, follow, follow_all, tell
+from highwater.checker.base import text as words
+from highwater.checker.report import counterexample
+from highwater.checker.report.counterexample import BrokenRunError, follow, follow_all, tell
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import DEADLOCK, ViolatingRun
 from highwater.model.language import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
 from highwater.model.language.interpreter import Interpreter
 

@@ -16,15 +16,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.base import processes
-from highwater.checker.base.problems import InternalError
-from highwater.checker.base.status import Status, worst
+from highwater.checker.base.problems import InternalError, Status, worst
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.native import search as native_search
 from highwater.checker.engines.native.disk.visited import VisitedRuns
-from highwater.checker.running import side_by_side
+from highwater.checker.runner import side_by_side
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT
 from tests.native.on_disk import on_disk

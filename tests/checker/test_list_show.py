@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import listing
-from highwater.checker.base import terminal
+from highwater.checker.base import text as terminal
+from highwater.checker.scenarios import listing
 from tests.checker.conftest import Run
 from tests.slow import slow
 

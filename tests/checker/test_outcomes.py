@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.base.status import Status, worst
-from highwater.checker.running import one as exploration
-from highwater.checker.telling.counterexample import Counterexample, Step
-from highwater.checker.telling.results import ScenarioOutcome
+from highwater.checker.base.problems import Status, worst
+from highwater.checker.report.counterexample import Counterexample, Step
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.runner import one as exploration
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 
 WEAK, STRONG = (
     Counterexample(n, "B4", "", (Step("initial", {}, "", {}, {}),)) for n in ("weak_isr", "strong_isr")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text, written
+from highwater.checker.base.files import JsonOutput, refuse_unwritable, write_text, written
 from highwater.checker.base.problems import InputError
 
 

@@ -133,7 +133,7 @@ def test_inside_nothing_changes(name: str, engine: str) -> None:
 
 def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
     (result,) = highwater("check", log, "--outside", "--json", "-").results
-    assert problems([result], json.loads((ROOT / "checker/telling/result.schema.json").read_text())) == []
+    assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
     assert result["outside_states"] > 0
     assert "outside" not in result["premises"]
     told = highwater("check", log, "--outside").out

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
+from highwater.checker.scenarios import scenario_files
 from tests.checker.conftest import ROOT, Run
 
 README = (ROOT / "README.md").read_text()
@@ -73,7 +73,7 @@ def test_the_scenario_shown_is_the_file() -> None:
 def test_every_key_of_a_scenario_is_documented() -> None:
     table = CLI[CLI.index("| key | meaning |") :].split("\n\n")[0]
     documented = re.findall(r"^\| `\[?(\w+)\]?` \|", table, re.M)
-    assert sorted(documented) == sorted(scenarios.KEYS)
+    assert sorted(documented) == sorted(scenario_files.KEYS)
 
 
 def test_every_option_and_command_is_documented(highwater: Callable[..., Run]) -> None:

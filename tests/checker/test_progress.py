@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import Progress
-from highwater.checker.running.progress import ProgressReporter, size
+from highwater.checker.runner.one import ProgressReporter, size
+from highwater.checker.scenarios.search import Progress
 
 
 def at(seconds: float, states: int, spilled: int = 0) -> Any:
@@ -43,7 +43,7 @@ def test_the_rate_is_that_of_the_last_seconds(capsys: pytest.CaptureFixture[str]
 def test_before_the_search_begins_it_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("highwater.checker.runner.one._FIRST_SECONDS", 0.0)
     monkeypatch.setattr(ProgressReporter, "_live", lambda _, line, *, begin: said.append((line, begin)))
     with ProgressReporter("x") as reporter:
         assert reporter._preparing is not None
@@ -65,7 +65,7 @@ def test_sizes() -> None:
 def test_what_ends_before_it_begins_says_nothing_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.1)
+    monkeypatch.setattr("highwater.checker.runner.one._FIRST_SECONDS", 0.1)
     monkeypatch.setattr(ProgressReporter, "_live", lambda _, line, *, begin: said.append(line))
     with ProgressReporter("x") as reporter:
         waiting = reporter._preparing

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import by_name
-from highwater.checker.engines.solver.helpers import with_helpers
-from highwater.checker.running.one import explore
-from highwater.checker.telling.vacuity import constant_properties
+from highwater.checker.engines.solver.induction import with_helpers
+from highwater.checker.report.vacuity import constant_properties
+from highwater.checker.runner.one import explore
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Int, LanguageError, Model, Protocol, Struct, invariant, reachable
 from highwater.model.language.interpreter import Interpreter
 from tests.checker.conftest import ROOT, Run
@@ -84,7 +84,7 @@ ALONE = f"properties = []\n[expect]\n{BOTH}"
 
 
 def schema(form: str) -> Any:
-    return json.loads((ROOT / f"checker/telling/{form}.schema.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / f"checker/report/{form}.schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -220,11 +220,11 @@ def test_what_is_wrong_is_one_line(
 
 
 def test_the_first_violation_is_no_goal(lock: Callable[[str], Path]) -> None:
-    request = Request.of(scenarios.find(str(lock(f"[expect]\n{BOTH}"))), Overrides())
+    request = Request.of(scenario_files.find(str(lock(f"[expect]\n{BOTH}"))), Overrides())
     assert request.for_first().goals == request.for_walks().goals == ()
     _, outcome = explore(request, "native", by_name.search("native"), SearchOptions(stop_at_first=True))
     assert (outcome.verdict, outcome.reachable, outcome.broken) == ("holds", {}, ())
-    alone = Request.of(scenarios.find(str(lock(ALONE))), Overrides())
+    alone = Request.of(scenario_files.find(str(lock(ALONE))), Overrides())
     assert alone.for_first() is alone
     assert with_helpers(alone).goals == (), "an induction proves no goal"
 
@@ -243,7 +243,7 @@ def test_z3_reaches_goals(lock: Callable[[str], Path], highwater: Callable[..., 
 
 def test_a_goal_is_not_constant(lock: Callable[[str], Path]) -> None:
     path = lock('properties = []\n[expect]\nreachable = ["nobody_can_have_it"]\n')
-    assert constant_properties(Request.of(scenarios.find(str(path)), Overrides()).model()) == {}
+    assert constant_properties(Request.of(scenario_files.find(str(path)), Overrides()).model()) == {}
 
 
 @reachable("L1")

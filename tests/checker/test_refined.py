@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
-from highwater.checker.telling import counterexample
-from highwater.checker.telling.counterexample import Abstract, BrokenRunError, Counterexample, follow_all
+from highwater.checker.report import counterexample
+from highwater.checker.report.counterexample import Abstract, BrokenRunError, Counterexample, follow_all
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
@@ -69,7 +69,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
 
 def test_the_json_shows_both_sides(highwater: Callable[..., Run]) -> None:
     run = highwater("check", "replication/promise-without-gate", "--json", "-", "--workers", "1")
-    schema = json.loads((ROOT / "checker/telling/result.schema.json").read_text())
+    schema = json.loads((ROOT / "checker/report/result.schema.json").read_text())
     assert problems(run.results, schema) == []
     (violation,) = run.results[0]["violations"]
     told = violation["abstract"]

@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from highwater.checker.asking import catalogue as files
-from highwater.checker.asking import listing, scenarios
-from highwater.checker.asking.listing import Entry
-from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.scenarios import catalogue as files
+from highwater.checker.scenarios import listing, scenario_files
+from highwater.checker.scenarios.listing import Entry
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.invariants.catalogue import catalogue
 from tests.checker.conftest import Run
 
@@ -20,7 +20,7 @@ def reported() -> dict[str, dict[str, list[str]]]:
     """What a check of any scenario can name as violated or reached: protocol, name, and the scenarios."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in files.scenario_files():
-        request = Request.of(scenarios.find(name), Overrides())
+        request = Request.of(scenario_files.find(name), Overrides())
         for asked in (*request.properties, *(goal.name for goal in request.goals)):
             found.setdefault(request.scenario.definition.name, {}).setdefault(asked, []).append(name)
     return found
@@ -32,7 +32,7 @@ def properties(entries: list[Entry]) -> list[Entry]:
 
 
 def test_every_property_that_a_scenario_asks_is_known() -> None:
-    violated = {name: scenarios.find(name).promise.violated for name in files.scenario_files()}
+    violated = {name: scenario_files.find(name).promise.violated for name in files.scenario_files()}
     names = {name for asked in reported().values() for name in asked}
     assert len(names) > 200  # else nothing was asked
     assert names <= set(listing.names())

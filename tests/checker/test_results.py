@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from highwater import __version__
-from highwater.checker.asking.scenarios import find
 from highwater.checker.cli import cli
+from highwater.checker.scenarios.scenario_files import find
 from tests.checker.conftest import ROOT, Run
 from tests.checker.schema import problems
 
-SCHEMA = json.loads((ROOT / "checker/telling/result.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "checker/report/result.schema.json").read_text())
 RESULT = SCHEMA["$defs"]["result"]
 CONTRACT = [
     "scenario", "protocol", "engine", "parameters", "rules", "verdict", "complete", "distinct_states",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.liveness import search_with_liveness
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from tests.slow import all_but
 
 NOTICED = {
@@ -47,7 +47,7 @@ QUICK = {
 )
 def test_a_standard_scenario_notices_the_rule(case: str) -> None:
     name, rule = case.split()
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     assert scenario.standard
     assert not scenario.promise.violated
     overrides = Overrides(rules={rule: False}, properties=(NOTICED[case],))

@@ -15,8 +15,8 @@ from tests.checker.conftest import ROOT, Run
 from tests.fuzzing import samples
 
 FILES = {
-    "result": "checker/telling/result.schema.json",
-    "proof": "checker/telling/proof.schema.json",
+    "result": "checker/report/result.schema.json",
+    "proof": "checker/report/proof.schema.json",
     "gate": "checker/comparing/gate/gate.schema.json",
     "mutation": "checker/comparing/mutation/mutation.schema.json",
     "report": "traces/reports/report.schema.json",

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
-from highwater.checker.telling.charts.lanes import SequenceChart, escape
-from highwater.checker.telling.counterexample import Counterexample, follow_all
+from highwater.checker.report.charts import SequenceChart, escape
+from highwater.checker.report.counterexample import Counterexample, follow_all
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 
 

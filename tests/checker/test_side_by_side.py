@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.running import side_by_side
+from highwater.checker.runner import side_by_side
 from tests.checker.conftest import Run
 from tests.checker.test_command_runs import LONG, interrupted, start
 from tests.slow import slow

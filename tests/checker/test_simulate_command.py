@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
 from highwater.checker.engines.simulation import SimulationOptions, simulate
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
 from highwater.model.language.interpreter import Interpreter
 from tests.checker.conftest import Run
 

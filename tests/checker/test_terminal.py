@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.checker.base.terminal import columns, fold
+from highwater.checker.base.text import columns
+from highwater.traces.reports.text import fold
 
 ROWS = [
     ("elr_only_under_min_isr", "966.6", "There is an ELR only while the ISR is under min ISR."),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.base import untrusted
+from highwater.checker.base import files
 from highwater.checker.base.problems import InputError
 
 
@@ -14,15 +14,15 @@ from highwater.checker.base.problems import InputError
     ("text", "said"),
     [
         ("[" * 100_000, "x: nested too deeply"),
-        ("[" * (untrusted.MOST_DEPTH + 1) + "]" * (untrusted.MOST_DEPTH + 1), "x: nested too deeply"),
+        ("[" * (files.MOST_DEPTH + 1) + "]" * (files.MOST_DEPTH + 1), "x: nested too deeply"),
         ('{"a": 1, "a": 2}', "a key stands twice in an object"),
         ("NaN", "NaN is no JSON number"),
         ("9223372036854775808", "a number that is not one of 64 bits"),
         ("-9223372036854775809", "a number that is not one of 64 bits"),
         ("9" * 5000, "x: not JSON: Exceeds the limit"),
         ("{", "x: not JSON: "),
-        ("[" + "0," * untrusted.MOST_VALUES, "x: more than 1,000,000 values"),
-        (" " * (untrusted.MOST_BYTES + 1), "x: larger than 16,777,216 bytes"),
+        ("[" + "0," * files.MOST_VALUES, "x: more than 1,000,000 values"),
+        (" " * (files.MOST_BYTES + 1), "x: larger than 16,777,216 bytes"),
     ],
     ids=lambda value: value[:40] if len(value) > 40 else None,
 )
@@ -30,7 +30,7 @@ def test_json_that_is_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "x"
     path.write_text(text)
     with pytest.raises(InputError) as refused:
-        untrusted.read_json(path)
+        files.read_json(path)
     assert said in str(refused.value)
     assert str(refused.value).startswith(str(path))
 
@@ -39,7 +39,7 @@ def test_json_that_is_refused(tmp_path: Path, text: str, said: str) -> None:
 def test_every_sign_of_a_value_counts(sign: str) -> None:
     """Refused before they are parsed, in TOML as in JSON: each costs a hundred times the memory of its text."""
     with pytest.raises(InputError, match=r"x: more than 1,000,000 values"):
-        untrusted.toml(Path("x"), sign * (untrusted.MOST_VALUES + 1))
+        files.toml(Path("x"), sign * (files.MOST_VALUES + 1))
 
 
 @pytest.mark.parametrize(
@@ -55,26 +55,26 @@ def test_every_sign_of_a_value_counts(sign: str) -> None:
 )
 def test_toml_that_is_refused(text: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
-        untrusted.toml(Path("x"), text)
+        files.toml(Path("x"), text)
     assert str(refused.value).startswith(said)
 
 
 def test_what_is_as_large_as_it_may_be_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    deep = "[" * untrusted.MOST_DEPTH + "]" * untrusted.MOST_DEPTH
+    deep = "[" * files.MOST_DEPTH + "]" * files.MOST_DEPTH
     path.write_text(f'{{"low": {-(1 << 63)}, "high": {(1 << 63) - 1}, "deep": {deep[1:-1]}}}')
-    assert untrusted.read_json(path)["high"] == (1 << 63) - 1
-    path.write_text("a = 1" + " " * (untrusted.MOST_BYTES - 5))
-    assert untrusted.read_toml(path) == {"a": 1}
+    assert files.read_json(path)["high"] == (1 << 63) - 1
+    path.write_text("a = 1" + " " * (files.MOST_BYTES - 5))
+    assert files.read_toml(path) == {"a": 1}
 
 
 def test_no_file_is_another_thing_than_none_that_can_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        untrusted.read_toml(tmp_path / "nothing")
+        files.read_toml(tmp_path / "nothing")
     for name, said in (
         (".", "Is a directory"),
         ("a\0b", "cannot be the path of a file"),
         ("x" * 300, "File name too long"),
     ):
         with pytest.raises(InputError, match=said):
-            untrusted.read_toml(tmp_path / name)
+            files.read_toml(tmp_path / name)

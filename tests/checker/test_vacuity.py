@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import highwater as package
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchResult
 from highwater.checker.comparing.gate.entries import GateEntry
-from highwater.checker.comparing.gate.facts import run as run_entry
-from highwater.checker.telling import vacuity
-from highwater.checker.telling.vacuity import constant_properties, vacuous
+from highwater.checker.comparing.gate.entries import run as run_entry
+from highwater.checker.report import vacuity
+from highwater.checker.report.vacuity import constant_properties, vacuous
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchResult
 from highwater.model.language import (
     Action,
     Int,
@@ -154,7 +154,7 @@ def test_an_action_that_does_nothing_is_said(
         ]
     (result,) = highwater("check", path, "--engine", engine, "--json", "-").results
     assert result["warnings"] == [{"kind": kind, "name": name, "text": said}]
-    assert problems([result], json.loads((ROOT / "checker/telling/result.schema.json").read_text())) == []
+    assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
     assert package.check(path, engine=engine).warnings == (said,)
 
 
@@ -269,14 +269,14 @@ def test_walks_and_a_solver_say_what_tracing_found(highwater: Callable[..., Run]
         ]
 
 
-STANDARD = [n for n, (_, standard) in scenarios.titles().items() if standard]
+STANDARD = [n for n, (_, standard) in scenario_files.titles().items() if standard]
 QUICK = {n for at, n in enumerate(STANDARD) if at % 5 == 0 or not n.startswith("replication/")}
 
 
 @pytest.mark.parametrize("name", all_but(QUICK, STANDARD, "every scenario is traced; fast is one in five"))
 def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
     """As far as tracing tells; what is never taken is asked of their searches, by the gate."""
-    request = Request.of(scenarios.find(name), Overrides())
+    request = Request.of(scenario_files.find(name), Overrides())
     assert vacuous(request.model(), request, SearchResult(stopped_by="states")) == ()
 
 
@@ -293,7 +293,7 @@ def test_what_the_default_parameters_allow_is_found_out_once(monkeypatch: pytest
     vacuity._shared.cache_clear()
     known: set[str] = set()
     for name in ("quorum/small-elections", "quorum/small-three-voters"):
-        request = Request.of(scenarios.find(name), Overrides())
+        request = Request.of(scenario_files.find(name), Overrides())
         model = request.model()
         del traced[:]
         assert vacuous(model, request, SearchResult(stopped_by="states")) == ()

@@ -9,13 +9,13 @@ from typing import Any
 import click
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchResult
-from highwater.checker.telling import report, verdict_table
-from highwater.checker.telling.counterexample import Counterexample, Step
-from highwater.checker.telling.results import ScenarioOutcome
-from highwater.checker.telling.verdict_table import table, total
+from highwater.checker.report import summary
+from highwater.checker.report.counterexample import Counterexample, Step
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.summary import table, total_line
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchResult
 
 STATES = 39_619
 
@@ -30,7 +30,7 @@ def outcome(
     overrides: Any = None,
     stopped_by: Any = None,
 ) -> Any:
-    request = Request.of(scenarios.find(name), overrides or Overrides())
+    request = Request.of(scenario_files.find(name), overrides or Overrides())
     steps = (Step("initial", {}, "initial state", {}, {}),) * 12
     result = SearchResult(
         stopped_by=stopped_by,
@@ -50,19 +50,19 @@ def to_goals(request: Request) -> tuple[Counterexample, ...]:
 
 def kept(name: str) -> Any:
     """A scenario that ends as it promises."""
-    promise = scenarios.find(name).promise
+    promise = scenario_files.find(name).promise
     counts = {"states": promise.distinct_states or STATES, "depth": promise.depth or 22}
     found = outcome(name, sorted(promise.violated), **counts)
     return replace(found, constant=tuple(promise.constant), goal_runs=to_goals(found.request))
 
 
-def lines(outcomes: Any, width: Any = verdict_table.WIDTH) -> Any:
+def lines(outcomes: Any, width: Any = summary.WIDTH) -> Any:
     return [click.unstyle(line) for line in table(outcomes, width)]
 
 
 @pytest.fixture(scope="module")
 def everything() -> Any:
-    return [kept(name) for name in scenarios.titles()]
+    return [kept(name) for name in scenario_files.titles()]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -112,7 +112,7 @@ def test_numbers_give_way_to_the_verdict() -> None:
 
 def test_a_search_that_took_no_time_has_no_rate() -> None:
     """As a clock may say that is not fine enough."""
-    told = [report.rows([outcome("truncation/kip-320", seconds=seconds)])[1] for seconds in (0.5, 0.0)]
+    told = [summary.rows([outcome("truncation/kip-320", seconds=seconds)])[1] for seconds in (0.5, 0.0)]
     assert [row[-2:] for row in told] == [("0.50", f"{2 * STATES:,}"), ("0.00", "")]
 
 
@@ -129,10 +129,10 @@ def test_groups_are_headed_once_and_a_file_stands_for_itself() -> None:
 
 
 def test_of_a_long_path_the_end_is_given() -> None:
-    assert verdict_table.short_name("docs/examples/register.toml") == "docs/examples/register.toml"
+    assert summary.short_name("docs/examples/register.toml") == "docs/examples/register.toml"
     long = f"/home/somebody/{'deep/' * 9}protocols/mine/first.toml"
-    assert verdict_table.short_name(long) == "…/deep/deep/protocols/mine/first.toml"
-    assert verdict_table.short_name(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
+    assert summary.short_name(long) == "…/deep/deep/protocols/mine/first.toml"
+    assert summary.short_name(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
 
 
 def test_what_must_be_looked_at_is_marked() -> None:
@@ -154,7 +154,7 @@ def test_the_last_line() -> None:
     unended = outcome("truncation/kip-279", [], stopped_by="states")
 
     def said(outcomes: Any) -> Any:
-        return click.unstyle(total(outcomes, 41.04))
+        return click.unstyle(total_line(outcomes, 41.04))
 
     assert said(good) == "2 scenarios as promised: 99,407 states, 41.0 s"
     assert said([wrong]) == "1 scenario not as promised: 39,619 states (79,238 a second), 41.0 s"
@@ -169,12 +169,12 @@ def test_notes_of_several_are_one_line_and_of_one_all_of_them() -> None:
     first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
     first.result.cut["log_size"] = 5
     first.result.actions |= {"elect": 3, "lose": 0}
-    assert list(report.attention([second])) == ["checked in 1 scenarios: 2 invariants"]
-    (count, line) = report.attention([first, second])
+    assert list(summary.attention([second])) == ["checked in 1 scenarios: 2 invariants"]
+    (count, line) = summary.attention([first, second])
     assert count == "checked in 2 scenarios: 4 invariants"
     assert (
         line == "--verbose tells where: a bound cut steps in 1, an action was never taken in 1 of 2 scenarios"
     )
-    alone = list(report.lines([first]))
+    alone = list(summary.lines([first]))
     assert "  cut 5 steps at log_size" in alone
     assert "  never taken: lose" in alone

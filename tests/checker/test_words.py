@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.checker.base import words
-from highwater.checker.telling.counterexample import Counterexample, read_by
+from highwater.checker.base import text
+from highwater.checker.report.counterexample import Counterexample, read_by
 from highwater.model.language import (
     Array,
     Bool,
@@ -29,30 +29,29 @@ VALUE: dict[str, Any] = {"known": None, "late": False, "at": 0}
 
 
 def test_in_short_what_is_none_or_false_is_left_out_and_zero_is_not() -> None:
-    assert words.say(INNER, VALUE) == "(known none, late false, at 0)"
-    assert words.say(INNER, VALUE, brief=True) == "(at 0)"
-    assert words.say(INNER, {"known": 0, "late": True, "at": 1}, brief=True) == "(known 0, late true, at 1)"
-    assert words.say(Option(INNER), VALUE, brief=True) == "(at 0)"
-    assert words.say(Array(NODE, INNER), [VALUE, VALUE], brief=True) == "[(at 0), (at 0)]"
+    assert text.say(INNER, VALUE) == "(known none, late false, at 0)"
+    assert text.say(INNER, VALUE, brief=True) == "(at 0)"
+    assert text.say(INNER, {"known": 0, "late": True, "at": 1}, brief=True) == "(known 0, late true, at 1)"
+    assert text.say(Option(INNER), VALUE, brief=True) == "(at 0)"
+    assert text.say(Array(NODE, INNER), [VALUE, VALUE], brief=True) == "[(at 0), (at 0)]"
 
 
 def test_values_by_the_members_of_an_enumeration_are_told_with_their_names() -> None:
     by_kind = Array(Enum("kind", ("old", "new")), INNER)
     assert (
-        words.say(by_kind, {"old": VALUE, "new": {**VALUE, "at": 2}}, brief=True)
-        == "[old (at 0), new (at 2)]"
+        text.say(by_kind, {"old": VALUE, "new": {**VALUE, "at": 2}}, brief=True) == "[old (at 0), new (at 2)]"
     )
 
 
 def test_a_state_as_far_as_it_is_read() -> None:
     state = {"inner": VALUE, "rows": [VALUE, {**VALUE, "at": 2}], "count": 1}
-    whole = list(words.lines(STATE, state))
+    whole = list(text.lines(STATE, state))
     assert [path for path, _ in whole] == ["inner", "rows[0]", "rows[1]", "count"]
-    assert list(words.lines(STATE, state, ["inner.at", "rows[1].late", "rows[1].at"])) == [
+    assert list(text.lines(STATE, state, ["inner.at", "rows[1].late", "rows[1].at"])) == [
         ("inner", "at 0"),
         ("rows[1]", "late false, at 2"),
     ]
-    assert list(words.lines(STATE, state, [])) == []
+    assert list(text.lines(STATE, state, [])) == []
 
 
 class Counts(Protocol):

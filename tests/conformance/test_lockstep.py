@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.subject import asked
+from highwater.checker.scenarios.request import asked
 from highwater.checker.testing.conformance import Adapter, AdapterError, Contract, Lockstep, Mismatch, Outcome
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model

@@ -11,9 +11,9 @@ import pytest
 
 from docs.pages import galleries, kept, quorum_delays
 from docs.pages.kept import Answers, Mode, NotKeptError
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.telling.counterexample import BrokenRunError
+from highwater.checker.report.counterexample import BrokenRunError
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.replication import control
 
 NAME, PLACE = "defect-stop-replica", galleries.ZOOKEEPER.place
@@ -36,7 +36,7 @@ def asked(**parameters: int) -> Any:
 
 def test_what_was_asked_before_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "searched", None)
-    assert {v.property for v in asked().violations} == scenarios.find(PLACE + NAME).promise.violated
+    assert {v.property for v in asked().violations} == scenario_files.find(PLACE + NAME).promise.violated
 
 
 def test_another_parameter_or_option_is_another_question() -> None:

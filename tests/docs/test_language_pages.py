@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.asking import catalogue
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import reference
+from highwater.checker.scenarios import catalogue
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model import language
 from highwater.model.language import Model
 from tests.checker.conftest import Run, highwater

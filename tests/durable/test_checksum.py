@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.base.durable import checksum as checksums
-from highwater.checker.base.durable.checksum import checksum, is_file_with, of_descriptor
+from highwater.checker.base import files as checksums
+from highwater.checker.base.files import checksum, is_file_with, of_descriptor
 from tests.durable.waiting import without_waiting
 
 CONTENT = bytes(range(256)) * 3

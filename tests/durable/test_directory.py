@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.base.durable.aside import aside
-from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory, remove_files
+from highwater.checker.base.checkpoint_directory import LOCK, CheckpointDirectory, remove_files
+from highwater.checker.base.files import aside
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import Totals
 from highwater.checker.engines.native.checkpoint import Checkpoint as Native

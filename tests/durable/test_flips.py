@@ -23,18 +23,18 @@ from highwater.traces.runs.writing import write_run
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate.comparison import EntryState, compare
 from highwater.checker.comparing.gate.entries import SCENARIO as SCENARIO_KIND
-from highwater.checker.comparing.gate.facts import Ran
-from highwater.checker.comparing.mutation import findings
+from highwater.checker.comparing.gate.entries import Ran
+from highwater.checker.comparing.mutation import examining
 from highwater.checker.engines.cache import Cache
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.spark.request import SparkOptions
 from highwater.checker.engines.spark.search import search as on_spark
+from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
 from highwater.model.language import Model
 from highwater.traces.reading import TraceError
 from tests import models
@@ -142,9 +142,9 @@ def machine_code(model: Model, place: Path) -> Read:
 def kept_mutants(model: Model, place: Path) -> Read:
     place.mkdir()
     results = {n: MutantResult(KILLED, VIOLATED, "strong_isr", n) for n in range(9)}
-    parts = {(SCENARIO, name): findings.ScenarioResults("4567", results) for name in ("safety", "liveness")}
-    findings.write(place / "kept.json", parts)
-    return lambda: findings.read(place / "kept.json")
+    parts = {(SCENARIO, name): examining.ScenarioResults("4567", results) for name in ("safety", "liveness")}
+    examining.write(place / "kept.json", parts)
+    return lambda: examining.read(place / "kept.json")
 
 
 BASELINE = Path(__file__).parents[2] / ".highwater" / "gate.toml"

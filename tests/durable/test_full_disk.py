@@ -24,9 +24,9 @@ from highwater.traces.runs.writing import write_run
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios.search import SearchOptions
 from tests import models
 from tests.slow import slow
 

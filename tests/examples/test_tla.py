@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
+from highwater.checker.scenarios import scenario_files
 
 HERE = Path(__file__).parents[2] / "docs/examples/tla"
 NAMES = sorted(path.stem for path in HERE.glob("*.toml"))
@@ -45,7 +45,7 @@ COUNTS = MANIFESTS | OTHERS | STALE
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_promises_what_the_manifest_says(name: str) -> None:
-    promise = scenarios.find(str(HERE / f"{name}.toml")).promise
+    promise = scenario_files.find(str(HERE / f"{name}.toml")).promise
     assert (promise.distinct_states, promise.depth) == COUNTS[name]
     assert promise.violated == VIOLATED.get(name, set())
 
@@ -110,7 +110,7 @@ def got_wrong(protocol: str, right: str, wrong: str, directory: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mistake_in_it_is_found(name: str, tmp_path: Path) -> None:
     right, wrong, violated = WRONG[name]
-    got_wrong(scenarios.outline(HERE / f"{name}.toml")["protocol"], right, wrong, tmp_path)
+    got_wrong(scenario_files.outline(HERE / f"{name}.toml")["protocol"], right, wrong, tmp_path)
     shutil.copy(HERE / f"{name}.toml", tmp_path)
     status, out = checked(tmp_path / f"{name}.toml")
     assert status == 1, out

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking.request import Request
-from highwater.checker.asking.subject import asked
 from highwater.checker.explore.session import Answers
+from highwater.checker.scenarios.request import Request, asked
 
 
 @pytest.fixture(scope="session")

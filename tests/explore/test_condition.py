@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.checker.asking.subject import asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import LONGEST, condition, value
 from highwater.checker.explore.session import Path, Session, examples
+from highwater.checker.scenarios.request import asked
 from highwater.model.language import graph
 from highwater.model.language.graph import compile_nodes
 

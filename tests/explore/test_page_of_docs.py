@@ -5,8 +5,8 @@ from __future__ import annotations
 import doctest
 import re
 
-from highwater.checker.asking.subject import asked
 from highwater.checker.explore.condition import condition
+from highwater.checker.scenarios.request import asked
 from tests.checker.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from werkzeug.test import Client, TestResponse
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.by_name import search
 from highwater.checker.explore.server import Application, explorer_page
 from highwater.checker.explore.session import Answers, Path
+from highwater.checker.scenarios.search import SearchOptions
 
 TOKEN = "a-secret"
 HERE = {"base_url": "http://127.0.0.1:8000"}

@@ -7,9 +7,9 @@ from pathlib import Path as File
 import pytest
 
 import highwater
-from highwater.checker.asking.subject import asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import Answers, Path, Session, path_of
+from highwater.checker.scenarios.request import asked
 from highwater.model.language.interpreter import interpreter_of
 from highwater.traces.reading import Place
 from highwater.traces.runs.format import StepLine

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.telling.falsity import PropertyPart, false_part
+from highwater.checker.report.falsity import PropertyPart, false_part
 from highwater.model.language import (
     Array,
     Bool,

@@ -12,15 +12,14 @@ from urllib.parse import quote
 from click.testing import CliRunner
 from werkzeug.test import Client
 
-from highwater.checker.asking.request import Overrides
-from highwater.checker.asking.subject import asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import baseline, comparison
-from highwater.checker.comparing.gate.facts import Ran
-from highwater.checker.comparing.mutation import findings
+from highwater.checker.comparing.gate.entries import Ran
+from highwater.checker.comparing.mutation import examining
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.session import Answers, path_of, read_trace
+from highwater.checker.scenarios.request import Overrides, asked
 from highwater.errors import HighwaterError
 from tests.fuzzing import changes
 
@@ -77,8 +76,8 @@ def _baseline(path: Path) -> None:
 
 def _kept(path: Path) -> None:
     try:
-        kept = findings.read(path)
-        findings.write(path.with_name("again.json"), kept)
+        kept = examining.read(path)
+        examining.write(path.with_name("again.json"), kept)
     except HighwaterError as wrong:
         one_line(wrong)
 

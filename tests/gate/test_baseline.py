@@ -10,8 +10,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState, compare
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
-from highwater.checker.comparing.gate.facts import Facts, Ran
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, Ran
 
 FACTS: Facts = {
     "verdict": "holds",

@@ -13,21 +13,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.cli import cli
-from highwater.checker.comparing.coverage.gathering import (
-    BRANCH,
-    GUARD,
-    Coverage,
-    Site,
-    add_scenario,
-    add_trace,
-    uses,
-)
-from highwater.checker.comparing.coverage.report import gaps, lines, page
-from highwater.checker.engines.layout import Layout
+from highwater.checker.comparing.coverage import BRANCH, GUARD, Coverage, Site, add_scenario, add_trace, uses
+from highwater.checker.comparing.coverage_report import gaps, lines, page
+from highwater.checker.engines.state_graph import Layout
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Int, Protocol, Rule, State, Struct, action, require, where
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.comparing.models.compared import compare
 from highwater.checker.comparing.models.differences import Comparison, lines
 from highwater.checker.comparing.models.image import image
-from highwater.checker.comparing.models.states import _levels
+from highwater.checker.comparing.models.states import _levels, compare
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import Int, Protocol, State, Struct, action, require
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
@@ -24,8 +23,8 @@ from highwater.model.language.model import Model
 def compared(
     name: str, *rules: str, settings: tuple[str, ...] = (), limit_states: int = 100_000
 ) -> tuple[Comparison, Model, Model]:
-    before = Request.of(scenarios.find(name), Overrides.parse(settings))
-    after = Request.of(scenarios.find(name), Overrides.parse(settings, rules))
+    before = Request.of(scenario_files.find(name), Overrides.parse(settings))
+    after = Request.of(scenario_files.find(name), Overrides.parse(settings, rules))
     old, new = before.model(), after.model()
     plain = json.loads(json.dumps(image(old, before)))
     return compare(name, plain, new, after, limit_states=limit_states), old, new
@@ -134,8 +133,8 @@ def test_the_guard_that_refused_is_named() -> None:
 
 
 def test_states_of_other_fields_are_not_compared() -> None:
-    before = Request.of(scenarios.find("truncation/kip-320"), Overrides())
-    after = Request.of(scenarios.find("truncation/kip-320"), Overrides.parse(("max_records=1",)))
+    before = Request.of(scenario_files.find("truncation/kip-320"), Overrides())
+    after = Request.of(scenario_files.find("truncation/kip-320"), Overrides.parse(("max_records=1",)))
     plain: dict[str, Any] = json.loads(json.dumps(image(before.model(), before)))
     found = compare("x", plain, after.model(), after)
     assert found.states is None

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.model_key import Fingerprints
-from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.comparing.models.image import image
 from highwater.checker.comparing.models.revisions import RestoredModel
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.model_key import Fingerprints
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import (
     Int,
     Model,
@@ -160,7 +160,7 @@ NAMES = ("truncation/kip-320-first-try", "replication/defect-former-leader", "re
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_image_is_the_model(name: str) -> None:
-    request = Request.of(scenarios.find(name), Overrides())
+    request = Request.of(scenario_files.find(name), Overrides())
     model = request.model()
     restored = RestoredModel(image(model, request))
     assert Fingerprints().model(restored) == Fingerprints().model(model)

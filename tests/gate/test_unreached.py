@@ -7,9 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.model_key import by_action
-from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.comparing.gate.entries import GateEntry, rules_on_nowhere
 from highwater.checker.comparing.models.differences import (
     ActionChange,
@@ -17,9 +14,12 @@ from highwater.checker.comparing.models.differences import (
     instances_of_both,
     lines,
     questions_of_both,
+    unreached,
 )
-from highwater.checker.comparing.models.unreached import unreached
-from highwater.checker.engines.solver.limits import Limits, Stopped
+from highwater.checker.engines.solver.terms import Limits, Stopped
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.model_key import by_action
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
@@ -29,7 +29,7 @@ LEADER = "replication/defect-fenced-leader"
 
 
 def models(name: str, rule: str) -> tuple[Model, Model]:
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     return Request.of(scenario, Overrides()).model(), Request.of(
         scenario, Overrides.parse([], [rule])
     ).model()

@@ -12,10 +12,10 @@ import pytest
 
 import highwater.invariants
 import highwater.traces
-from highwater.checker.asking.catalogue import load, scenario_files
-from highwater.checker.asking.model_key import Fingerprints
-from highwater.checker.asking.scenarios import find
-from highwater.checker.engines.solver.helpers import helpers
+from highwater.checker.engines.solver.induction import helpers
+from highwater.checker.scenarios.catalogue import load, scenario_files
+from highwater.checker.scenarios.model_key import Fingerprints
+from highwater.checker.scenarios.scenario_files import find
 from highwater.invariants import catalogue, statements
 from highwater.invariants.catalogue import BROKER_LOGS, METADATA_LOG, Stated, stated
 from highwater.invariants.replication import observed

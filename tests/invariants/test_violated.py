@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.catalogue import load, scenario_files
+from highwater.checker.scenarios.catalogue import load, scenario_files
+from highwater.checker.scenarios.scenario_files import find
 
 _MUTANTS = "mutants violate it; the rule that keeps it is not a switch"
 _RULE_ITSELF = (
@@ -94,7 +94,7 @@ OF_ONE_PARTITION = "replication.topic"
 def violated() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name in scenario_files():
-        scenario = scenarios.find(name)
+        scenario = find(name)
         found.setdefault(scenario.protocol.name, set()).update(scenario.promise.violated)
     return found
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import reference
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Int,
     LanguageError,

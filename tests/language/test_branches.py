@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import reference
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Array,
     Index,

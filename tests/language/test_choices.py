@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.catalogue import load
 from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.catalogue import load
 from highwater.model import registry
 from highwater.model.language.protocol import ChoiceError, parameter_of, profile_of, rule_of, rules_on
 from highwater.model.replication.controller import Controller
@@ -27,7 +27,7 @@ def test_rules_over_a_profile() -> None:
 
 
 def test_a_scenario_and_a_replay_come_to_the_same_rules() -> None:
-    scenario = scenarios.find("replication/controller/kafka-trunk-min-isr")
+    scenario = scenario_files.find("replication/controller/kafka-trunk-min-isr")
     values = scenario.rule_values(PROFILE, {"leader_stays": False})
     assert {name for name, on in values.items() if on} == rule_set(PROFILE, {"leader_stays": False}).rules
     assert values.keys() == Controller.rules.keys()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import reference
-from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.native import initial, search
 from highwater.checker.engines.native.initial import initial_words
+from highwater.checker.engines.state_graph import Layout
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Array,
     Bool,
@@ -188,7 +188,7 @@ def test_a_condition_on_them(engine: Any) -> None:
 
 
 def test_a_run_to_a_violation_starts_where_it_should() -> None:
-    from highwater.checker.telling.counterexample import follow
+    from highwater.checker.report.counterexample import follow
     from highwater.model.language import invariant
     from highwater.model.language.interpreter import Interpreter
 

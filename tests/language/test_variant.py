@@ -127,7 +127,7 @@ def test_a_number_that_both_books_have_is_refused(author: Path) -> None:
 
 
 def test_every_field_of_a_state_has_a_meaning() -> None:
-    from highwater.checker.asking import listing
+    from highwater.checker.scenarios import listing
 
     for definition in listing.definitions():
         fields = listing.protocol(definition)["state"]

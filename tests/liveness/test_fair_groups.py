@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from highwater.checker.engines.liveness.graph import FairGroups
+from highwater.checker.engines.liveness.fairness import FairGroups
 from highwater.model.language.liveness import FairGroup
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, ViolatingRun
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness import violating_run
-from highwater.checker.telling import counterexample
-from highwater.checker.telling.charts.lanes import SequenceChart
-from highwater.checker.telling.counterexample import BrokenRunError
+from highwater.checker.report import counterexample
+from highwater.checker.report.charts import SequenceChart
+from highwater.checker.report.counterexample import BrokenRunError
+from highwater.checker.scenarios.search import SearchOptions, ViolatingRun
 from highwater.model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
 from highwater.model.language.liveness import Liveness, either, strong
 from tests.checker.conftest import Run

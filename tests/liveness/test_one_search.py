@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.base.status import Status
+from highwater.checker.base.problems import Status
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness import search_with_liveness
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native import state_graph as explored
 from highwater.checker.engines.native.state_graph import explore
-from highwater.checker.running import one as exploration
+from highwater.checker.runner import one as exploration
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model, Protocol, State, invariant
 from tests.liveness.protocols import Flapping
 from tests.native.on_disk import PARTS, small_batches
@@ -92,7 +92,7 @@ def test_an_interrupt_while_loops_are_looked_for_leaves_it_open(
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("highwater.checker.engines.liveness.decide.violating_run", interrupted)
+    monkeypatch.setattr("highwater.checker.engines.liveness.search.violating_run", interrupted)
     request = Request.of(find("zookeeper/defect-unseen-bounce"), Overrides())
     _, outcome = exploration.explore(request, name, engines.search(name), SearchOptions(workers=1))
     assert outcome.result.distinct_states > 0

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import listing
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness import violating_run
-from highwater.checker.telling import counterexample
-from highwater.checker.telling.vacuity import constant_properties
+from highwater.checker.report import counterexample
+from highwater.checker.report.vacuity import constant_properties
+from highwater.checker.scenarios import listing
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Bool,
     Enum,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import Phase, example, given, settings
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness import search, violating_run
-from highwater.checker.engines.liveness.graph import FairGroups as Fair
+from highwater.checker.engines.liveness.fairness import FairGroups as Fair
 from highwater.checker.engines.liveness.search import loops
 from highwater.checker.engines.state_graph import Explored
-from highwater.checker.telling.counterexample import BrokenRunError, follow_all
+from highwater.checker.report.counterexample import BrokenRunError, follow_all
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.liveness import Fairness, Kind

@@ -9,8 +9,8 @@ import pytest
 
 from docs.pages import kept
 from docs.pages.liveness import LIVELOCKS, SCENARIOS, Livelock, needs_section, row, run_with
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.invariants.replication import LIVENESS
 from highwater.invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
 from highwater.model.language import Model
@@ -103,7 +103,7 @@ ANSWER_TO = control.answer_to
 
 def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "answer_to", in_its_epoch)
-    request = Request.of(scenarios.find("replication/live-replacement"), Overrides())
+    request = Request.of(scenario_files.find("replication/live-replacement"), Overrides())
     planted = Replication(request.parameters, (name for name, on in request.rules.items() if on))
     model = Model(planted, (), request.liveness)
     graph = kept.Graph(model)
@@ -117,8 +117,8 @@ def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch:
 
 
 def test_a_standard_scenario_checks_its_invariants_beside_what_must_happen() -> None:
-    asked = Request.of(scenarios.find("replication/standard-fencing"), Overrides())
-    other = Request.of(scenarios.find("replication/standard-min-isr"), Overrides())
+    asked = Request.of(scenario_files.find("replication/standard-fencing"), Overrides())
+    other = Request.of(scenario_files.find("replication/standard-min-isr"), Overrides())
     assert {p.name for p in asked.liveness} == {p.name for p in LIVENESS} - NOT_SHOWN
     assert {p.name for p in other.invariants} <= {p.name for p in asked.invariants}
 

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from highwater.checker.engines.liveness.graph import Flags, States, StepTable, nearest, spread
+from highwater.checker.engines.liveness.fairness import Flags, States, StepTable, nearest, spread
 
 SEEDS = range(250)
 

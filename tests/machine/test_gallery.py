@@ -15,7 +15,7 @@ from hypothesis import Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from docs.pages import galleries, kept
-from highwater.checker.asking import scenarios
+from highwater.checker.scenarios import scenario_files
 from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from highwater.invariants.replication import LIVENESS
 from tests.slow import all_but
@@ -48,7 +48,7 @@ def depths() -> dict[str, int]:
     found = {}
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         for name in galleries.names():
-            if scenarios.find(galleries.PLACE + name).promise.violated - live:
+            if scenario_files.find(galleries.PLACE + name).promise.violated - live:
                 found[name] = galleries.find(name).examples[0].depth - 1
     return {name: steps for name, steps in found.items() if steps <= MOST_STEPS}
 

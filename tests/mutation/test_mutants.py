@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.comparing.mutation.kernels import MutantKernels
-from highwater.checker.comparing.mutation.searches import MutantProgram, MutantRun
-from highwater.checker.comparing.mutation.searches import graph as graph_of
+from highwater.checker.comparing.mutation.kernels import MutantKernels, MutantProgram, MutantRun
+from highwater.checker.comparing.mutation.kernels import mutant_graph as graph_of
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.state_graph import explore as graph_alone
 from highwater.checker.engines.state_graph import Explored
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import LanguageError, Model, graph, mutation
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.mutated import MutatedModel, chosen, roots_of

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from highwater import checker
-from highwater.checker.asking import scenarios
 from highwater.checker.commands.mutate import status_of
 from highwater.checker.comparing.mutation import examining
 from highwater.checker.comparing.mutation.examining import EQUIVALENT, KILLED, NOTICED, SURVIVED
 from highwater.checker.comparing.mutation.report import as_json, lines, source_of
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
+from highwater.checker.scenarios import scenario_files
 from tests.checker.schema import problems
 from tests.models import scenario_model
 from tests.mutation import library
@@ -31,7 +31,7 @@ SCHEMA = json.loads(
 
 def compared(path: Path, **options: Any) -> Findings:
     """A run within this process."""
-    return MutationRun([scenarios.find(str(path))], processes=0, **options).run()
+    return MutationRun([scenario_files.find(str(path))], processes=0, **options).run()
 
 
 def verdicts(found: Findings) -> dict[tuple[str, str, str], str]:
@@ -251,9 +251,9 @@ def test_liveness_is_checked_beyond_an_expected_violation(tmp_path: Path) -> Non
 
 
 DIGEST = """
-from highwater.checker.asking import scenarios
+from highwater.checker.scenarios import scenarios
 from highwater.checker.comparing.mutation.examining import Examination
-from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.scenarios.request import Overrides, Request
 
 print(Examination(Request.of(scenarios.find("zookeeper/live-shutdowns"), Overrides())).digest)
 """

@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.comparing.gate.facts import NUMBERS
-from highwater.checker.comparing.gate.facts import _found as gate_facts
+from highwater.checker.comparing.gate.entries import NUMBERS
+from highwater.checker.comparing.gate.entries import _found as gate_facts
 from highwater.checker.comparing.mutation import examining
 from highwater.checker.comparing.mutation.examining import (
     EQUIVALENT,
@@ -27,11 +24,14 @@ from highwater.checker.comparing.mutation.examining import (
     VIOLATED,
     Examination,
     MutantResult,
+    Record,
     counts_of,
 )
-from highwater.checker.comparing.mutation.findings import Record
 from highwater.checker.comparing.mutation.report import source_of
 from highwater.checker.engines import native, reference
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Model
@@ -72,7 +72,7 @@ def examination(directory: Path, source: str, name: str, scenario: str = "") -> 
     (directory / f"{name}.py").write_text(source, encoding="utf-8")
     file = directory / f"{name}.toml"
     file.write_text(f'protocol = "{name}.py"\n{scenario}', encoding="utf-8")
-    return Examination(Request.of(scenarios.find(str(file)), Overrides()))
+    return Examination(Request.of(scenario_files.find(str(file)), Overrides()))
 
 
 def compared(found: Examination, limit_states: int | None = None) -> dict[int, MutantResult]:

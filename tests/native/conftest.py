@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import catalogue, model_key, scenarios
-from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
+from highwater.checker.scenarios import catalogue, model_key, scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 from tests.conftest import BEGIN, CROWDED
 
 SMALL = "truncation/truncate-to-hwm"
@@ -44,4 +44,4 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def asked(name: str = SMALL, **settings: Any) -> Request:
     """A request with other settings."""
-    return Request.of(scenarios.find(name), Overrides(**settings))
+    return Request.of(scenario_files.find(name), Overrides(**settings))

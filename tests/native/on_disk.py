@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines.native import worker
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.search import NativeSearch
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 
 PARTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")

@@ -13,16 +13,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import compiler, machine, program
-from highwater.checker.engines.native.code.beside import Beside
-from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
+from highwater.checker.engines.native.code.machine import Beside, Effort, Machine, Processor, TextName
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.search import NativeSearch, search
 from highwater.checker.engines.spark.request import package
-from highwater.checker.running import side_by_side
+from highwater.checker.runner import side_by_side
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests import zoo
 from tests.conftest import BEGIN
@@ -185,7 +184,7 @@ _FROM_AN_ARCHIVE = """
 import sys, tempfile
 from pathlib import Path
 from highwater.checker.engines.native.code import compiler
-from highwater.checker.engines.native.code.beside import Beside
+from highwater.checker.engines.native.code.machine import Beside
 from highwater.checker.engines.native.code.machine import Effort
 assert ".zip" in compiler.__file__, compiler.__file__
 made = []

@@ -16,13 +16,13 @@ import llvmlite.binding
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.cli import cli
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.cache import Cache
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code import compiler, machine
 from highwater.checker.engines.native.code.machine import Effort, Machine, Processor, TextName
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests import zoo
 

@@ -18,17 +18,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking.search import Progress, SearchOptions, SearchResult
-from highwater.checker.base.durable.checksum import checksum
-from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory
+from highwater.checker.base.checkpoint_directory import LOCK, CheckpointDirectory
+from highwater.checker.base.files import checksum
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint, Checkpointer
 from highwater.checker.engines.native.code import program
-from highwater.checker.engines.native.files import DataFile
+from highwater.checker.engines.native.frontier import DataFile
+from highwater.checker.engines.native.text.kernels import canonical
 from highwater.checker.engines.native.text.runtime import Runtime
-from highwater.checker.engines.native.text.symmetry import canonical
+from highwater.checker.scenarios.search import Progress, SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
 from tests.native.on_disk import assert_same, on_disk, small_batches

@@ -13,19 +13,17 @@ import numpy as np
 import pytest
 
 from docs.bench.measure import highwater
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.disk import runs, visited
-from highwater.checker.engines.native.disk.code import BLOCK, code
-from highwater.checker.engines.native.disk.detection import Delayed
-from highwater.checker.engines.native.disk.program import DiskRuntime
+from highwater.checker.engines.native.disk.code import BLOCK, DiskRuntime, code
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, RunWriter, SortedRun, written_run
-from highwater.checker.engines.native.disk.visited import MOST_RUNS, VisitedRuns, merged_run
-from highwater.checker.engines.native.files import DataFile, Scratch
-from highwater.checker.engines.native.table import Table
+from highwater.checker.engines.native.disk.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
+from highwater.checker.engines.native.frontier import DataFile, Scratch
 from highwater.checker.engines.native.text.runtime import SLACK
+from highwater.checker.engines.native.worker import Table
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, on_disk, small_batches
@@ -89,7 +87,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path) -> None:
 
 def test_a_limit_on_states_holds_for_what_is_not_looked_at_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     model = counters(4, 30)
-    monkeypatch.setattr("highwater.checker.engines.native.disk.detection._LEAST", 1000)
+    monkeypatch.setattr("highwater.checker.engines.native.disk.visited._LEAST", 1000)
     found = on_disk(model, limit_states=100_000, workers=1)
     assert found.stopped_by == "states"
     assert 100_000 < found.distinct_states < 140_000
@@ -387,7 +385,7 @@ def test_a_sieve_with_a_hole(text: str, broken: str, model: Model, monkeypatch: 
 
 def test_states_judged_before_duplicates_are_gone(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Premises count states: a candidate that is judged each time it is found is counted too often."""
-    from highwater.checker.engines.native.disk.program import RowWorker
+    from highwater.checker.engines.native.disk.code import RowWorker
 
     honest = RowWorker.collect
 

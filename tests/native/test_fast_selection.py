@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.native.code.machine import Effort, whole
 from highwater.checker.engines.native.text.kernels import Kernels
+from highwater.checker.engines.state_graph import Layout
 from tests import models
 
 _COMPILE = f"""

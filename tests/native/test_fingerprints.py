@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.text import kernels
 from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import combine
+from highwater.checker.scenarios.search import SearchOptions
 from tests import models
 
 COUNT = 1 << 18

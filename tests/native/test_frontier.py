@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.frontier import KeptArray, Level, Store
+from highwater.checker.engines.state_graph import Words
 
 
 def words(rng: Random, rows: int, columns: int | None = None) -> Words:

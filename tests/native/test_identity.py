@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import highwater
-from highwater.checker.asking import model_key
-from highwater.checker.asking.model_key import digest_of, request_key
+from highwater.checker.scenarios import model_key
+from highwater.checker.scenarios.model_key import digest_of, request_key
 from tests.native.conftest import asked
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking import catalogue, model_key
-from highwater.checker.asking.model_key import request_key
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InternalError
 from highwater.checker.cli import cli
-from highwater.checker.engines import by_name, kept
+from highwater.checker.engines import by_name, cache
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code import machine, program
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.program import DiskProgram
+from highwater.checker.engines.native.disk.code import DiskProgram
 from highwater.checker.engines.native.state_graph import LinkProgram
 from highwater.checker.engines.native.text.kernels import Kernels
-from highwater.checker.running import one
-from highwater.checker.running.known import InstanceChoices, KnownModel, model_of
-from highwater.checker.telling import vacuity
-from highwater.checker.telling.vacuity import Idle, Vacuous
+from highwater.checker.report import vacuity
+from highwater.checker.report.vacuity import Idle, Vacuous
+from highwater.checker.runner import one
+from highwater.checker.runner.known import InstanceChoices, KnownModel, model_of
+from highwater.checker.scenarios import catalogue, model_key
+from highwater.checker.scenarios.model_key import request_key
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model, Protocol
 from highwater.model.language import model as traced_model
 from highwater.model.language.interpreter import BoundError
@@ -57,13 +57,13 @@ FACT = Idle(("one",), (Vacuous("constant", "one", "one is true"),))
 
 
 def test_a_fact_is_found_under_its_name_and_what_was_asked() -> None:
-    kept.keep(FACT, b"name", ["a"], ["b"])
-    assert kept.found(Idle, b"name", ["a"], ["b"]) == FACT
-    assert kept.found(Idle, b"other", ["a"], ["b"]) is None
-    assert kept.found(Idle, b"name", ["a", "b"], []) is None
-    assert kept.found(Vacuous, b"name", ["a"], ["b"]) is None
-    kept.keep(FACT, None, [])
-    assert kept.found(Idle, None, []) is None
+    cache.keep(FACT, b"name", ["a"], ["b"])
+    assert cache.found(Idle, b"name", ["a"], ["b"]) == FACT
+    assert cache.found(Idle, b"other", ["a"], ["b"]) is None
+    assert cache.found(Idle, b"name", ["a", "b"], []) is None
+    assert cache.found(Vacuous, b"name", ["a"], ["b"]) is None
+    cache.keep(FACT, None, [])
+    assert cache.found(Idle, None, []) is None
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_a_fact_is_found_under_its_name_and_what_was_asked() -> None:
 def test_what_has_another_form_is_none(content: bytes) -> None:
     place = code_cache.chosen()
     assert place is not None
-    place.put(kept._key(Idle, b"name", ()), content)
-    assert kept.found(Idle, b"name") is None
-    kept.keep(FACT, b"name")
-    assert kept.found(Idle, b"name") == FACT
+    place.put(cache._key(Idle, b"name", ()), content)
+    assert cache.found(Idle, b"name") is None
+    cache.keep(FACT, b"name")
+    assert cache.found(Idle, b"name") == FACT
 
 
 @pytest.mark.parametrize("off", ["nothing", "the option", "the variable", "names"])
 def test_nothing_is_kept_where_that_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: str) -> None:
     calls: list[object] = []
-    monkeypatch.setattr(kept, "_key", lambda *key: calls.append(key) or b"k" * 32)
+    monkeypatch.setattr(cache, "_key", lambda *key: calls.append(key) or b"k" * 32)
     if off == "the variable":
         monkeypatch.setenv(code_cache.VARIABLE, code_cache.OFF)
     if off == "names":
@@ -251,8 +251,8 @@ def test_an_instance_by_its_number(monkeypatch: pytest.MonkeyPatch, work: Counte
     model.identity, texts = b"name", InstanceChoices.of(model).texts
     for kept_texts in (texts, ("of another process", *texts[1:]), texts[:1], None):
         if kept_texts is None:
-            monkeypatch.setattr(kept, "found", lambda *asked: None)
-        kept.keep(InstanceChoices(kept_texts or ()), b"name")
+            monkeypatch.setattr(cache, "found", lambda *asked: None)
+        cache.keep(InstanceChoices(kept_texts or ()), b"name")
         again = known(model, zoo.Everything, {"nodes": 2})
         work.clear()
         assert str(again.instance(0)) == str(model.instances[0])

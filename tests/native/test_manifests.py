@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import MANIFEST
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests.native.test_checkpoint import rewritten
 from tests.steps.ledger import ledger

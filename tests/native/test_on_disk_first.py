@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.base.durable.directory import CheckpointDirectory
+from highwater.checker.base.checkpoint_directory import CheckpointDirectory
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import runs, visited
-from highwater.checker.engines.native.disk.detection import Delayed
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
-from highwater.checker.engines.native.disk.visited import MOST_RUNS, VisitedRuns, merged_run
-from highwater.checker.engines.native.files import DataFile, SavedFile, Scratch
+from highwater.checker.engines.native.disk.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
+from highwater.checker.engines.native.frontier import DataFile, SavedFile, Scratch
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
 from tests.native.on_disk import FromTheStart, assert_same, small_batches

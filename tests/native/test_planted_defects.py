@@ -8,8 +8,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.engines import layout, reference
+from highwater.checker.engines import reference, state_graph
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code import machine
 from highwater.checker.engines.native.code.machine import Effort
@@ -17,6 +16,7 @@ from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.frontier import Store
 from highwater.checker.engines.native.text import ir, kernels, runtime
 from highwater.checker.engines.native.text.ir import ValueScope
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.test_agreement import disagreements
@@ -69,12 +69,12 @@ def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, op
 
 def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.scenario_model("truncation/kip-320")
-    honest = layout.Slot
+    honest = state_graph.Slot
 
-    def narrow(word: int, shift: int, bits: int, low: int) -> layout.Slot:
+    def narrow(word: int, shift: int, bits: int, low: int) -> state_graph.Slot:
         return honest(word, shift, max(1, bits - 1), low)
 
-    monkeypatch.setattr(layout, "Slot", narrow)
+    monkeypatch.setattr(state_graph, "Slot", narrow)
     assert disagreements(model, Program(model), 2000)
 
 
@@ -92,9 +92,9 @@ def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value that was computed where one guard holds is not at hand where another does."""
     model = models.scenario_model("truncation/kip-320")
-    llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text()).verify()
+    llvm.parse_assembly(kernels.Kernels(model, state_graph.Layout(model.leaves)).text()).verify()
     monkeypatch.setattr(ir.ValueScope, "_return", lambda self: None)
-    broken = llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text())
+    broken = llvm.parse_assembly(kernels.Kernels(model, state_graph.Layout(model.leaves)).text())
     with pytest.raises(RuntimeError, match="does not dominate"):
         broken.verify()
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from highwater.checker.asking.search import DEADLOCK, EngineError, Progress, SearchOptions, SearchResult
 from highwater.checker.engines import reference
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.frontier import Store
 from highwater.checker.engines.native.text.runtime import SLACK, Runtime
+from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress, SearchOptions, SearchResult
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.interpreter import BoundError, Interpreter
 from tests import models, zoo

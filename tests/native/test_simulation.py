@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking.search import DEADLOCK
 from highwater.checker.engines.native import simulate
 from highwater.checker.engines.simulation import SimulationOptions
+from highwater.checker.scenarios.search import DEADLOCK
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError, Interpreter
 from tests import models, zoo

@@ -15,18 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.disk.visited import VisitedRuns, in_order
-from highwater.checker.engines.native.files import DataFile, Scratch
-from highwater.checker.engines.native.frontier import KeptArray, Store
+from highwater.checker.engines.native.frontier import DataFile, KeptArray, Scratch, Store
 from highwater.checker.engines.native.search import NativeSearch
-from highwater.checker.engines.native.table import Table
 from highwater.checker.engines.native.text.runtime import SLACK
+from highwater.checker.engines.native.worker import Table
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, small_batches

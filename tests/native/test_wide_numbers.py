@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import EngineError, SearchOptions
-from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.native.evaluation import Evaluation
+from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.native.search import search
+from highwater.checker.engines.state_graph import Layout
+from highwater.checker.scenarios.search import EngineError, SearchOptions
 from highwater.language import Protocol, Struct, action, invariant, require, step_property
 from highwater.model.language.model import Model
 from highwater.model.language.types import Int

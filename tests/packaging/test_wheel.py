@@ -37,7 +37,7 @@ def test_the_wheel_has_every_source_and_nothing_else(wheel: Path, tree: Path) ->
     assert {
         "highwater/py.typed",
         "highwater/model/truncation/scenarios/kip-320.toml",
-        "highwater/checker/telling/result.schema.json",
+        "highwater/checker/report/result.schema.json",
         "highwater/traces/reports/page.html",
     } <= set(built)
     assert not [name for name in built if "test" in name.split("/")[1]]

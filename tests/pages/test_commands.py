@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.traces.runs.replay import RunHistory, replay_run
 from highwater.traces.runs.writing import write_run
 from tests.checker.conftest import Run, counter, highwater

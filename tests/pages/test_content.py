@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.base import words
+from highwater.checker.base.text import say
 from highwater.checker.engines.native import search
-from highwater.checker.telling.charts.lanes import Lanes
-from highwater.checker.telling.counterexample import follow_all
-from highwater.checker.telling.page.content import content
-from highwater.checker.telling.page.shown import LIMIT_STATES, Shown, ShownRun, counterexamples, shown_walk
+from highwater.checker.report.charts import Lanes
+from highwater.checker.report.counterexample import follow_all
+from highwater.checker.report.page.content import content
+from highwater.checker.report.page.run import LIMIT_STATES, Shown, ShownRun, counterexamples, shown_walk
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Bool, Model, Protocol, State, Struct, action
 from highwater.model.language.interpreter import Interpreter
 from highwater.traces.runs.writing import random_walk
@@ -51,7 +51,7 @@ def test_every_cell_is_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -> Non
             for column, cell in enumerate(cells)
         }
         assert shown["brokers.hwm", 0] == str(plain["brokers"][0]["hwm"])
-        assert shown["committed", 0] == words.say(type_.fields["committed"], plain["committed"])
+        assert shown["committed", 0] == say(type_.fields["committed"], plain["committed"])
         assert shown["partition.isr", 0] == "{" + ",".join(map(str, plain["partition"]["isr"])) + "}"
     for before, after, one, other in zip(
         data["states"], data["states"][1:], run.steps, run.steps[1:], strict=False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.checker.engines.solver.difference import Witness
-from highwater.checker.telling.page.solved import differences
+from highwater.checker.report.page.run import differences
 from highwater.model.language import Model
 from tests import zoo
 

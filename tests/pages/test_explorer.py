@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.subject import asked
 from highwater.checker.explore.server import explorer_page, serve
 from highwater.checker.explore.session import Answers, Path
+from highwater.checker.scenarios.request import asked
 
 STEP = ".possible button.step"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.asking.subject import asked
 from highwater.checker.engines.by_name import search
+from highwater.checker.scenarios.request import asked
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.traces.runs.writing import write_run
 from tests.plugin.test_items import EXAMPLES, PLUGIN
 from tests.traces.metadata.made_logs import beginning

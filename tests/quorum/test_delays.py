@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from docs.pages.quorum_delays import Delays, Kinds, Time
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.reference import explore
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Array,
     Bool,

@@ -9,7 +9,7 @@ import pytest
 from docs.pages import galleries, kept, quorum
 from docs.pages.galleries import QUORUM as GALLERY
 from docs.pages.quorum_latency import CASES, Case, latency_table
-from highwater.checker.asking import scenarios
+from highwater.checker.scenarios import scenario_files
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.quorum import Quorum
 from tests.docs.generated import generated
@@ -110,7 +110,7 @@ def test_with_every_rule_on_nothing_fails_under_the_same_budgets(
 
 def test_scenarios_take_off_rules_of_their_profile_only() -> None:
     for name in NAMES:
-        scenario = scenarios.find(GALLERY.place + name)
+        scenario = scenario_files.find(GALLERY.place + name)
         assert not any(scenario.rules.values())
         assert set(scenario.rules) <= Quorum.profiles[scenario.profile or ""].rules
         assert not scenario.standard

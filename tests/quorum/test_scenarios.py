@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
+from highwater.checker.scenarios import scenario_files
 from highwater.model.quorum import Quorum
 from tests.slow import all_but, slow
 
 OTHERS = [
     name
-    for name, (_, standard) in scenarios.titles().items()
+    for name, (_, standard) in scenario_files.titles().items()
     if name.startswith("quorum/") and "/defect-" not in name and not standard
 ]
 """The standard ones are those of ``highwater check``: tests/replication/test_standard_scenarios.py."""

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from docs.pages import galleries
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
-from highwater.checker.telling.counterexample import follow_all
+from highwater.checker.report.counterexample import follow_all
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model, State, all_of, implies, invariant
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter

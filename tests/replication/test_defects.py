@@ -8,10 +8,10 @@ import pytest
 
 from docs.pages import galleries, kept
 from docs.pages.galleries import REPLICATION as GALLERY
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from highwater.model.replication import Replication
 from tests.replication.test_standard_scenarios import BASELINE
@@ -73,7 +73,7 @@ def test_with_every_rule_on_nothing_is_found_at_that_depth(name: str) -> None:
 
 def every_rule_on(name: str) -> Model:
     """The model of a scenario's budgets and properties under the whole proposal."""
-    scenario = scenarios.find(galleries.PLACE + name)
+    scenario = scenario_files.find(galleries.PLACE + name)
     on = dict.fromkeys(scenario.rules, True)
     return Request.of(scenario, Overrides(profile="kip_966", rules=on)).model()
 
@@ -84,7 +84,7 @@ def test_the_gallery_has_every_defect_once() -> None:
 
 def test_scenarios_take_off_rules_of_their_profile_only() -> None:
     for name in NAMES:
-        scenario = scenarios.find(galleries.PLACE + name)
+        scenario = scenario_files.find(galleries.PLACE + name)
         profile = Replication.profiles[scenario.profile or ""]
         assert not any(scenario.rules.values())
         assert set(scenario.rules) <= profile.rules

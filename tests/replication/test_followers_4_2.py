@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.invariants.catalogue import stated
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
@@ -22,7 +22,7 @@ from tests.slow import slow
 def test_the_offset_of_an_answer_is_not_enough(checked: bool) -> None:
     """An answer of a former leader epoch, at the right offset, takes away what was committed since (K17)."""
     rules = {"fetch_response_check": True, "fetch_response_epoch_check": checked}
-    chosen = scenarios.find("replication/defect-late-answer")
+    chosen = scenario_files.find("replication/defect-late-answer")
     result = search(Request.of(chosen, Overrides(rules=rules)).model(), SearchOptions(workers=1))
     assert {v.property for v in result.violations} == (set() if checked else {"electable_completeness"})
     assert result.complete == checked
@@ -99,7 +99,7 @@ def test_what_is_read_late_is_not_appended() -> None:
 
 def test_a_registration_in_part_is_taken_and_costs_no_record() -> None:
     """K14 with messages and logs: what a broker left is written, its registration is not, and it tries again."""
-    chosen = scenarios.find("replication/kafka-4.2-elr-turned-off")
+    chosen = scenario_files.find("replication/kafka-4.2-elr-turned-off")
     bounds = {"downgrades": 0, "min_isr_changes": 0, "crashes": 1, "fencings": 1, "max_broker_epoch": 1}
 
     def searched(failovers: int) -> tuple[int, int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from docs.pages import kafka_4_2 as findings
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from tests.slow import all_but
 
 DEPTHS = {
@@ -63,7 +63,7 @@ def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
 
 def test_every_scenario_of_4_2_is_a_finding() -> None:
     named = {findings.full_name(name) for name in findings.FINDINGS}
-    assert named == {name for name in scenarios.titles() if "/kafka-4.2-" in name}
+    assert named == {name for name in scenario_files.titles() if "/kafka-4.2-" in name}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,9 @@ def test_every_scenario_of_4_2_is_a_finding() -> None:
     ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised"],
 )
 def test_the_mended_profile_has_none_of_what_it_mends(name: str) -> None:
-    model = Request.of(scenarios.find(findings.PLACE + name), Overrides(profile="kafka_4_2_mended")).model()
+    model = Request.of(
+        scenario_files.find(findings.PLACE + name), Overrides(profile="kafka_4_2_mended")
+    ).model()
     result = search(model, SearchOptions(workers=1))
     assert result.complete
     assert not result.violations

@@ -11,7 +11,7 @@ import pytest
 
 from docs.pages.kafka_4_2 import FINDINGS, full_name
 from docs.pages.markdown import DOCS
-from highwater.checker.asking import scenarios
+from highwater.checker.scenarios import scenario_files
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 from tests.replication.test_kafka_4_2_findings import DEPTHS
 from tests.replication.trunk_findings import FINDINGS as TRUNK
@@ -22,7 +22,7 @@ SHOWN = {name: found["evidence"] for name, found in FINDINGS.items() if "evidenc
 
 
 def test_every_scenario_of_4_2_is_on_the_page() -> None:
-    assert {full_name(n) for n in FINDINGS} == {n for n in scenarios.titles() if "/kafka-4.2-" in n}
+    assert {full_name(n) for n in FINDINGS} == {n for n in scenario_files.titles() if "/kafka-4.2-" in n}
 
 
 def test_the_page_has_a_row_for_each_finding_and_a_section_with_drawing_and_closing_rule() -> None:

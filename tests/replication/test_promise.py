@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from docs.pages import galleries
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines.native import search
 from highwater.checker.engines.solver import bounded
-from highwater.checker.telling.counterexample import Counterexample, follow_all
+from highwater.checker.report.counterexample import Counterexample, follow_all
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.invariants.replication import promise
 from highwater.invariants.replication.promise import keeps_the_promise
 from highwater.model.language import Model, Protocol, State, as_bool, invariant, where
@@ -35,7 +35,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def model_of(name: str, *refinements: Refinement, **overrides: Any) -> Model:
-    request = Request.of(scenarios.find(name), Overrides(**overrides))
+    request = Request.of(scenario_files.find(name), Overrides(**overrides))
     rules = (rule for rule, on in request.rules.items() if on)
     protocol = request.scenario.definition.protocol(request.parameters, rules)
     return Model(protocol, step_properties=refinements or [keeps_the_promise])
@@ -54,10 +54,10 @@ def broken(name: str, *refinements: Refinement, **overrides: Any) -> Counterexam
 
 
 def test_there_is_a_scenario_for_each() -> None:
-    found = [name.removeprefix(PLACE) for name in scenarios.titles() if name.startswith(PLACE)]
+    found = [name.removeprefix(PLACE) for name in scenario_files.titles() if name.startswith(PLACE)]
     assert sorted(found) == sorted(BROKEN)
     for name in found:
-        (rule,) = scenarios.find(PLACE + name).rules.items()
+        (rule,) = scenario_files.find(PLACE + name).rules.items()
         assert rule[1] is False
 
 
@@ -83,8 +83,8 @@ def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
     have others off.
     """
     asked = {}
-    for name, (_, standard) in scenarios.titles().items():
-        scenario = scenarios.find(name) if standard and name.startswith("replication/") else None
+    for name, (_, standard) in scenario_files.titles().items():
+        scenario = scenario_files.find(name) if standard and name.startswith("replication/") else None
         of_the_proposal = (
             scenario
             and scenario.profile == "kip_966"
@@ -191,7 +191,7 @@ def test_in_a_log_of_two_epochs_the_promise_is_kept_and_asked() -> None:
         """No log has committed records of two epochs."""
         return (s.committed.length < 2) | (s.committed.at(0).epoch == s.committed.at(1).epoch)
 
-    request = Request.of(scenarios.find("replication/standard-records"), Overrides())
+    request = Request.of(scenario_files.find("replication/standard-records"), Overrides())
     protocol = Replication(request.parameters, (rule for rule, on in request.rules.items() if on))
     assert searched(Model(protocol, [never])).violations
 

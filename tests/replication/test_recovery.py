@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from docs.pages import galleries
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import native
-from highwater.checker.telling.counterexample import Counterexample
+from highwater.checker.report.counterexample import Counterexample
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model, any_of, step_property
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter

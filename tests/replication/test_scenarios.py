@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines import native, reference
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.invariants.replication.controller import INVARIANTS
 from highwater.model.language import Model
 from highwater.model.replication.controller import Controller
@@ -16,7 +16,9 @@ from highwater.model.replication.controller.rules import PROFILES
 from tests.slow import largest, slow
 
 SCENARIOS = [
-    scenarios.find(name) for name in scenarios.titles() if name.startswith("replication/controller/")
+    scenario_files.find(name)
+    for name in scenario_files.titles()
+    if name.startswith("replication/controller/")
 ]
 COMPLETE = [s for s in SCENARIOS if s.promise.distinct_states is not None]
 NAMES = {i.name for i in INVARIANTS}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.cli import cli
+from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.model.replication import Replication
 from tests.slow import largest, slow
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BASELINE = tomllib.loads((ROOT / ".highwater/gate.toml").read_text(encoding="utf-8"))["scenarios"]
 """What `highwater gate` has seen last of each scenario."""
-STANDARD = [s.name for s in scenarios.standard()]
+STANDARD = [s.name for s in scenario_files.standard()]
 DEFECT = "replication/defect-"
 """Scenarios that ``test_defects`` searches: it asks for their states, too."""
 SMALL = [
@@ -63,7 +63,7 @@ def committed(name: str) -> dict[str, Any]:
     """The baseline's facts of a scenario; of a violated property it has the depth, and so it had something to say."""
     facts = BASELINE[name]
     premises = {**facts.get("premises", {}), **facts.get("violated", {})}
-    told = {"scenario": name, "protocol": scenarios.find(name).definition.name, "premises": premises}
+    told = {"scenario": name, "protocol": scenario_files.find(name).definition.name, "premises": premises}
     return {"actions": {}, "cut": {}, **facts, **told}
 
 

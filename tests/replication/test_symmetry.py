@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
 from highwater.checker.engines import native
+from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
 from highwater.invariants.replication import INVARIANTS, STEP_PROPERTIES
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.search import SearchResult
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.search import SearchResult
 from tests import recordings
 from tests.replication.trunk_findings import (
     FINDINGS,
@@ -35,7 +35,7 @@ def violated(result: SearchResult) -> set[str]:
 
 
 def test_every_scenario_of_trunk_is_a_finding() -> None:
-    names = {n.removeprefix(PLACE) for n in scenarios.titles() if n.startswith(PLACE)}
+    names = {n.removeprefix(PLACE) for n in scenario_files.titles() if n.startswith(PLACE)}
     assert names == {f.name for f in FINDINGS}
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines import native
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model, Number, StructValue, as_bool
 from highwater.model.replication import Replication, features
 from highwater.model.replication.controller import registrations
@@ -21,7 +21,7 @@ PLACE = "replication/"
 
 def found(name: str, **changes: Any) -> SearchResult:
     """All that is violated in a scenario, with these parameters, rules or properties changed."""
-    scenario = scenarios.find(PLACE + name)
+    scenario = scenario_files.find(PLACE + name)
     model = Request.of(scenario, Overrides(**changes)).model()
     return native.search(model, SearchOptions(workers=1))
 
@@ -39,7 +39,7 @@ def violated(name: str, **changes: Any) -> set[str]:
     ],
 )
 def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, older: str) -> None:
-    assert violated(name) == Request.of(scenarios.find(PLACE + name), Overrides()).expected
+    assert violated(name) == Request.of(scenario_files.find(PLACE + name), Overrides()).expected
     result = found(name, parameters={older: 0}, properties=("invariants",))
     assert result.complete
     assert not result.violations
@@ -110,4 +110,4 @@ def test_a_stopped_member_that_never_comes_back_is_looked_at() -> None:
     """966.6. It stopped without the end of its log, and no step of it follows."""
     result = found("defect-file-before-flush")
     assert result.violations[0].property == "electable_completeness"
-    assert scenarios.find(PLACE + "defect-file-before-flush").parameters["max_broker_epoch"] == 0
+    assert scenario_files.find(PLACE + "defect-file-before-flush").parameters["max_broker_epoch"] == 0

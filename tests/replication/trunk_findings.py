@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docs.pages.kept import once, search, traced
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.telling.counterexample import Counterexample, follow_all
+from highwater.checker.report.counterexample import Counterexample, follow_all
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
 PLACE = "replication/trunk-"
@@ -77,7 +77,7 @@ FINDINGS = (
 @once
 def scenario(name: str) -> Scenario:
     """A finding's scenario."""
-    return scenarios.find(PLACE + name)
+    return scenario_files.find(PLACE + name)
 
 
 @dataclass(frozen=True)

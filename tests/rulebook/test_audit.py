@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages.rulebook import AUDIT_PAGE
-from highwater.checker.asking.rulebook import audited, sources
+from highwater.checker.scenarios.rulebook import audited, sources
 from highwater.model.language import LanguageError
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK

@@ -15,9 +15,9 @@ import pytest
 
 from docs.pages import galleries
 from docs.pages.galleries import REPLICATION as GALLERY
-from highwater.checker.asking import catalogue, scenarios
-from highwater.checker.asking.rulebook import code
-from highwater.checker.asking.rulebook import find as found
+from highwater.checker.scenarios import catalogue, scenario_files
+from highwater.checker.scenarios.rulebook import code
+from highwater.checker.scenarios.rulebook.entries import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
@@ -96,7 +96,7 @@ def test_scenarios_are_those_that_set_a_switch_or_promise_a_violation() -> None:
     names = {s["name"] for s in entry["switches"]}
     properties = {p["name"] for p in (*entry["invariants"], *entry["liveness"])}
     for name in catalogue.scenario_files():
-        scenario = scenarios.find(name)
+        scenario = scenario_files.find(name)
         if scenario.definition.name == "quorum":
             sets = names & set(scenario.rules)
             breaks = properties & scenario.promise.violated

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-from highwater.checker.asking import catalogue
 from highwater.checker.base.processes import cores
 from highwater.checker.engines.solver import induction
-from highwater.checker.engines.solver.helpers import Helpers, helpers
-from highwater.checker.engines.solver.induction import InductionResult
+from highwater.checker.engines.solver.induction import Helpers, InductionResult, helpers
 from highwater.checker.engines.solver.terms import unbounded
+from highwater.checker.scenarios import catalogue
 from highwater.model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication")

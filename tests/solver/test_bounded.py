@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking.search import DEADLOCK, SearchOptions
 from highwater.checker.engines import native
 from highwater.checker.engines.solver import bounded
-from highwater.checker.engines.solver.limits import Limits
-from highwater.checker.telling.counterexample import follow_all
+from highwater.checker.engines.solver.terms import Limits
+from highwater.checker.report.counterexample import follow_all
+from highwater.checker.scenarios.search import DEADLOCK, SearchOptions
 from highwater.model.language import Int, LanguageError, Model, Protocol, State, Struct, action, invariant
 from tests import models, zoo
 

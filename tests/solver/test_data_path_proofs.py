@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines.native.search import search
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model, graph
 from tests.slow import largest, slow
 from tests.solver.controllers import broken

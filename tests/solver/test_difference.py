@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines.solver import difference
 from highwater.checker.engines.solver.difference import Differences, differences
-from highwater.checker.engines.solver.limits import Limits
+from highwater.checker.engines.solver.terms import Limits
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
@@ -27,7 +27,7 @@ CONTROLLER = "replication/controller/unclean-recovery"
 
 def version(*rules: str, profile: str | None = None) -> Model:
     settings = ["reassignments=1"]
-    return Request.of(scenarios.find(CONTROLLER), Overrides.parse(settings, rules, profile)).model()
+    return Request.of(scenario_files.find(CONTROLLER), Overrides.parse(settings, rules, profile)).model()
 
 
 def outcome(model: Model, before: Scalars, action: str, parameters: dict[str, object]) -> Scalars | None:

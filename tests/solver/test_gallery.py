@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native
 from highwater.checker.engines.solver import bounded
-from highwater.checker.telling.counterexample import follow_all
+from highwater.checker.report.counterexample import follow_all
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests.slow import all_but, largest, often
 
@@ -32,10 +32,10 @@ WHOLE = {
 
 GALLERY = [
     name
-    for name in scenarios.titles()
+    for name in scenario_files.titles()
     if name.startswith(tuple(WHOLE))
     and not any(place in name for place in ("/gap-", "/possible", "/watched-"))  # no rule closes these
-    if scenarios.find(name).promise.violated or "/defect-" in name
+    if scenario_files.find(name).promise.violated or "/defect-" in name
 ]
 QUICK = {
     "replication/defect-join-below-hwm",
@@ -82,7 +82,7 @@ def solved(model: Model, depth: int) -> dict[str, int]:
     ],
 )
 def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     model = Request.of(scenario, Overrides()).model()
     expected = explored(model)
     depth = max(expected.values(), default=QUIET)
@@ -112,7 +112,7 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
 def test_gaps_of_the_proposal_are_found_and_closed_by_what_is_outside_of_it(
     name: str, closed: Overrides
 ) -> None:
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     assert explored(Request.of(scenario, Overrides()).model()) == dict.fromkeys(scenario.promise.violated, 6)
     result = native.search(Request.of(scenario, closed).model(), SearchOptions(workers=1))
     assert result.complete

@@ -10,8 +10,7 @@ import pytest
 from highwater.checker.base.processes import ProcessEnded, answers
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
-from highwater.checker.engines.solver.limits import Limits
-from highwater.checker.engines.solver.terms import BEYOND, unbounded
+from highwater.checker.engines.solver.terms import BEYOND, Limits, unbounded
 from highwater.model.language import (
     Bool,
     Int,

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import z3
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import reference
-from highwater.checker.engines.solver import bounded, unrolling
+from highwater.checker.engines.solver import bounded
+from highwater.checker.engines.solver.bounded import LISTED
 from highwater.checker.engines.solver.induction import INITIAL, prove
-from highwater.checker.telling.counterexample import BrokenRunError, follow_all
+from highwater.checker.report.counterexample import BrokenRunError, follow_all
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Array,
     Bool,
@@ -103,7 +104,7 @@ def depths(model: Model) -> dict[str, int]:
 def test_runs_are_as_short_as_those_of_a_search() -> None:
     model = Model(Many(), PROPERTIES)
     assert model.start is not None
-    assert model.start.candidates > 10 * unrolling.LISTED
+    assert model.start.candidates > 10 * LISTED
     found = reference.search(model, SearchOptions())
     assert depths(model) == {v.property: v.depth for v in found.violations}
     assert set(depths(model).values()) == {1, 2, 3}
@@ -118,7 +119,7 @@ PLANTED: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(unrolling, *PLANTED[name])
+    monkeypatch.setattr(bounded, *PLANTED[name])
     with pytest.raises((AssertionError, BrokenRunError)):
         test_runs_are_as_short_as_those_of_a_search()
 

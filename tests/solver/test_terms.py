@@ -11,8 +11,8 @@ import z3
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from highwater.checker.engines.solver.bounded import OpenStep, instance_number, steps
 from highwater.checker.engines.solver.terms import Numbers, Translator
-from highwater.checker.engines.solver.unrolling import OpenStep, instance_number, steps
 from highwater.model.language import Model, graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import Scalars

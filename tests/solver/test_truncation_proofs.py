@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import pytest
 
-from highwater.checker.asking import catalogue
 from highwater.checker.base.processes import cores
 from highwater.checker.engines.solver import induction
-from highwater.checker.engines.solver.helpers import helpers
+from highwater.checker.engines.solver.induction import helpers
+from highwater.checker.scenarios import catalogue
 from highwater.model.language import Model
 from tests.slow import largest, slow
 from tests.solver.controllers import broken

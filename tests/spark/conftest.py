@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.asking import request, scenarios
-from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.scenarios import request, scenario_files
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 
 MASTER = "local[2]"
@@ -34,7 +34,7 @@ def _spark() -> Iterator[None]:
 
 def scenario(name: str, *settings: str) -> tuple[Model, SearchOptions]:
     """A scenario's model and the options that its file asks for."""
-    asked = request.Request.of(scenarios.find(name), request.Overrides.parse(settings))
+    asked = request.Request.of(scenario_files.find(name), request.Overrides.parse(settings))
     return asked.model(), SearchOptions(workers=1, symmetry=asked.symmetry, deadlock=asked.deadlock)
 
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import native
 from highwater.checker.engines.breadth_first import BreadthFirst
@@ -27,7 +26,8 @@ from highwater.checker.engines.spark.levels import ParquetLevels, joined
 from highwater.checker.engines.spark.program import RowProgram
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection
-from highwater.checker.telling import counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios.search import SearchOptions
 from tests import models
 from tests.slow import often, slow
 from tests.spark.test_survival import descendants, environment
@@ -39,7 +39,7 @@ KILLS = often(5, 20)
 DRIVER = """
 import json, sys
 from highwater.checker.base.problems import InputError
-from highwater.checker.asking.search import EngineError, SearchOptions
+from highwater.checker.scenarios.search import EngineError, SearchOptions
 from highwater.checker.engines.spark.request import SparkOptions
 from highwater.checker.engines.spark.search import search
 from tests import models

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchResult
 from highwater.checker.engines import native
 from highwater.checker.engines.spark.levels import buckets_for
-from highwater.checker.telling import counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios.search import SearchResult
 from highwater.model.language.interpreter import BoundError
 from tests.checker.conftest import COUNTER
 from tests.slow import slow

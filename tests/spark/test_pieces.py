@@ -19,10 +19,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 
-from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines.breadth_first import Totals
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.spark import request
 from highwater.checker.engines.spark.checkpoint import (
     CommittedLevel,
@@ -35,6 +33,8 @@ from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, package
 from highwater.checker.engines.spark.search import search
 from highwater.checker.engines.spark.session import SparkConnection, cause, collect
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import EngineError
 from tests.spark.conftest import MASTER, scenario
 
 
@@ -119,7 +119,7 @@ def test_what_decides_a_search_is_in_the_digest_of_the_sources(
 ) -> None:
     monkeypatch.setattr(resources, "files", lambda anchor: tmp_path)
     counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/engines/native/d.py": True,
-              "checker/engines/spark/e.py": True, "checker/telling/report.py": False, "model/f.txt": False}  # fmt: skip
+              "checker/engines/spark/e.py": True, "checker/report/summary.py": False, "model/f.txt": False}  # fmt: skip
     for name in counts:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -278,7 +278,8 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     """As on an executor's machine, where the project is this file alone: its rules have their numbers."""
     archive = package(tmp_path)
     program = (
-        "import highwater; from highwater.checker.asking import catalogue; from highwater.model.language import Model;"
+        "import highwater; from highwater.checker.scenarios import catalogue;"
+        "from highwater.model.language import Model;"
         "found = catalogue.load('replication.controller');"
         "Model(found.protocol(None, ()), found.invariants); print(highwater.__file__)"
     )

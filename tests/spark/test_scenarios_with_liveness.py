@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.cli import cli
 from highwater.checker.engines import native
 from highwater.checker.engines.by_name import Engine
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.scenario_files import Scenario
 
 LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/live-downgrade"
 
@@ -45,8 +45,8 @@ def test_a_promise_that_is_not_asked_is_not_broken() -> None:
 
 @pytest.mark.usefixtures("_native")
 def test_standard_scenarios_that_ask_for_nothing_else_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen: list[Scenario] = [scenarios.find(name) for name in (LOSS, LIVE)]
-    monkeypatch.setattr(scenarios, "standard", lambda: chosen)
+    chosen: list[Scenario] = [scenario_files.find(name) for name in (LOSS, LIVE)]
+    monkeypatch.setattr(scenario_files, "standard", lambda: chosen)
     run = check()
     assert run.exit_code == 0, run.output
     assert f"{LIVE}: left out on Spark, as it asks for liveness only" in run.output

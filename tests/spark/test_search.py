@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchResult
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native
-from highwater.checker.telling import counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios.search import SearchResult
 from tests.spark.conftest import scenario
 
 COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")

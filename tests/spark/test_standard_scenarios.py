@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.search import SearchResult
 from highwater.checker.engines import native
-from highwater.checker.telling import counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.search import SearchResult
 from tests.slow import slow
 from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts
@@ -31,9 +31,9 @@ CHOSEN = (
 
 
 def test_they_are_standard_and_of_every_protocol() -> None:
-    assert all(scenarios.titles()[name][1] for name in CHOSEN)
-    assert {scenarios.find(name).definition.name for name in CHOSEN} == {
-        scenario.definition.name for scenario in scenarios.standard()
+    assert all(scenario_files.titles()[name][1] for name in CHOSEN)
+    assert {scenario_files.find(name).definition.name for name in CHOSEN} == {
+        scenario.definition.name for scenario in scenario_files.standard()
     } - {"promise"}  # it is small, and what others implement
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines import native
 from highwater.checker.engines.spark.program import RowBuffers
-from highwater.checker.telling import counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from tests.spark.test_search import same_counts
 from tests.steps.ledger import DEPTHS, ledger
 

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.spark.request import ModelRequest
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.checker.tables.expanding import TableProgram
 from tests import models
 

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.asking.search import EngineError, SearchOptions
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines import reference
-from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.native.evaluation import Evaluation, evaluated
 from highwater.checker.engines.native.frontier import Store
+from highwater.checker.engines.native.initial import Evaluation, evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.native.text import kernels, linking
-from highwater.checker.engines.state_graph import Explored
+from highwater.checker.engines.state_graph import Explored, Layout
+from highwater.checker.scenarios.search import EngineError, SearchOptions
 from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph, require
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests import models, zoo

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking.search import Progress, SearchOptions
 from highwater.checker.cli import cli
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.scenarios.search import Progress, SearchOptions
 from tests import models
 from tests.slow import slow
 
@@ -162,7 +162,7 @@ def test_a_disk_that_is_full_leaves_the_tables_of_a_run_before(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("highwater.checker.tables.files.TableFile.write", full)
+    monkeypatch.setattr("highwater.checker.tables.writing.TableFile.write", full)
     before = files(tmp_path)
     status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
     assert (status, said) == (2, f"highwater: --out {tmp_path}: No space left on device\n")

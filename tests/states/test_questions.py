@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.checker.tables.writing import write
 from tests import models
 from tests.slow import slow

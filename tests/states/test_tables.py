@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import reference
-from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.native.evaluation import evaluated
+from highwater.checker.engines.native.initial import evaluated
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.state_graph import Layout
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import (
     Array,
@@ -42,9 +42,9 @@ from tests import models, zoo
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import columns, directory, files  # noqa: E402
+from highwater.checker.tables import content, directory  # noqa: E402
 from highwater.checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
-from highwater.checker.tables.writing import write  # noqa: E402
+from highwater.checker.tables.writing import TableFile, write  # noqa: E402
 from tests.slow import slow  # noqa: E402
 
 
@@ -120,13 +120,13 @@ def test_columns_of_the_replication_protocol() -> None:
 
 @pytest.mark.parametrize("part", ["_with_nulls", "_lists", "smallest"])
 def test_a_decoder_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    honest = getattr(columns, part)
+    honest = getattr(content, part)
     wrong: dict[str, Any] = {
         "_with_nulls": lambda array, none: honest(array, ~none),
         "_lists": lambda lengths, elements: honest(np.roll(lengths, 1), elements),
         "smallest": lambda low, high: np.int8,
     }
-    monkeypatch.setattr(columns, part, wrong[part])
+    monkeypatch.setattr(content, part, wrong[part])
     model = models.everything()
     states = list(models.arbitrary_states(model, 200))
     with contextlib.suppress(pa.ArrowInvalid, OverflowError, ValueError):  # found even earlier
@@ -209,7 +209,7 @@ def test_one_of_two_steps_to_a_state_is_the_shortest(tmp_path: Path) -> None:
 
 def test_a_file_that_fails_has_no_name(tmp_path: Path) -> None:
     schema = pa.schema([("state", pa.int64())])
-    with pytest.raises(OSError, match="full"), files.TableFile(tmp_path, "states", 0, schema):
+    with pytest.raises(OSError, match="full"), TableFile(tmp_path, "states", 0, schema):
         raise OSError("full")
     assert list((tmp_path / "states").iterdir()) == []
 

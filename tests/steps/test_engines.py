@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
 from highwater.checker.engines import native, reference, simulation
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.search import NativeSearch
 from highwater.checker.engines.native.text import kernels
 from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.engines.solver import bounded
-from highwater.checker.engines.solver.unrolling import Unrolling
-from highwater.checker.telling import counterexample
+from highwater.checker.engines.solver.bounded import Unrolling
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
 from highwater.model.language import (
     Int,
     Model,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.comparing.coverage.gathering import Coverage
+from highwater.checker.comparing.coverage import Coverage
 from highwater.checker.engines import native, reference
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
@@ -20,7 +20,7 @@ from tests.steps.ledger import DEPTHS, ledger
 
 pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import directory, verdicts  # noqa: E402
+from highwater.checker.tables import content, directory  # noqa: E402
 from highwater.checker.tables.writing import write  # noqa: E402
 
 
@@ -56,9 +56,9 @@ def test_the_table_of_transitions(tmp_path: Path, symmetry: bool) -> None:
 
 def test_verdicts_of_another_instance_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     explored = explore(ledger(), SearchOptions(workers=1))
-    honest = verdicts.StepVerdicts.__call__
+    honest = content.StepVerdicts.__call__
     monkeypatch.setattr(
-        verdicts.StepVerdicts,
+        content.StepVerdicts,
         "__call__",
         lambda self, states, at, by: honest(self, states, at, np.roll(by, 1)),
     )

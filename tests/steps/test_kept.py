@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import native
 from highwater.checker.engines.native.checkpoint import MANIFEST
-from highwater.checker.telling import counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests.native.on_disk import assert_same
 from tests.native.test_checkpoint import rewritten

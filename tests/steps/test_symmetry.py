@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import EngineError, SearchOptions
 from highwater.checker.engines import native
-from highwater.checker.telling import counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.scenarios.search import EngineError, SearchOptions
 from highwater.model.language import Model, State, step_property
 from highwater.model.language.interpreter import Interpreter, compile_nodes
 from highwater.model.language.symmetry import asymmetry, renamed, renamings

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import highwater
-from highwater.checker.asking import catalogue, subject
 from highwater.checker.cli import cli
-from highwater.checker.telling.charts.lanes import SequenceChart
+from highwater.checker.report.charts import SequenceChart
+from highwater.checker.scenarios import catalogue, request
 from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from highwater.model.language import (
     Int,
@@ -72,7 +72,7 @@ def test_the_page_shows_what_is_said(store: Path) -> None:
 def test_json_has_both_states(store: Path, engine: str) -> None:
     found = ask("check", "store.toml", *OFF, "--engine", engine, "--json", "-")
     (result,) = json.loads(found.stdout)
-    schema = json.loads((ROOT / "checker/telling/result.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "checker/report/result.schema.json").read_text(encoding="utf-8"))
     assert problems([result], schema) == []
     (violation,) = result["violations"]
     assert (violation["kind"], violation["depth"], len(violation["trace"])) == ("step", 5, 5)
@@ -319,7 +319,7 @@ def test_what_had_nothing_to_say_is_noted() -> None:
 def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     path, mark = store / "store.py", '@step_property("example"'
     path.write_text(path.read_text().replace(mark, f'{mark}, rule="remembers"'))
-    assert subject.asked("store.toml").properties[-1] == "reads_never_go_back"
+    assert request.asked("store.toml").properties[-1] == "reads_never_go_back"
     assert highwater.check("store.toml", rules={"remembers": False}).holds
     found = ask("check", "store.toml", *OFF, "--property", "reads_never_go_back")
     assert found.exit_code == 2

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.asking.catalogue import scenario_file
 from highwater.checker.cli import cli
+from highwater.checker.scenarios.catalogue import scenario_file
 from highwater.traces.reports import advice
 
 LOST, LED = "leader_completeness", "led_again"

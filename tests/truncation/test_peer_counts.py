@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines import by_name as engines
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import find
+from highwater.checker.scenarios.search import SearchOptions
 from tests import recordings
 from tests.slow import slow
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.liveness import violating_run
 from highwater.checker.engines.reference import explore
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.invariants.zookeeper import LIVENESS
 from highwater.model.language import Liveness, Model
 from highwater.model.zookeeper import ZooKeeperMode

@@ -7,19 +7,19 @@ from functools import cache
 import pytest
 
 from docs.pages.galleries import ZOOKEEPER as GALLERY
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines.liveness import search_with_liveness
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.language import Model
 from highwater.model.zookeeper import ZooKeeperMode
 from highwater.model.zookeeper.cluster import PROFILES, RULES
 from tests.slow import all_but
 
-NAMES = [name for name in scenarios.titles() if name.startswith("zookeeper/")]
+NAMES = [name for name in scenario_files.titles() if name.startswith("zookeeper/")]
 SHOWN = [GALLERY.place + name for name in GALLERY.names]
 GAPS = ("zookeeper/gap-failover", "zookeeper/gap-late-metadata", "zookeeper/gap-late-deletion")
 SOME = ("zookeeper/before-kip-380", "zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce")
@@ -39,14 +39,16 @@ def with_every_rule_on(parameters: tuple[tuple[str, int], ...]) -> SearchResult:
 
 @pytest.mark.parametrize("name", SOME)
 def test_what_is_promised_is_found(name: str) -> None:
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     result = found_by(Request.of(scenario, Overrides()).model())
     assert {v.property for v in result.violations} == scenario.promise.violated
 
 
 def test_what_promises_no_violation_is_standard() -> None:
     """And so it is searched to its end by ``highwater check``."""
-    assert all(scenarios.find(name).standard for name in NAMES if not scenarios.find(name).promise.violated)
+    assert all(
+        scenario_files.find(name).standard for name in NAMES if not scenario_files.find(name).promise.violated
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_what_promises_no_violation_is_standard() -> None:
     all_but(QUICK, [n for n in SHOWN if n not in GAPS], "a whole search for each defect; two are quick"),
 )
 def test_with_every_rule_on_the_same_budgets_show_nothing(name: str) -> None:
-    scenario = scenarios.find(name)
+    scenario = scenario_files.find(name)
     result = with_every_rule_on(tuple(sorted(scenario.parameters.items())))
     assert result.complete
     assert not any(result.cut.values())
@@ -63,7 +65,7 @@ def test_with_every_rule_on_the_same_budgets_show_nothing(name: str) -> None:
 
 def test_the_gaps_are_there_with_every_rule_on() -> None:
     for name in GAPS:
-        scenario = scenarios.find(name)
+        scenario = scenario_files.find(name)
         assert PROFILES[scenario.profile or ""].rules == set(RULES)
         assert not scenario.rules
         assert len(scenario.promise.violated) == 1
@@ -71,12 +73,12 @@ def test_the_gaps_are_there_with_every_rule_on() -> None:
 
 def test_each_rule_has_a_defect_of_its_own_and_each_defect_its_place_in_the_gallery() -> None:
     off = [
-        tuple(rule for rule, on in scenarios.find(name).rules.items() if not on)
+        tuple(rule for rule, on in scenario_files.find(name).rules.items() if not on)
         for name in NAMES
         if name.startswith("zookeeper/defect-")
     ]
     assert {rules for rules in off if len(rules) == 1} == set(off) == {(rule,) for rule in RULES}
-    told = [name for name in NAMES if scenarios.find(name).promise.violated]
+    told = [name for name in NAMES if scenario_files.find(name).promise.violated]
     # Those are there for a property that is violated nowhere else, and have no story.
     told = [name for name in told if not name.startswith(("zookeeper/violated-", "zookeeper/possible"))]
     assert sorted(SHOWN) == sorted(told)

@@ -22,7 +22,7 @@ from highwater.invariants import statements
 from highwater.invariants.statements import Statement
 from highwater.traces.kafka import broker_log as events
 from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent
-from highwater.traces.rules import log_rules
+from highwater.traces.rules import profiles
 from highwater.traces.rules.decisions import effective_min_isr
 
 # --- stints ----------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Stint:
         if (
             self.visible is None
             and self.start is not None
-            and log_rules.end_is_told(hwm=hwm, epoch_start=self.start.start_offset)
+            and profiles.end_is_told(hwm=hwm, epoch_start=self.start.start_offset)
         ):
             self.visible = (hwm, event)
 
@@ -371,7 +371,7 @@ class BrokerView:
 
     def _goes_back(self, event: events.BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
         """Whether the HWM moves back, which it never should."""
-        if log_rules.hwm_never_moves_back(before=was, after=now):
+        if profiles.hwm_never_moves_back(before=was, after=now):
             return False
         self._see(
             statements.hwm_never_moves_back, 0, event,
@@ -382,7 +382,7 @@ class BrokerView:
 
     def _has(self, leo: int, hwm: int) -> bool:
         """Whether a member of the ISR has all that is committed below an HWM."""
-        return log_rules.hwm_waits_for_isr(leo=leo, hwm=hwm)
+        return profiles.hwm_waits_for_isr(leo=leo, hwm=hwm)
 
     def _min_isr_of(self, known: _Committed) -> int | None:
         """The least min ISR that the leader can have gone by.
@@ -403,7 +403,7 @@ class BrokerView:
         if min_isr is None:
             return
         self.judged_min_isr += 1
-        if known.under is False or log_rules.hwm_stands_under_min_isr(
+        if known.under is False or profiles.hwm_stands_under_min_isr(
             isr_size=len(known.isr), min_isr=min_isr
         ):
             return
@@ -448,7 +448,7 @@ class BrokerView:
         self._leos[replica] = event.leo
 
     def _joined(self, replica: int, leo: int, hwm: int, epoch_start: int, event: events.IsrSubmitted) -> None:
-        if log_rules.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=epoch_start):
+        if profiles.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=epoch_start):
             return
         needed = max(hwm, epoch_start)
         self._see(

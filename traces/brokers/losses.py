@@ -41,7 +41,7 @@ from highwater.traces.reports.observed import (
     PartitionState,
     ReplicaEnd,
 )
-from highwater.traces.rules import log_rules
+from highwater.traces.rules import profiles
 
 # --- elections -------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ def election(before: PartitionState | None, after: PartitionState) -> Election |
         return Election()
     in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
     source = ISR if in_isr else ELR if in_elr else _OUTSIDE
-    return Election(source, log_rules.is_clean(in_isr, in_elr))
+    return Election(source, profiles.is_clean(in_isr, in_elr))
 
 
 # --- lineage ---------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ class Loss:
         if self.version is None:
             return
         longest = _longest(self.views, self.version.replicas, self.stint.broker, self.stint.epoch)
-        if longest is None or log_rules.is_held(end=max(self.kept, longest), hwm=self.high):
+        if longest is None or profiles.is_held(end=max(self.kept, longest), hwm=self.high):
             return
         epoch, rest, high = self.stint.epoch, max(self.kept, longest), self.high
         yield Finding(
@@ -501,7 +501,7 @@ class DataLogs:
             high = first_difference(ends[longest][0], ends[broker][0], high)
         high = high if committed.limit is None else min(high, committed.limit)
         kept = first_difference(ends[longest][0], own, min(high, start))
-        if log_rules.is_held(end=kept, hwm=high):
+        if profiles.is_held(end=kept, hwm=high):
             return
         known.committed = replace(committed, isr=(leader,), limit=kept)
         in_isr, in_elr = leader in before.isr, leader in before.elr

@@ -58,7 +58,7 @@ from highwater.traces.kafka.broker_log import (
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import Controllers, Courses, PartitionChange, ReplicaEnd
 from highwater.traces.reports.text import apart
-from highwater.traces.rules import log_rules
+from highwater.traces.rules import profiles
 
 MAX_VIEWS = 100_000
 """More pairs of a broker and a partition than this are not followed."""
@@ -290,7 +290,7 @@ class Watermarks:
                 former = None if committed is None else lineage.written(committed.epoch)
                 log = lineage.starts(stint.broker, stint.epoch, start)
                 kept = first_difference(former, log, min(high, start))
-                if committed is not None and not log_rules.is_held(end=kept, hwm=high):
+                if committed is not None and not profiles.is_held(end=kept, hwm=high):
                     if len(findings) >= LIMIT_SEEN:
                         self._note(f"{name}: more than {LIMIT_SEEN} findings")
                         break
@@ -356,7 +356,7 @@ class Watermarks:
                 continue
             member = "ISR" if view.broker in version.isr else "ELR" if view.broker in version.elr else None
             high = levels.at(event.leader_epoch)
-            if member is None or high is None or log_rules.is_held(end=event.leo, hwm=high):
+            if member is None or high is None or profiles.is_held(end=event.leo, hwm=high):
                 continue
             yield Finding(
                 "966.6" if member == "ELR" else "B5", statements.electable_completeness.name, name, place(event),

@@ -31,7 +31,7 @@ from highwater.traces.messages.leaders import LINES_MS, UNHEARD, Claim, Heard, L
 from highwater.traces.messages.metadata_index import History
 from highwater.traces.messages.request_lines import Answer, Asked, Diverging, RequestLine
 from highwater.traces.messages.request_messages import Fetch, Produced
-from highwater.traces.rules import log_rules
+from highwater.traces.rules import profiles
 
 # --- claims ----------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
     if not claim.exact:
         copies = 1 + sum(offset >= claim.hwm for offset in claim.leos.values())
         least = min(stage.min_isr for stage in led.possible(claim.line.taken))
-        kept = log_rules.acknowledged_has_copies(hwm=high, offset=claim.hwm - 1, copies=copies, min_isr=least)
+        kept = profiles.acknowledged_has_copies(hwm=high, offset=claim.hwm - 1, copies=copies, min_isr=least)
         if not kept:
             text = f"{what} in leader epoch {led.epoch}; its HWM was at most {high}, and {copies} replicas had it"
             context.finding(
@@ -120,7 +120,7 @@ def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
     """The size of an ISR and min ISR, where a claim is too high only as the one is under the other (966.1)."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
-        if not log_rules.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
+        if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
             led, claim, stage, min_isr=1
         ):
             return size, least
@@ -146,7 +146,7 @@ def _not_reached(led: Leadership, claim: Claim) -> list[str]:
     found = []
     for broker in sorted(members - {led.broker}):
         offset = claim.leos.get(broker, -1)
-        if not log_rules.hwm_waits_for_isr(leo=offset, hwm=claim.hwm):
+        if not profiles.hwm_waits_for_isr(leo=offset, hwm=claim.hwm):
             at = f"at {offset}" if broker in claim.leos else "which has not fetched"
             found.append(f"broker {broker} ({at})")
     return found or ["its ISR"]
@@ -254,7 +254,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
     if not _is_known_stale(context, led.broker, fetch):
         return False
     latest = context.spine.latest_epoch(fetch.replica)
-    if not log_rules.stale_epochs_are_refused(sent=fetch.epoch, known=latest):
+    if not profiles.stale_epochs_are_refused(sent=fetch.epoch, known=latest):
         text = (
             f"leader {led.broker} answered a fetch of broker {fetch.replica} under broker epoch {fetch.epoch}, and had "
             f"replayed the registration under a later one"
@@ -369,7 +369,7 @@ def _hwm(
     """B4. The HWM that is told is one that the leader had between taking up the fetch and answering it."""
     line = fetch.line
     told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
-    if hwm < told and not log_rules.hwm_never_moves_back(before=told, after=hwm):
+    if hwm < told and not profiles.hwm_never_moves_back(before=told, after=hwm):
         context.finding(
             statements.hwm_never_moves_back, "B4", line, led.name,
             f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",

@@ -27,7 +27,7 @@ from highwater.traces.messages.metadata_index import NEVER, History
 from highwater.traces.messages.request_lines import Answer, Asked, Counted, RequestLine, begins
 from highwater.traces.messages.request_messages import CONSUMER, Fetch, Key, Produced, Sessions
 from highwater.traces.reports.findings import Doubt
-from highwater.traces.rules import log_rules
+from highwater.traces.rules import profiles
 
 # --- nodes -----------------------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class Node:
         return self._begin(history, epoch)
 
     def _former(self, history: History, asked: int, leads: int, line: RequestLine) -> None:
-        assert not log_rules.leader_answers_in_its_epoch(asked=asked, leads=leads)
+        assert not profiles.leader_answers_in_its_epoch(asked=asked, leads=leads)
         self.context.finding(
             statements.leader_answers_in_its_epoch, "B2", line, history.name,
             f"broker {self.broker} answered a fetch of leader epoch {asked}, which is not the one that it leads in",

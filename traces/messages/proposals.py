@@ -18,7 +18,7 @@ from highwater.traces.messages.metadata_index import History, Version
 from highwater.traces.messages.request_lines import NO_EPOCH
 from highwater.traces.messages.request_messages import Key, Proposal
 from highwater.traces.reports.observed import PartitionState
-from highwater.traces.rules import log_rules
+from highwater.traces.rules import profiles
 from highwater.traces.rules.decisions import decisions
 
 # --- expansions ------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
     """B5. A follower was proposed that no fetch made eligible."""
     line = wanted.proposal.line
     leo, hwm, start = wanted.best.get(f, (-1, led.least(), led.leso))
-    if log_rules.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=start):
+    if profiles.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=start):
         guards = ("the follower is eligible",)
         context.verdicts.not_explained(line, led.name, "propose_expand", guards, None, leader=led.broker, f=f)
         return
@@ -163,7 +163,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
     """903.3. The epoch that is named is that of the member's last fetch, as far as that is known, or the first one."""
     first = _named_first(led, wanted.proposal, member)
     if first is not None:
-        if log_rules.proposals_name_fetched_epochs(named=named, fetched=first):
+        if profiles.proposals_name_fetched_epochs(named=named, fetched=first):
             return True
         said = f"whom it had named with {first} when it sent the same proposal before"
         _wrongly_named(context, led, wanted.proposal, member, named, said)
@@ -177,7 +177,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
     if not before or (not certain and not led.is_whole):
         context.verdicts.guessed["the broker epoch of a member that was heard before"] += 1
         return True
-    if log_rules.proposals_name_fetched_epochs(named=named, fetched=before[-1]):
+    if profiles.proposals_name_fetched_epochs(named=named, fetched=before[-1]):
         return True
     said = f"whose last fetch was under {before[-1]}"
     _wrongly_named(context, led, wanted.proposal, member, named, said)
@@ -262,7 +262,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
 
 def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
     """903.4. Tell that what was sent under an epoch counted, where a later one was known; whether that is so."""
-    if log_rules.stale_epochs_are_refused(sent=sent, known=known):
+    if profiles.stale_epochs_are_refused(sent=sent, known=known):
         return False
     context.finding(
         statements.stale_epochs_are_refused, "903.4", proposal.line, history.name, text,
@@ -389,7 +389,7 @@ def in_flight(context: Context) -> None:
         if before is None or before.broker_epoch != proposal.broker_epoch:
             continue
         under_way = 1 + (proposal.line.arrived < before.line.answered - OWN_MS)
-        if not log_rules.one_proposal_is_under_way(under_way=under_way):
+        if not profiles.one_proposal_is_under_way(under_way=under_way):
             history = context.spine.history(*proposal.key)
             # Where its connection broke the leader does not know that the first one arrived.
             context.finding(

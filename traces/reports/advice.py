@@ -14,7 +14,7 @@ from highwater.traces.reports.findings import Reported
 from highwater.traces.reports.observed import EMPTY, Controllers, ReplicaEnd
 from highwater.traces.reports.text import brokers as named
 from highwater.traces.reports.text import count, offsets
-from highwater.traces.rules import log_rules
+from highwater.traces.rules import profiles
 
 NOW, RESTORE, CLIENTS, PREVENT = "do now", "restore", "clients", "prevent"
 """When a step is due, in their order: before anything is lost for good; to bring the partition back; what producers and
@@ -92,7 +92,7 @@ class Replicas:
         """966.14. The replica whose log is best, the first of equal ones; None where no log is known."""
         found: ReplicaEnd | None = None
         for end in (self.known[b] for b in self.order if b in self.known):
-            if found is None or log_rules.is_better_log(theirs=_log(end), mine=_log(found)):
+            if found is None or profiles.is_better_log(theirs=_log(end), mine=_log(found)):
                 found = end
         return None if found is None else found.broker
 

@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from highwater.checker.asking import scenarios
-from highwater.checker.base import untrusted
-from highwater.checker.base.problems import InputError, unknown
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
-from highwater.checker.comparing.gate.facts import NUMBERS, TABLES, Facts
+from highwater.checker.base import files
+from highwater.checker.base.problems import InputError
+from highwater.checker.comparing.gate.entries import NUMBERS, PROOF, SCENARIO, TABLES, Facts, GateEntry
+from highwater.checker.scenarios import scenario_files
+from highwater.model.names import unknown
 
 DEFAULT = Path(".highwater") / "gate.toml"
 FORMAT = 1
@@ -65,7 +65,7 @@ class Selection:
 
 def _matching(pattern: str, root: Path) -> list[str]:
     """The scenarios that a name, a glob or a path means. InputError for a glob that cannot be looked for."""
-    titles = scenarios.titles()
+    titles = scenario_files.titles()
     if pattern == STANDARD:
         return [name for name, (_, standard) in titles.items() if standard]
     if pattern.endswith(".toml"):
@@ -115,7 +115,7 @@ class Baseline:
 def read(path: Path) -> Baseline:
     """Read a baseline. Raises InputError, one line that names the file and the key, where it is none."""
     try:
-        table = untrusted.read_toml(path)
+        table = files.read_toml(path)
     except FileNotFoundError:
         raise InputError(
             f"{path}: there is no baseline; `highwater gate --update --baseline {path} SCENARIO…` writes one"

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from highwater.checker.asking import allowed_code, scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.models.revisions import Asked
+import highwater
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.comparing.models.revisions import Asked, Image, RestoredModel, UnknownImageError
+from highwater.checker.engines import by_name as engines
+from highwater.checker.report import counterexample
+from highwater.checker.report.results import NOT_REACHED, REACHED
+from highwater.checker.runner import one as exploration
+from highwater.checker.scenarios import model_key, scenario_files, user_code
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import SearchOptions, SearchResult, ViolatingRun
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
 from highwater.model.language.protocol import Protocol
 
 SCENARIO, PROOF = "scenario", "proof"
@@ -34,7 +48,7 @@ class GateEntry:
     def __post_init__(self) -> None:
         """InputError where a baseline leads to a scenario outside of its root, whose protocol would be executed."""
         if self.scenario.endswith(".toml"):
-            allowed_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
+            user_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
 
     @classmethod
     def of_scenario(cls, name: str, root: Path) -> GateEntry:
@@ -63,8 +77,8 @@ class GateEntry:
     def found(self) -> Scenario:
         """The scenario, with paths as the baseline has them. Raises InputError where there is none."""
         if self.scenario.endswith(".toml"):
-            return scenarios.read(self.root / self.scenario, self.scenario)
-        return scenarios.find(self.scenario)
+            return scenario_files.read(self.root / self.scenario, self.scenario)
+        return scenario_files.find(self.scenario)
 
 
 def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
@@ -86,3 +100,201 @@ def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
         if rules:
             found.append(f"{name}: on in no profile and in nothing that is run here: {', '.join(rules)}")
     return found
+
+
+# Running one entry, and the facts that a baseline keeps of it.
+#
+# Facts are a table whose values are texts, numbers, truth values, or tables from a name to one of these. Of
+# a scenario
+# in which everything holds they are its counts: states, depth, how often each action was taken, cut and had
+# something to
+# say. Where a violation is promised it is the property and the depth at which it is found, and how many
+# states that took.
+# ``reachable`` has the depth of each reachability goal that is reached.
+
+Facts = dict[str, Any]
+
+TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
+"""The keys that hold a table: from the name of a property, an action or a bound."""
+NUMBERS = (
+    "distinct_states",
+    "depth",
+    "generated_states",
+    "violated",
+    "reachable",
+    "actions",
+    "premises",
+    "cut",
+)
+"""The keys that hold a whole number, or a table of them."""
+
+
+@dataclass
+class Ran:
+    """What running an entry gave: its facts, or why there are none.
+
+    ``error`` is what is wrong with the protocol or the scenario; ``stopped`` the limit that came first. ``runs`` are
+    counterexamples in words, by property, ``violations`` the same as numbers; ``broken`` is what the scenario's own
+    file promises otherwise.
+    """
+
+    facts: Facts | None = None
+    error: str | None = None
+    stopped: str | None = None
+    seconds: float = 0.0
+    runs: dict[str, list[str]] = field(default_factory=dict)
+    violations: dict[str, ViolatingRun] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
+
+
+def run(entry: GateEntry, limit_seconds: float | None = None, memory_bytes: int | None = None) -> Ran:
+    """Run an entry. What is wrong with it is a result; KeyboardInterrupt and InternalError are raised."""
+    started = time.perf_counter()
+    ran = Ran()
+    try:
+        kind = _proof if entry.kind == PROOF else _scenario
+        kind(entry, ran, limit_seconds, memory_bytes)
+    except InternalError:
+        raise
+    except (LanguageError, InputError) as wrong:
+        ran.error = str(wrong)
+    except Exception as wrong:  # a protocol is anybody's Python, and the other entries are still to be run
+        ran.error = f"{type(wrong).__name__}: {wrong}"
+    ran.seconds = time.perf_counter() - started
+    return ran
+
+
+def fingerprint(entry: GateEntry) -> str | None:
+    """The fingerprint of an entry's model; None where it cannot be had (running it will say why)."""
+    try:
+        return _graph(entry)[1]
+    except Exception:
+        return None
+
+
+def _graph(entry: GateEntry) -> tuple[Model, str]:
+    request = entry.request()
+    if entry.kind != PROOF:
+        model = request.model()
+        return model, model_key.KEPT.model(model, request.symmetry, request.deadlock)
+    from highwater.checker.engines.solver.induction import with_helpers
+
+    model = with_helpers(request).model()
+    return model, model_key.KEPT.model(model, entry.unbounded)
+
+
+def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+    request = entry.request()
+    options = SearchOptions(
+        workers=1,
+        limit_seconds=limit_seconds,
+        memory_bytes=memory_bytes,
+        symmetry=request.symmetry,
+        deadlock=request.deadlock,
+        crowded=True,
+    )
+    model, outcome = exploration.explore(request, "native", engines.search("native"), options)
+    if model is not None and outcome.result.stopped_by in (None, "violation"):
+        ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
+        ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.runs}
+        ran.violations = {v.property: v for v in outcome.result.violations}
+        violated = {e.name: e.depth for e in outcome.runs}
+        ran.facts = _found(model, outcome.result, violated, request.symmetry, request.deadlock)
+    else:
+        ran.stopped = outcome.result.stopped_by
+
+
+def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | None = None) -> Ran:
+    """Run a scenario as another revision has it, from its image."""
+    started, ran = time.perf_counter(), Ran()
+    try:
+        model = RestoredModel(image)
+        options = SearchOptions(
+            workers=1,
+            limit_seconds=limit_seconds,
+            memory_bytes=memory_bytes,
+            symmetry=image["symmetry"],
+            deadlock=image["deadlock"],
+            crowded=True,
+        )
+        search = engines.search("native")
+        if model.liveness:
+            from highwater.checker.engines.liveness import search_with_liveness
+
+            result = search_with_liveness(model, search, engines.explore("native"), options)
+        else:
+            result = search(model, options, None)
+        if result.stopped_by in (None, "violation"):
+            violated = {v.property: v.depth for v in result.violations}
+            ran.facts = _found(model, result, violated, image["symmetry"], image["deadlock"])
+        else:
+            ran.stopped = result.stopped_by
+    except (LanguageError, UnknownImageError) as wrong:
+        ran.error = str(wrong)
+    ran.seconds = time.perf_counter() - started
+    return ran
+
+
+def _found(
+    model: Model, result: SearchResult, violated: Mapping[str, int], symmetry: bool, deadlock: bool
+) -> Facts:
+    """The facts of a search that was not stopped. ``violated`` has the depths of violations and of goals."""
+    goals = {name for name in model.safety if model.stated(name).goal}
+    reached = {name: depth for name, depth in violated.items() if name in goals}
+    violated = {name: depth for name, depth in violated.items() if name not in goals}
+    verdict = "holds" if result.complete else REACHED
+    verdict = NOT_REACHED if result.complete and goals - reached.keys() else verdict
+    facts: Facts = {
+        "verdict": "violated" if violated else verdict,
+        "complete": result.complete,
+        "distinct_states": result.distinct_states,
+        "depth": result.depth,
+        "graph": model_key.KEPT.model(model, symmetry, deadlock),
+    }
+    if reached:
+        facts["reachable"] = reached
+    if violated or not result.complete:
+        facts |= {"violated": violated} if violated else {}
+        if result.complete:
+            named = result.premises.keys() - goals
+            facts["properties"] = {name: "holds" for name in sorted(named) if name not in violated}
+    else:
+        possible = {i.action.name for i in model.instances}
+        facts["generated_states"] = result.generated_states
+        facts["actions"] = {n: t for n, t in result.actions.items() if n in possible}
+        facts["premises"] = {n: met for n, met in result.premises.items() if n not in goals}
+        facts["cut"] = dict(result.cut)
+    return facts
+
+
+def _proof(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+    command = [sys.executable, "-P", "-m", "highwater", "prove", entry.argument, "--induction", "--quiet"]
+    command += ["--json", "-"]
+    command += [f"--set={name}={value}" for name, value in entry.parameters.items()]
+    command += [f"--rule={name}={'on' if on else 'off'}" for name, on in entry.rules.items()]
+    command += ["--epochs", "unbounded"] * entry.unbounded
+    if limit_seconds is not None:
+        command += ["--limit-seconds", f"{limit_seconds:.1f}"]
+    env = {**os.environ, "PYTHONPATH": str(Path(highwater.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=entry.root, env=env)
+    if done.returncode not in (0, 1, 3):
+        raise InputError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "prove failed")
+    (result,) = json.loads(done.stdout)
+    if result["verdict"] == "inconclusive":
+        ran.stopped = str(result["stopped_by"])
+        return
+    asked: dict[str, list[str]] = {}
+    for verdict in result["verdicts"]:
+        broken = asked.setdefault(verdict["property"], [])
+        if not verdict["kept"]:
+            broken.append(verdict["action"])
+    ran.facts = {
+        "verdict": result["verdict"],
+        "graph": _graph(entry)[1],
+        "properties": {
+            name: "not kept by " + ", ".join(sorted(broken)) if broken else "kept"
+            for name, broken in asked.items()
+        },
+    }
+    if result["never_enabled"]:
+        ran.facts["never_enabled"] = ", ".join(sorted(result["never_enabled"]))

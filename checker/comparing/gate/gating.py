@@ -7,17 +7,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from highwater.checker.asking.model_key import KEPT, engine_key
-from highwater.checker.asking.search import EngineError
-from highwater.checker.base.problems import InputError
-from highwater.checker.base.status import Status
-from highwater.checker.comparing.gate import comparison, elsewhere, sources
+from highwater.checker.base.problems import InputError, Status
+from highwater.checker.comparing.gate import comparison, sources
 from highwater.checker.comparing.gate.baseline import Baseline
-from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, rules_on_nowhere
-from highwater.checker.comparing.gate.facts import Facts
+from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare, seek
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, rules_on_nowhere
 from highwater.checker.comparing.gate.sources import Effect
-from highwater.checker.comparing.models import compared as models
+from highwater.checker.comparing.models import states as models
 from highwater.checker.comparing.models.differences import Comparison
 from highwater.checker.comparing.models.revisions import (
     Image,
@@ -27,6 +23,8 @@ from highwater.checker.comparing.models.revisions import (
     last_change,
 )
 from highwater.checker.comparing.models.texts import TextChange
+from highwater.checker.scenarios.model_key import KEPT, engine_key
+from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
 
 Key = tuple[str, str]
@@ -377,7 +375,7 @@ def _explain(
     if gate.interrupted:
         return
     try:
-        elsewhere.seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
+        seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
         changes = sources.SourceChanges(old, gate.baseline.root, gate.verdicts)
         gate.texts = changes.judge(gate.equivalent, old_names)
     except InputError as wrong:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from highwater.checker.asking.model_key import engine_key
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.gating import Gate
 from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import differences
 from highwater.checker.comparing.models.texts import TextChange
-from highwater.checker.telling import counterexample
-from highwater.checker.telling.page.shown import ShownRun, of_example
+from highwater.checker.report import counterexample
+from highwater.checker.report.page.run import ShownRun, of_example
+from highwater.checker.scenarios.model_key import engine_key
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.versions import versions
 

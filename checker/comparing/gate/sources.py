@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import highwater
-from highwater.checker.asking.catalogue import Definition
-from highwater.checker.asking.neighbours import imported_by
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.models.revisions import Revision
 from highwater.checker.comparing.models.texts import CodePiece, TextChange, changed
+from highwater.checker.scenarios.catalogue import Definition
+from highwater.checker.scenarios.user_code import imported_by
 
 FOLDERS = ("model", "invariants")
 """Where the protocols stand that come with the checker."""

@@ -195,6 +195,15 @@ class Noted:
         return tree
 
 
+def _module(parts: str, *names: str) -> Any:
+    """The first of some modules of ``checker`` that the revision has: names have changed between revisions."""
+    for name in names:
+        with suppress(ModuleNotFoundError):
+            if find_spec(f"{parts}checker.{name}"):
+                return import_module(f"{parts}checker.{name}")
+    raise ModuleNotFoundError(f"checker has none of {', '.join(names)}")
+
+
 def main(root: str, pieces: str | None = None) -> None:
     """Write an image, or what is wrong, for each scenario of standard input; or the pieces that none executes."""
     sys.path.insert(0, root)
@@ -202,10 +211,8 @@ def main(root: str, pieces: str | None = None) -> None:
     # In older revisions of this repository the parts were packages of their own.
     alone = Path(root, "model", "language").is_dir() and not Path(root, "highwater").is_dir()
     parts = "" if alone else "highwater."
-    # And in others of them these two modules were at the root of `checker`.
-    asking = "asking." if find_spec(f"{parts}checker.asking") else ""
-    scenarios = import_module(f"{parts}checker.{asking}scenarios")
-    request = import_module(f"{parts}checker.{asking}request")
+    scenarios = _module(parts, "scenarios.scenario_files", "asking.scenarios", "scenarios")
+    request = _module(parts, "scenarios.request", "asking.request", "request")
 
     for line in sys.stdin:
         try:
@@ -214,7 +221,8 @@ def main(root: str, pieces: str | None = None) -> None:
             asked = request.Request.of(scenarios.find(said["scenario"]), request.Overrides(*changes))
             if said.get("proof"):
                 with suppress(ImportError):
-                    asked = import_module(f"{parts}checker.engines.solver.helpers").with_helpers(asked)
+                    solver = _module(parts, "engines.solver.helpers", "engines.solver.induction")
+                    asked = getattr(solver, "with_helpers", lambda same: same)(asked)
             found = image(asked.model(), asked)
         except Exception as wrong:
             found = {"error": f"{type(wrong).__name__}: {wrong}"}

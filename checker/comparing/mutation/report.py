@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from highwater.checker.base.terminal import fold
 from highwater.checker.comparing.mutation.examining import (
     EQUIVALENT,
     HOLDS,
@@ -22,12 +21,13 @@ from highwater.checker.comparing.mutation.examining import (
     SURVIVED,
     VERDICTS,
     MutantResult,
+    Record,
 )
-from highwater.checker.comparing.mutation.findings import Record
 from highwater.checker.comparing.mutation.run import Findings
-from highwater.checker.telling.verdict_table import short_name
+from highwater.checker.report.summary import short_name
 from highwater.model.language.mutation import Mutant
 from highwater.model.versions import versions
+from highwater.traces.reports.text import fold
 
 
 def in_order(found: Findings) -> list[Record]:

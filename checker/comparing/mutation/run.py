@@ -1,18 +1,193 @@
-"""A run of ``highwater mutate``: the order of the scenarios, and what comes of each."""
+"""Distribute scenarios to processes, the smallest first: later scenarios skip the mutants that one has killed.
+
+Liveness comes after all safety properties, as it costs a graph for each mutant. The scenario that a report names as
+the first to kill does not depend on the number of processes: no scenario before it is skipped.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Scenario
-from highwater.checker.comparing.mutation import findings, work
-from highwater.checker.comparing.mutation.examining import KILLED
-from highwater.checker.comparing.mutation.findings import Record, ScenarioResults
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.processes import Pool, Say
+from highwater.checker.comparing.mutation import examining
+from highwater.checker.comparing.mutation.examining import (
+    KILLED,
+    Examination,
+    MutantResult,
+    Record,
+    ScenarioResults,
+)
+from highwater.checker.engines.native.search import search
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
+from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language.errors import LanguageError
 from highwater.model.language.mutation import Mutant
+
+SIZE, SAFETY, LIVENESS = "size", "safety", "liveness"
+"""The parts of a scenario: count its states; compare its mutants by safety properties and counts; by liveness."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One part of a scenario: its known results, and the mutants that are ``killed`` already."""
+
+    scenario: str
+    part: str
+    limit_states: int | None
+    only: tuple[str, ...] = ()
+    digest: str | None = None
+    known: dict[int, MutantResult] = field(default_factory=dict)
+    killed: frozenset[Mutant] = frozenset()
+    memory_bytes: int | None = None
+    states: int | None = None
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """A message of a task: first its mutants and the actions that each changes; then results, a few at a time.
+
+    ``states`` None after a SIZE task: more than the limit. ``left_out``: the scenario could not be compared.
+    """
+
+    mutants: dict[int, Mutant] | None = None
+    actions: dict[int, frozenset[str]] | None = None
+    digest: str | None = None
+    results: dict[int, MutantResult] | None = None
+    states: int | None = None
+    note: str | None = None
+    left_out: bool = False
+    done: bool = False
+    seconds: float = 0.0
+
+
+def perform(task: Task, send: Callable[[TaskResult], None]) -> None:
+    """Do one task."""
+    started = time.process_time()
+    note, states, left_out = None, None, False
+    try:
+        request = Request.of(scenario_files.find(task.scenario), Overrides()).without_symmetry()
+        if task.part == SIZE:
+            states = _states(request, task)
+        else:
+            note = _compare(Examination(request, task.memory_bytes, task.states), task, send)
+    except (InputError, LanguageError) as wrong:
+        note, left_out = f"left out: {wrong}", True
+    seconds = time.process_time() - started
+    send(TaskResult(states=states, note=note, left_out=left_out, done=True, seconds=seconds))
+
+
+def _compare(examination: Examination, task: Task, send: Callable[[TaskResult], None]) -> str | None:
+    digest = f"{examination.digest} {task.limit_states} {task.memory_bytes}"
+    actions = examination.model.actions_of
+    send(TaskResult(examination.mutants, actions, digest))
+    known = task.known if task.digest == digest else {}
+    numbers = [
+        number
+        for number, mutant in examination.mutants.items()
+        if is_wanted(mutant, actions[number], task.only) and mutant not in task.killed
+    ]
+    send(TaskResult(results={n: known[n] for n in numbers if n in known}))
+    if not (left := [n for n in numbers if n not in known]):
+        return None
+    compare = examination.liveness if task.part == LIVENESS else examination.safety
+    sender = _Sender(send)
+    try:
+        return compare(left, sender, task.limit_states)
+    finally:
+        sender.flush()
+
+
+def _states(request: Request, task: Task) -> int | None:
+    """The number of states of a scenario; None if there are more than the limit."""
+    options = SearchOptions(
+        workers=1,
+        limit_states=task.limit_states,
+        memory_bytes=task.memory_bytes,
+        on_disk=False,
+        all_states=True,
+    )
+    result = search(request.model(), options)
+    return result.distinct_states if result.complete else None
+
+
+def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool:
+    """Whether a mutant is of one of these places (``FILE:LINE``, ``FILE``) or actions; without any, all are."""
+    if not only:
+        return True
+    file, _, line = mutant.place.rpartition(":")
+    for one in only:
+        name, _, number = one.rpartition(":")
+        if one in actions or file == one or file.endswith(f"/{one}"):
+            return True
+        is_file = bool(name) and (file == name or file.endswith(f"/{name}"))
+        if is_file and number.isdigit() and int(line) <= int(number) <= mutant.last:
+            return True
+    return False
+
+
+class _Sender:
+    """Sends results twice a second."""
+
+    def __init__(self, send: Callable[[TaskResult], None]) -> None:
+        self._send = send
+        self._held: dict[int, MutantResult] = {}
+        self._last = time.monotonic()
+
+    def __call__(self, number: int, result: MutantResult) -> None:
+        self._held[number] = result
+        if time.monotonic() - self._last > 0.5:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the results that are held."""
+        if self._held:
+            self._send(TaskResult(results=dict(self._held)))
+        self._held.clear()
+        self._last = time.monotonic()
+
+
+def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
+    """Do tasks in their order, in this number of processes; yields each message with its task's number.
+
+    A task is made when a process is free, so that it can skip what is decided by then. Closing the iterator ends all
+    processes. With 0 the tasks are done in this process.
+    """
+    jobs = ((number, make()) for number, make in enumerate(tasks))
+    if processes == 0:
+        yield from _here(jobs)
+        return
+    with Pool(_perform) as pool:
+        for news in pool.run(jobs, min(processes, len(tasks))):
+            assert news is not None
+            if isinstance(news.said, BaseException):
+                raise news.said
+            if news.said is not None:
+                yield news.job[0], news.said
+
+
+def _perform(job: tuple[int, Task], say: Say) -> None:
+    perform(job[1], say)
+
+
+def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
+    """Do jobs in this process; the messages of a job are held until it is done, or interrupted."""
+    for number, task in jobs:
+        messages: list[TaskResult] = []
+        try:
+            perform(task, messages.append)
+        finally:
+            # Also what was found before an interruption.
+            for message in messages:
+                yield number, message
+
+
+# A run of ``highwater mutate``: the order of the scenarios, and what comes of each.
 
 _KEEP_EVERY = 5.0
 Progress = Callable[[str, str], None]
@@ -52,7 +227,7 @@ class MutationRun:
         self._chosen, self._only, self._limit = list(chosen), tuple(only), limit_states
         self._liveness, self._processes, self._memory = liveness, processes, memory_bytes
         self._keep, self._progress = keep, progress
-        self._kept = {} if keep is None else findings.read(keep)
+        self._kept = {} if keep is None else examining.read(keep)
         self._saved = time.monotonic()
         self._found = Findings()
         self._parts: list[tuple[str, str]] = []
@@ -65,7 +240,7 @@ class MutationRun:
             self._order()
             tasks = [lambda p=position: self._task(p) for position in range(len(self._parts))]
             done = 0
-            for position, message in work.distribute(tasks, self._processes):
+            for position, message in distribute(tasks, self._processes):
                 self._take(position, message)
                 done += message.done
                 killed = len(self._killed())
@@ -83,11 +258,8 @@ class MutationRun:
     def _order(self) -> None:
         """Count the states of each scenario; the parts in order, scenarios beyond the limit last."""
         found, sizes = self._found, dict[str, int | None]()
-        tasks = [
-            lambda s=s: work.Task(s.name, work.SIZE, self._limit, memory_bytes=self._memory)
-            for s in self._chosen
-        ]
-        for number, message in work.distribute(tasks, self._processes):
+        tasks = [lambda s=s: Task(s.name, SIZE, self._limit, memory_bytes=self._memory) for s in self._chosen]
+        for number, message in distribute(tasks, self._processes):
             name = self._chosen[number].name
             found.processor_seconds += message.seconds
             if message.left_out:
@@ -97,15 +269,15 @@ class MutationRun:
             self._progress(f"{len(sizes)} of {len(tasks)} scenarios explored as they are", name)
         smallest = sorted(sizes.items(), key=lambda item: (item[1] is None, item[1] or 0, item[0]))
         found.scenarios = dict(smallest)
-        self._parts = [(name, work.SAFETY) for name in found.scenarios]
+        self._parts = [(name, SAFETY) for name in found.scenarios]
         if self._liveness:
             live = {s.name for s in self._chosen if Request.of(s, Overrides()).liveness}
-            self._parts += [(name, work.LIVENESS) for name in found.scenarios if name in live]
+            self._parts += [(name, LIVENESS) for name in found.scenarios if name in live]
 
-    def _task(self, position: int) -> work.Task:
+    def _task(self, position: int) -> Task:
         name, part = self._parts[position]
         kept = self._kept.get((name, part))
-        return work.Task(
+        return Task(
             name,
             part,
             self._limit,
@@ -120,11 +292,11 @@ class MutationRun:
     def _killed(self) -> frozenset[Mutant]:
         return frozenset(m for m, r in self._found.records.items() if r.verdict == KILLED)
 
-    def _note(self, name: str, message: work.TaskResult) -> None:
+    def _note(self, name: str, message: TaskResult) -> None:
         self._found.notes.append(f"{name}: {message.note}")
         self._found.left_out |= message.left_out
 
-    def _take(self, position: int, message: work.TaskResult) -> None:
+    def _take(self, position: int, message: TaskResult) -> None:
         """Take over a message of a task."""
         found, part = self._found, self._parts[position]
         found.processor_seconds += message.seconds
@@ -134,7 +306,7 @@ class MutationRun:
             self._numbers[position] = message.mutants
             protocol = next(s for s in self._chosen if s.name == part[0]).definition.name
             for number, mutant in message.mutants.items():
-                if work.is_wanted(mutant, message.actions[number], self._only):
+                if is_wanted(mutant, message.actions[number], self._only):
                     record = found.records.setdefault(mutant, Record(mutant, protocol))
                     record.actions |= message.actions[number]
             kept = self._kept.get(part)
@@ -149,5 +321,5 @@ class MutationRun:
 
     def _save(self, now: bool = False) -> None:
         if self._keep is not None and (now or time.monotonic() - self._saved > _KEEP_EVERY):
-            findings.write(self._keep, self._kept)
+            examining.write(self._keep, self._kept)
             self._saved = time.monotonic()

@@ -1,6 +1,6 @@
 """The native engine: LLVM kernels made from the graph, a shared fingerprint table, all cores."""
 
-from highwater.checker.engines.native.engine import search
 from highwater.checker.engines.native.simulate import simulate
+from highwater.checker.engines.native.state_graph import search
 
 __all__ = ["search", "simulate"]

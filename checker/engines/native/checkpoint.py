@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 
 import highwater
-from highwater.checker.asking.model_key import model_key
-from highwater.checker.base.durable.directory import HEADS, CheckpointDirectory
+from highwater.checker.base.checkpoint_directory import HEADS, CheckpointDirectory
 from highwater.checker.base.problems import InputError
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.disk.runs import DamagedError, SortedRun
 from highwater.checker.engines.native.disk.visited import VisitedRuns
-from highwater.checker.engines.native.files import DataFile, SavedFile
-from highwater.checker.engines.native.frontier import Chunk, KeptArray, Level, Store
+from highwater.checker.engines.native.frontier import Chunk, DataFile, KeptArray, Level, SavedFile, Store
 from highwater.checker.engines.native.search_state import SearchState
-from highwater.checker.engines.native.table import FULL
+from highwater.checker.engines.native.worker import FULL
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.model_key import model_key
 
 MANIFEST = HEADS["native"]
 

@@ -14,27 +14,24 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
-from highwater.checker.asking.search import (
+from highwater.checker.base.problems import InternalError, interruption
+from highwater.checker.engines.native.checkpoint import Checkpointer
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk.code import RowWorker
+from highwater.checker.engines.native.frontier import Level, Part, not_written
+from highwater.checker.engines.native.search_state import SearchState
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.text.runtime import BATCH
+from highwater.checker.engines.native.worker import OUTPUT, Pause, TableFullError, Worker
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import (
     DEADLOCK,
     ProgressCallback,
     SearchOptions,
     SearchResult,
     missing_verdicts,
 )
-from highwater.checker.base.interruption import interruption
-from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.layout import Words
-from highwater.checker.engines.native.checkpoint import Checkpointer
-from highwater.checker.engines.native.code.machine import Effort
-from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.program import RowWorker
-from highwater.checker.engines.native.files import not_written
-from highwater.checker.engines.native.frontier import Level, Part
-from highwater.checker.engines.native.search_state import SearchState
-from highwater.checker.engines.native.table import TableFullError
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
-from highwater.checker.engines.native.text.runtime import BATCH
-from highwater.checker.engines.native.worker import OUTPUT, Pause, Worker
 from highwater.model.language.model import Model
 
 DISK, MEMORY = "disk", "memory"

@@ -9,7 +9,17 @@ import os
 import time
 from collections import deque
 
-from highwater.checker.asking.search import (
+from highwater.checker.base.memory import available_memory
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk.code import DiskProgram
+from highwater.checker.engines.native.disk.visited import Delayed, reserved_bytes
+from highwater.checker.engines.native.frontier import DataFile, Level, NewFile, Part, Store
+from highwater.checker.engines.native.initial import initial_words
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.worker import Table, Worker
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import (
     EngineError,
     Progress,
     SearchOptions,
@@ -18,18 +28,6 @@ from highwater.checker.asking.search import (
     collision_probability,
     predecessors,
 )
-from highwater.checker.base.memory import available_memory
-from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.layout import Words
-from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.detection import Delayed, reserved_bytes
-from highwater.checker.engines.native.disk.program import DiskProgram
-from highwater.checker.engines.native.files import DataFile, NewFile
-from highwater.checker.engines.native.frontier import Level, Part, Store
-from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.table import Table
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
-from highwater.checker.engines.native.worker import Worker
 
 _LEAST_ROOM = 16 << 20
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, ViolatingRun
-from highwater.checker.base.interruption import interruption
-from highwater.checker.engines.layout import Words
+from highwater.checker.base.problems import interruption
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.initial import initial_words
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.simulation import SimulationOptions, SimulationResult
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import DEADLOCK, Progress, ProgressCallback, ViolatingRun
 from highwater.model.language.model import Model
 
 _ROUND = 1024

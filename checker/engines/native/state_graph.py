@@ -1,13 +1,4 @@
-"""The explored graph by the native engine: its search, whose states are kept, and then all their steps again.
-
-The search finds the states and a shortest run to each; it does not keep where steps lead to. So every state is
-expanded once more with the same kernels, and what its steps reach is looked up in the search's own table, which
-has got a number beside each fingerprint.
-
-Two states with one fingerprint are one to the search. Here it shows: the state that a step leads to is compared
-word by word with the one that the table names, and where they differ the graph would be wrong, which is an error.
-With symmetry the states are not the same words, and the chance is the search's.
-"""
+"""Buffers for the steps of a range of states, as ``@link`` writes them."""
 
 from __future__ import annotations
 
@@ -16,33 +7,93 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.asking.search import (
+from highwater.checker.base.problems import InternalError, interruption
+from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.code.program import CompiledModel, Program
+from highwater.checker.engines.native.frontier import Level
+from highwater.checker.engines.native.search import NativeSearch
+from highwater.checker.engines.native.search import search as search_alone
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, Kernels
+from highwater.checker.engines.native.text.linking import FIELDS, CutKernels, LinkRuntime, cut_words
+from highwater.checker.engines.native.text.runtime import SLACK, Runtime
+from highwater.checker.engines.native.worker import Buffers, Worker
+from highwater.checker.engines.state_graph import Explored, Words
+from highwater.checker.scenarios.search import (
     EngineError,
     Progress,
     ProgressCallback,
     SearchOptions,
     SearchResult,
 )
-from highwater.checker.base.interruption import interruption
-from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.layout import Words
-from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.frontier import Level
-from highwater.checker.engines.native.linker import Linker, make_room_for_cuts, states_at_once
-from highwater.checker.engines.native.search import NativeSearch
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, Kernels
-from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
-from highwater.checker.engines.native.text.runtime import SLACK, Runtime
-from highwater.checker.engines.native.worker import Worker
-from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.model import Model
+
+_STATES, _STEPS = 4096, 1 << 20
+"""The most states of one call, and the most steps that they may have."""
+
+
+def states_at_once(instances: int) -> int:
+    """How many states one call may link in a model with so many instances."""
+    return max(64, min(_STATES, _STEPS // max(1, instances)))
+
+
+@dataclass
+class LinkedSteps:
+    """The steps of some states: where to and by which instance; how many of each state; and those that are cut."""
+
+    targets: NDArray[np.int64]
+    instances: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    cuts: NDArray[np.int64]
+    cut_counts: NDArray[np.int64]
+
+
+class Linker(Buffers):
+    """Buffers for one thread that links up to so many states at a time."""
+
+    def __init__(self, program: CompiledModel, states: int, exact: bool) -> None:
+        super().__init__(program.model, program.layout.words, FIELDS, want_deadlock=False, judging=False)
+        make_room_for_cuts(self, program.model)
+        most = max(1, states * program.instances)
+        self.steps = LinkedSteps(
+            *(np.empty(size, dtype=np.int64) for size in (most, most, states, most, states))
+        )
+        for name, array in (
+            ("out_targets", self.steps.targets),
+            ("out_instances", self.steps.instances),
+            ("out_step_counts", self.steps.counts),
+            ("out_cuts", self.steps.cuts),
+            ("out_cut_counts", self.steps.cut_counts),
+        ):
+            self[name] = array.ctypes.data
+        self["exact"] = int(exact)
+
+
+def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
+    """Room for the bits of the instances that are cut, before the counters."""
+    before = cut_words(len(model.instances))
+    buffers.cuts = np.zeros(before + max(1, len(model.bounds)), dtype=np.int64)[before:]
+    buffers["cuts"] = buffers.cuts.ctypes.data
+
+
+# The explored graph by the native engine: its search, whose states are kept, and then all their steps again.
+#
+# The search finds the states and a shortest run to each; it does not keep where steps lead to. So every
+# state is
+# expanded once more with the same kernels, and what its steps reach is looked up in the search's own table,
+# which
+# has got a number beside each fingerprint.
+#
+# Two states with one fingerprint are one to the search. Here it shows: the state that a step leads to is
+# compared
+# word by word with the one that the table names, and where they differ the graph would be wrong, which is
+# an error.
+# With symmetry the states are not the same words, and the chance is the search's.
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
@@ -284,3 +335,25 @@ class Linking:
             seconds = time.perf_counter() - self.run.started
             left = self.expanded - linked
             self.run.progress(Progress(len(self.levels), self.total, steps, left, self.needed, 0, seconds))
+
+
+# What is asked of the native engine as of any: a search, and with it the explored graph where that is asked
+# for.
+
+
+def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
+    """Explore a model exhaustively; the first Ctrl-C ends it with what was found.
+
+    Raises BoundError where a step leaves a type without a declared bound, and EngineError where the model
+    or the machine is beyond this engine.
+    """
+    if not options.graph or options.checkpoint is not None:
+        return search_alone(model, options, progress)
+    pass
+
+    result = searched(model, options, progress)
+    if result.stopped_by == "memory" and options.on_disk:  # the graph needs it; a search alone does not
+        alone = search_alone(model, replace(options, graph=False), progress)
+        alone.graph = result.graph
+        return alone
+    return result

@@ -1,23 +1,353 @@
-"""Bounded check: for each depth, whether a run from an initial state ends in a violation there.
+"""Runs as a formula: a state for each depth, and between two of them one step, whichever it is.
 
-Each depth is asked after the one before it, so the first run found for a property is a shortest one. What was
-shown for a depth is kept as a constraint: the solver need not find it a second time.
+The scalars of each state are constants of the solver. One number a depth says which step is taken; a scalar
+that the step does not write stays, so there are no frames to state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import z3
 
-from highwater.checker.asking.search import DEADLOCK, SearchResult
-from highwater.checker.engines.solver.limits import Limits, Stopped
-from highwater.checker.engines.solver.terms import Numbers, is_wide
-from highwater.checker.engines.solver.unrolling import Unrolling, listed, steps
+from highwater.checker.engines.solver.terms import (
+    Limits,
+    Numbers,
+    Stopped,
+    Term,
+    Translator,
+    bits_of,
+    is_wide,
+)
+from highwater.checker.scenarios.search import DEADLOCK, SearchResult, ViolatingRun
+from highwater.model.language import graph, values
 from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.graph import Node
+from highwater.model.language.initial import FreePart, InitialFamily, Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import NO_STATE, Model
+from highwater.model.language.model import NO_STATE, Instance, Model, trace_instance
+from highwater.model.language.protocol import Action
+from highwater.model.language.types import Bool, IntType, Leaf, Type
+
+
+@dataclass(frozen=True)
+class StepTaken:
+    """The step between two depths: the number of it, and the scalars of the open parameters of all steps."""
+
+    choice: Term
+    parameters: tuple[Term, ...]
+
+
+class Unrolling:
+    """The runs of a model up to a depth, as constraints that grow with it. Initial states are depth 1."""
+
+    def __init__(self, model: Model, steps: Sequence[OpenStep], numbers: Numbers) -> None:
+        self.model = model
+        self.steps = list(steps)
+        self.numbers = numbers
+        self.open_leaves: list[Leaf] = [leaf for step in steps for leaf in step.leaves]
+        self.states: list[list[Term]] = []
+        self.taken: list[StepTaken] = []
+        self._translators: list[Translator] = []
+
+    @property
+    def depth(self) -> int:
+        """How many states a run has so far."""
+        return len(self.states)
+
+    def start(self) -> list[Term]:
+        """Begin with the initial states; the constraints that say so."""
+        initial = listed(self.model)
+        if initial is None:
+            self._add(state := self._variables())
+            return [begins(self.model, self.numbers, state)]
+        if len(initial) == 1:  # plain values, through which the solver's simplifier sees
+            literals = [
+                self.numbers.literal(v, leaf) for v, leaf in zip(initial[0], self.model.leaves, strict=True)
+            ]
+            self._add(literals)
+            return []
+        state = self._variables()
+        self._add(state)
+        return [
+            z3.Or(
+                [
+                    z3.And(
+                        [
+                            term == self.numbers.literal(v, leaf)
+                            for term, v, leaf in zip(state, scalars, self.model.leaves, strict=True)
+                        ]
+                    )
+                    for scalars in initial
+                ]
+            )
+        ]
+
+    def extend(self) -> list[Term]:
+        """One step more; the constraints of it."""
+        translate = self._translators[-1]
+        before, after = self.states[-1], self._variables()
+        taken = self.taken[-1]
+        fires = [taken.choice == number for number in range(len(self.steps))]
+        constraints: list[Term] = [z3.Or(fires)]
+        writers: dict[int, list[tuple[Term, Term]]] = {}
+        for fire, step in zip(fires, self.steps, strict=True):
+            instance = step.instance
+            wanted = graph.and_(instance.leads_on, step.chosen)
+            conditions = [translate(wanted), *self._parameters_in_type(taken, step)]
+            constraints.append(z3.Implies(fire, z3.And(conditions)))
+            for written, write in instance.writes.items():
+                value = translate.scalar(write.node, self.model.leaves[written])
+                writers.setdefault(written, []).append((fire, value))
+        for number, leaf in enumerate(self.model.leaves):
+            if leaf.low == leaf.high:
+                continue
+            value = before[number]
+            for fire, new in writers.get(number, ()):
+                value = z3.If(fire, new, value)
+            constraints.append(after[number] == value)
+            constraints += self.numbers.in_type(after[number], leaf)
+        self._add(after)
+        return constraints
+
+    def holds(self, depth: int) -> dict[str, Term]:
+        """For each property, the term that it holds in the state of a depth."""
+        translate = self._translators[depth - 1]
+        return {p.name: translate(p.node) for p in self.model.properties}
+
+    def step_holds(self, depth: int) -> dict[str, Term]:
+        """For each property of steps, the term that it holds of the step to the state of a depth; none of depth 1."""
+        if depth < 2 or not self.model.step_properties:
+            return {}
+        translate = Translator(self.numbers, [*self.states[depth - 2], *self.states[depth - 1]])
+        return {p.name: translate(p.node) for p in self.model.step_properties}
+
+    def no_step(self, depth: int) -> Term:
+        """That no step can be taken at a depth, cut or not."""
+        translate = self._translators[depth - 1]
+        return z3.Not(z3.Or([translate(i.enabled) for i in self.model.instances]))
+
+    def leaves_a_type(self, depth: int) -> Term | None:
+        """That an enabled step leaves a type without a declared bound; None where no step ever does."""
+        translate = self._translators[depth - 1]
+        found = []
+        for instance in self.model.instances:
+            errors = graph.any_(c.node for c in instance.checks if not c.bound)
+            if errors is graph.FALSE:
+                continue
+            cut = graph.any_(c.node for c in instance.checks if c.bound)
+            wrong = graph.and_(graph.and_(instance.enabled, errors), graph.not_(cut))
+            found.append(translate(wrong))
+        return z3.Or(found) if found else None
+
+    def run(self, solution: z3.ModelRef, name: str) -> ViolatingRun:
+        """The run of a solver's model, as an engine's: an initial state and the instances taken."""
+        path = []
+        for taken in self.taken[: self.depth - 1]:
+            number = solution.eval(taken.choice, model_completion=True).as_long()
+            step = self.steps[number]
+            first = step.start - len(self.model.leaves)
+            terms = taken.parameters[first : first + len(step.leaves)]
+            scalars = [
+                self.numbers.value(solution, t, leaf) for t, leaf in zip(terms, step.leaves, strict=True)
+            ]
+            path.append(instance_number(self.model, step, scalars))
+        return ViolatingRun(name, self.scalars(solution, 1), tuple(path))
+
+    def scalars(self, solution: z3.ModelRef, depth: int) -> Scalars:
+        """The state of a depth in a solver's model, as the interpreter has it."""
+        terms = self.states[depth - 1]
+        return tuple(
+            self.numbers.value(solution, term, leaf)
+            for term, leaf in zip(terms, self.model.leaves, strict=True)
+        )
+
+    def _variables(self) -> list[Term]:
+        """The scalars of the state after the last one."""
+        return [self.numbers.variable(f"{leaf.path}@{self.depth + 1}", leaf) for leaf in self.model.leaves]
+
+    def _add(self, state: list[Term]) -> None:
+        self.states.append(state)
+        depth = self.depth
+        parameters = [
+            self.numbers.variable(f"{leaf.path}#{i}@{depth}", leaf) for i, leaf in enumerate(self.open_leaves)
+        ]
+        choice = z3.BitVec(f"step@{depth}", bits_of(0, max(len(self.steps) - 1, 1)))
+        self.taken.append(StepTaken(choice, tuple(parameters)))
+        self._translators.append(Translator(self.numbers, [*state, *parameters]))
+
+    def _parameters_in_type(self, taken: StepTaken, step: OpenStep) -> list[Term]:
+        first = step.start - len(self.model.leaves)
+        found: list[Term] = []
+        for i, leaf in enumerate(step.leaves):
+            found += self.numbers.in_type(taken.parameters[first + i], leaf)
+        return found
+
+
+LISTED = 64
+"""Up to so many candidates are gone through one by one: the solver's simplifier sees through plain values."""
+
+
+def listed(model: Model) -> list[Scalars] | None:
+    """The initial states, where they are few; None where they are many."""
+    if model.start is None or model.start.candidates <= LISTED:
+        return model.initial
+    return None
+
+
+def begins(model: Model, numbers: Numbers, state: Sequence[Term]) -> Term:
+    """That these scalars are an initial state of a model that has many."""
+    assert model.start is not None
+    families = [_is_of(model.leaves, numbers, state, family) for family in model.start.families]
+    return z3.And(z3.Or(families), Translator(numbers, state)(model.start.condition))
+
+
+def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], family: InitialFamily) -> Term:
+    """That a state is one of a family: its fixed scalars are as they are, each free part has one of its values."""
+    open_ = {part.start + i for part in family.parts for i in range(len(part.choices[0]))}
+    same = [
+        state[i] == numbers.literal(value, leaf)
+        for i, (value, leaf) in enumerate(zip(family.scalars, leaves, strict=True))
+        if i not in open_
+    ]
+    return z3.And([*same, *(_has_value(leaves, numbers, state, part) for part in family.parts)])
+
+
+def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: FreePart) -> Term:
+    """That a free part has one of its values; where these are all that its type has, that is known."""
+    first, leaf = part.start, leaves[part.start]
+    if len(part.choices[0]) == 1:
+        values = {value for (value,) in part.choices}
+        if values == set(range(leaf.low, leaf.high + 1)):
+            return z3.And(numbers.in_type(state[first], leaf))
+    own = range(first, first + len(part.choices[0]))
+    return z3.Or(
+        [
+            z3.And([state[i] == numbers.literal(v, leaves[i]) for i, v in zip(own, choice, strict=True)])
+            for choice in part.choices
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class OpenStep:
+    """A way to go on: an instance whose parameters may be inputs too.
+
+    ``leaves`` are those inputs, numbered from ``start`` on (the state's leaves come first), ``types`` the type
+    of each open parameter and where its inputs begin, ``chosen`` the condition that they are in their domains.
+    """
+
+    instance: Instance
+    start: int = 0
+    leaves: tuple[Leaf, ...] = ()
+    types: Mapping[str, tuple[int, Type]] = field(default_factory=dict)
+    chosen: Node = graph.TRUE
+
+    @property
+    def name(self) -> str:
+        """The action's name."""
+        return self.instance.action.name
+
+    def parameters(self, scalars: Sequence[int]) -> dict[str, Any]:
+        """The parameters as plain values, from the scalars of the open ones."""
+        found = dict(self.instance.parameters)
+        for name, (start, type_) in self.types.items():
+            found[name] = type_.decode(scalars[start - self.start :][: type_.leaf_count])
+        return found
+
+
+def steps(model: Model, *, grouped: bool) -> list[OpenStep]:
+    """Every way to go on: the model's instances, or one for each action where ``grouped`` and possible."""
+    if not grouped:
+        return [OpenStep(instance) for instance in model.instances]
+    found: list[OpenStep] = []
+    start = len(model.leaves)
+    possible = {i.action.name for i in model.instances}
+    for action in model.actions:
+        if action.name not in possible:
+            continue
+        step = _open(model, action, start) if action.domains else None
+        if step is not None:
+            start += len(step.leaves)
+            found.append(step)
+        else:
+            found += [OpenStep(i) for i in model.instances if i.action is action]
+    return found
+
+
+def instance_number(model: Model, step: OpenStep, scalars: Sequence[int]) -> int:
+    """Which of the model's instances a step is with these open parameters.
+
+    Raises LanguageError where the model has none: its guards cannot hold for these parameters.
+    """
+    wanted = step.parameters(scalars)
+    for number, instance in enumerate(model.instances):
+        if instance.action is step.instance.action and dict(instance.parameters) == wanted:
+            return number
+    raise LanguageError(f"{step.name} has no instance with {wanted}")
+
+
+def _open(model: Model, action: Action, start: int) -> OpenStep | None:
+    leaves: list[Leaf] = []
+    types: dict[str, tuple[int, Type]] = {}
+    chosen = graph.TRUE
+    choice: dict[str, tuple[Any, Any]] = {}
+    for name, attribute in action.domains.items():
+        domain = getattr(model.protocol, attribute)
+        constants = None if isinstance(domain, Type) else list(domain)
+        type_ = domain if isinstance(domain, Type) else _common_type(constants or [])
+        if type_ is None:
+            return None
+        own = type_.leaves(name)
+        first = start + len(leaves)
+        nodes = [
+            graph.const(leaf.low, leaf.sort)
+            if leaf.low == leaf.high
+            else graph.leaf(first + i, leaf.sort, leaf.low, leaf.high)
+            for i, leaf in enumerate(own)
+        ]
+        if constants is not None:
+            chosen = graph.and_(chosen, graph.any_(_equal(type_, nodes, plain) for plain in constants))
+        leaves += own
+        types[name] = first, type_
+        choice[name] = type_.wrap(nodes), None
+    try:
+        instance = trace_instance(
+            model.protocol, model.leaves, [*model.inputs, *_places(start, leaves)], action, choice
+        )
+    except (LanguageError, TypeError, ValueError, AttributeError, KeyError, IndexError):
+        return None  # the text wants plain parameters; with those it was traced before
+    return None if instance is None else OpenStep(instance, start, tuple(leaves), types, chosen)
+
+
+def _places(start: int, leaves: Sequence[Leaf]) -> Iterator[Node]:
+    for number, leaf in enumerate(leaves, start):
+        yield graph.leaf(number, leaf.sort, leaf.low, leaf.high)
+
+
+def _common_type(constants: Sequence[Any]) -> Type | None:
+    """The type of all values that a parameter is chosen from; None where they have none in common."""
+    if not constants:
+        return None
+    if all(isinstance(c, bool) for c in constants):
+        return Bool
+    if all(isinstance(c, int) and not isinstance(c, bool) for c in constants):
+        return IntType(min(constants), max(constants))
+    types = [c.type if isinstance(c, values.Value) else None for c in constants]
+    return types[0] if types[0] is not None and all(t == types[0] for t in types) else None
+
+
+def _equal(type_: Type, nodes: Sequence[Node], plain: Any) -> Node:
+    return graph.all_(graph.eq(a, b) for a, b in zip(nodes, type_.lift(plain).nodes, strict=True))
+
+
+# Bounded check: for each depth, whether a run from an initial state ends in a violation there.
+#
+# Each depth is asked after the one before it, so the first run found for a property is a shortest one. What
+# was
+# shown for a depth is kept as a constraint: the solver need not find it a second time.
 
 LOGIC = "QF_BV"
 

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 import z3
 
-from highwater.checker.base import words
-from highwater.checker.engines.solver.limits import Limits, Stopped
-from highwater.checker.engines.solver.terms import Numbers, Term, Translator, is_wide
-from highwater.checker.engines.solver.unrolling import OpenStep, instance_number, steps
+from highwater.checker.base import text
+from highwater.checker.engines.solver.bounded import OpenStep, instance_number, steps
+from highwater.checker.engines.solver.terms import Limits, Numbers, Stopped, Term, Translator, is_wide
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS
@@ -316,4 +315,4 @@ def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
 
 
 def _say(model: Model, path: str, value: Any) -> str:
-    return words.say(words.at(model.protocol.state, path), value)
+    return text.say(text.at(model.protocol.state, path), value)

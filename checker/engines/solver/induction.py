@@ -7,19 +7,21 @@ What holds initially and is kept by every step holds always, however long the ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import z3
 
 from highwater.checker.base.processes import answers
-from highwater.checker.engines.solver.limits import Limits, Stopped
-from highwater.checker.engines.solver.terms import Numbers, Translator, is_wide
-from highwater.checker.engines.solver.unrolling import OpenStep, begins, instance_number, listed, steps
+from highwater.checker.engines.solver.bounded import OpenStep, begins, instance_number, listed, steps
+from highwater.checker.engines.solver.terms import Limits, Numbers, Stopped, Translator, is_wide
+from highwater.checker.scenarios.catalogue import Definition
+from highwater.checker.scenarios.request import Request
 from highwater.model.language import graph
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from highwater.model.language.model import Instance, Model, Property
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import StepProperty
 
 INITIAL = "initial"
 """The name under which the initial states stand among the actions."""
@@ -278,3 +280,39 @@ class _Question:
         assert after is not None
         wrong = {*self.interpreter.broken(before, after), *self.interpreter.violated(after)}
         return _Step(number, before, after, excluded), wrong
+
+
+# What a protocol offers a proof by induction beside what must hold: helper invariants, and properties of
+# steps.
+
+
+@dataclass(frozen=True)
+class Helpers:
+    """The helper invariants and the helping properties of steps of one protocol; both can be empty."""
+
+    invariants: tuple[Invariant, ...] = ()
+    steps: tuple[StepProperty, ...] = ()
+
+
+def helpers(definition: Definition) -> Helpers:
+    """Those of a protocol: of one that comes with the checker what is stated beside it, else what its class lists."""
+    listed = definition.helpers
+    return Helpers(
+        tuple(p for p in listed if isinstance(p, Invariant)),
+        tuple(p for p in listed if isinstance(p, StepProperty)),
+    )
+
+
+def with_helpers(request: Request) -> Request:
+    """The request with all helpers that exist under its rules, behind its own properties."""
+    own = helpers(request.scenario.definition)
+    return replace(
+        request,
+        invariants=(*request.invariants, *(p for p in own.invariants if _is_missing(p, request))),
+        step_properties=(*request.step_properties, *(p for p in own.steps if _is_missing(p, request))),
+        goals=(),
+    )
+
+
+def _is_missing(stated: Invariant | StepProperty, request: Request) -> bool:
+    return not request.why_absent(stated) and stated not in (*request.invariants, *request.step_properties)

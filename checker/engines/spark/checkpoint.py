@@ -29,12 +29,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from highwater.checker.base.durable.aside import sync
-from highwater.checker.base.durable.checksum import checksum, is_file_with
-from highwater.checker.base.durable.directory import CheckpointDirectory, remove_files
+from highwater.checker.base.checkpoint_directory import CheckpointDirectory, remove_files
+from highwater.checker.base.files import checksum, is_file_with, sync
 from highwater.checker.engines.breadth_first import Totals
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
+from highwater.checker.engines.state_graph import Words
 
 GROUP = 1 << 18
 """States in a row group of a file, which are read and expanded together."""

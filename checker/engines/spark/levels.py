@@ -28,14 +28,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from highwater.checker.asking.search import EngineError, SearchResult
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines.breadth_first import Found, Known, Stopped, Totals
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Effort
-from highwater.checker.engines.native.table import Table
 from highwater.checker.engines.native.text.kernels import WORDS
+from highwater.checker.engines.native.worker import Table
 from highwater.checker.engines.spark.checkpoint import (
     GROUP,
     CommittedLevel,
@@ -48,6 +46,8 @@ from highwater.checker.engines.spark.checkpoint import (
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection, collect
+from highwater.checker.engines.state_graph import Words
+from highwater.checker.scenarios.search import EngineError, SearchResult
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError

@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.code.program import CompiledModel
 from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.table import Table
 from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
-from highwater.checker.engines.native.worker import OUTPUT, Buffers
+from highwater.checker.engines.native.worker import OUTPUT, Buffers, Table
 from highwater.checker.engines.spark.request import ModelRequest, sources
+from highwater.checker.engines.state_graph import Words
 from highwater.model.language.model import Model
 
 FIELDS = {**CONTEXT, "out_rows": len(CONTEXT)}

@@ -22,9 +22,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.spark.session import SparkConnection, collect
+from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import METADATA_LOG, Input
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import highwater
-from highwater.checker.asking import catalogue
-from highwater.checker.asking.neighbours import imported_by
-from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import catalogue
+from highwater.checker.scenarios.search import EngineError
+from highwater.checker.scenarios.user_code import imported_by
 from highwater.model import registry
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant

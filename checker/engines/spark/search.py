@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 
-from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.checkpoint import difference
@@ -17,6 +16,7 @@ from highwater.checker.engines.spark.levels import ParquetLevels, buckets_for
 from highwater.checker.engines.spark.program import RowProgram
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import session
+from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
 

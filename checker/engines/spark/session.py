@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from highwater.checker.asking.search import EngineError
-from highwater.checker.base.interruption import interruption
-from highwater.checker.base.problems import InputError
+from highwater.checker.base.problems import InputError, interruption
 from highwater.checker.engines.spark.request import package
+from highwater.checker.scenarios.search import EngineError
 
 _CONFIGURATION = {
     "spark.app.name": "highwater",

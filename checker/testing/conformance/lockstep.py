@@ -12,13 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from highwater.checker.base import words
-from highwater.checker.base.problems import InputError, unknown
+from highwater.checker.base import text as words
+from highwater.checker.base.problems import InputError
 from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, differences
 from highwater.model.language.model import Instance, Model, said
 from highwater.model.language.rulebook import Rulebook, numbers
+from highwater.model.names import unknown
 from highwater.traces.reading import OutOfRangeError, Place, TraceError
 from highwater.traces.runs.format import Seen, read_value
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from highwater.checker.asking.subject import Subject, asked
+from highwater.checker.scenarios.request import Subject, asked
 from highwater.checker.testing.conformance.adapter import Adapter, Contract
 from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch, check_contract
 from highwater.checker.testing.machines.stateful import SETTINGS, Burst, Preferences, bursts, shrunk

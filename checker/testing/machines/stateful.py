@@ -18,12 +18,11 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from highwater.checker.asking.request import Request
-from highwater.checker.asking.search import DEADLOCK, ViolatingRun
-from highwater.checker.asking.subject import Subject, asked
 from highwater.checker.base.problems import InputError
-from highwater.checker.telling import counterexample
-from highwater.checker.telling.counterexample import Counterexample
+from highwater.checker.report import counterexample
+from highwater.checker.report.counterexample import Counterexample
+from highwater.checker.scenarios.request import Request, Subject, asked
+from highwater.checker.scenarios.search import DEADLOCK, ViolatingRun
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
@@ -206,7 +205,7 @@ def machine(
 ) -> type[ModelMachine]:
     """A state machine class for a scenario or a protocol.
 
-    See ``highwater.checker.asking.subject.asked`` for both, and for overrides. Its ``TestCase`` is what a test suite
+    See ``highwater.checker.scenarios.request.asked`` for both, and for overrides. Its ``TestCase`` is what a test suite
     collects; settings, seeds and the example database are Hypothesis' own. A violation raises ``Violated``. With
     ``traces``, a directory, the shrunk run to each property's violation is written there as ``PROPERTY.ndjson``.
     Without ``swarm`` all actions are always as likely as each other. Raises InputError where the subject does not

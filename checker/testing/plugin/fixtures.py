@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.request import Request
-from highwater.checker.asking.subject import Subject, asked
-from highwater.checker.telling.results import ScenarioOutcome
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.scenarios.request import Request, Subject, asked
 from highwater.checker.testing.plugin import runs
 from highwater.traces.replay import replay as replay_path
 from highwater.traces.reports.report import Report
@@ -23,7 +22,7 @@ Replay = Callable[..., Report]
 
 @pytest.fixture
 def protocol(request: pytest.FixtureRequest) -> Name:
-    """Name a protocol or a scenario, as ``highwater.checker.asking.subject.asked``; paths go from the test's file.
+    """Name a protocol or a scenario, as ``highwater.checker.scenarios.request.asked``; paths go from the test's file.
 
     What comes back is a Request: ``explore`` and ``machine`` take it, and its ``model()`` is the traced protocol.
     """

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.request import Request
 from highwater.checker.base.problems import InputError
-from highwater.checker.telling.results import ScenarioOutcome
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Request
 from highwater.checker.testing.plugin import runs
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
@@ -42,7 +42,7 @@ class ScenarioFile(pytest.File):
     @cached_property
     def request(self) -> Request:
         """What is asked: the file, and the options over it."""
-        scenario = scenarios.read(self.path, self.nodeid)
+        scenario = scenario_files.read(self.path, self.nodeid)
         return runs.fitted(self.config, Request.of(scenario, runs.overrides(self.config)))
 
     @cached_property

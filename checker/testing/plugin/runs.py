@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
-from highwater.checker.running.one import explore
-from highwater.checker.telling import counterexample, report
-from highwater.checker.telling.results import ScenarioOutcome
+from highwater.checker.report import counterexample
+from highwater.checker.report import summary as report
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.runner.one import explore
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native import search
+from highwater.checker.scenarios.search import SearchOptions
 from highwater.invariants.quorum import INVARIANTS
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model

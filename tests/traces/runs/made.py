@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from highwater.checker.asking import catalogue, scenarios
-from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions, ViolatingRun
 from highwater.checker.engines import by_name as engines
+from highwater.checker.scenarios import catalogue, scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions, ViolatingRun
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
@@ -26,7 +26,7 @@ Lines = list[dict[str, Any]]
 
 @cache
 def request_of(scenario: str) -> Request:
-    return Request.of(scenarios.find(scenario), Overrides())
+    return Request.of(scenario_files.find(scenario), Overrides())
 
 
 @cache

@@ -94,8 +94,8 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
 
 def test_a_protocol_of_ones_own_is_held_from_python(out: Any) -> None:
     """A trace never makes the replay load a file; whoever has the model hands it over."""
-    from highwater.checker.asking.request import Overrides, Request
-    from highwater.checker.asking.scenarios import find
+    from highwater.checker.scenarios.request import Overrides, Request
+    from highwater.checker.scenarios.scenario_files import find
 
     run("simulate", HASTY, "--walks", 300, "--depth", 20, "--trace-out", out)
     with pytest.raises(TraceError, match="unknown protocol"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import highwater.traces.runs as runs
-from highwater.checker.asking.catalogue import scenario_files
+from highwater.checker.scenarios.catalogue import scenario_files
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from highwater.traces.runs import is_run_trace, random_walk, replay_run, write_run

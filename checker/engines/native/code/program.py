@@ -8,11 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from highwater.checker.asking.search import EngineError
-from highwater.checker.engines import kept
-from highwater.checker.engines.layout import Layout, Words
-from highwater.checker.engines.native.code.beside import Beside
-from highwater.checker.engines.native.code.machine import Effort, Machine, TextName, whole
+from highwater.checker.engines import cache
+from highwater.checker.engines.native.code.machine import Beside, Effort, Machine, TextName, whole
 from highwater.checker.engines.native.text.ir import WideNumberError, is_wide
 from highwater.checker.engines.native.text.kernels import (
     FINGERPRINT,
@@ -20,10 +17,13 @@ from highwater.checker.engines.native.text.kernels import (
     PREDECESSOR_BITS,
     WORDS,
     Kernels,
+    canonical,
+    refuse_asymmetry,
 )
 from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
-from highwater.checker.engines.native.text.symmetry import canonical, refuse_asymmetry
 from highwater.checker.engines.native.worker import Worker
+from highwater.checker.engines.state_graph import Layout, Words
+from highwater.checker.scenarios.search import EngineError
 from highwater.model.language import graph
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
@@ -67,7 +67,7 @@ class CompiledModel:
         self.instances = len(self.outline.instances)
         self._refuse_too_large()
         self._key = model.identity, self.kernels, self.runtime, symmetry
-        known = kept.found(TextName, *self._key)
+        known = cache.found(TextName, *self._key)
         if known is None and symmetry and ask:
             refuse_asymmetry(model)
         self.name = known or self._name_of_text()
@@ -77,7 +77,7 @@ class CompiledModel:
         self._take((known and Machine.kept(known, effort)) or Machine(self.text, effort))
         self._asked = self.effort
         if known is None:
-            kept.keep(self.name, *self._key)
+            cache.keep(self.name, *self._key)
 
     def _refuse_too_large(self) -> None:
         if self.instances >= 1 << PREDECESSOR_BITS:
@@ -156,12 +156,12 @@ class CompiledModel:
         """Nothing is searched any more: give up better code, but for what so many states will want another time."""
         if self._beside is not None and states * _PAYS < self.name.size:
             if self.compiling:
-                kept.keep(GivenUp(states), *self._key)
+                cache.keep(GivenUp(states), *self._key)
             self._beside.give_up()
 
     @cached_property
     def _given_up(self) -> int:
-        found = kept.found(GivenUp, *self._key)
+        found = cache.found(GivenUp, *self._key)
         return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:

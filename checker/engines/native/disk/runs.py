@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.base.durable.checksum import checksum
+from highwater.checker.base.files import checksum
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.disk.code import BLOCK, WIDEST, code
-from highwater.checker.engines.native.files import DataFile, altered, bytes_of
+from highwater.checker.engines.native.frontier import DataFile, altered, bytes_of
+from highwater.checker.engines.state_graph import Words
 
 FIRST, COUNT, WIDTH, OFFSET, CHECKSUM = range(5)
 ROW = 5

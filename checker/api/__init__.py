@@ -1,1 +1,0 @@
-"""The public functions of ``highwater`` and what they give back."""

@@ -1,0 +1,228 @@
+"""The directory of a checkpoint: whose it is, what is in it, and manifests that are believed only as they were written.
+
+Both engines that keep a search keep it so:
+
+    lock              held by the process that searches; it ends with it, however that ends
+    *.json            manifests: a line of JSON, and a line with its SHA-256; each is moved to its name once it is whole
+    files, folders    what manifests speak of, with sizes and checksums; what none speaks of is a leftover
+
+What lies here is not trusted. Nothing is followed that is a link, and nothing is removed that has no name of ours.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from highwater.checker.base.files import LEFT, aside, sync
+from highwater.checker.base.problems import InputError
+
+LOCK = "lock"
+HEADS = {"native": "manifest.json", "spark": "run.json"}
+"""By engine the manifest without which there is no checkpoint."""
+_MOST_MANIFEST = 1 << 28
+
+
+class CheckpointDirectory:
+    """A directory that holds a search, or is to hold one; each kind says which names are its own."""
+
+    engine: ClassVar[str]
+    format: ClassVar[int]
+    """The version of what is written. Other versions are refused."""
+    files: ClassVar[re.Pattern[str]]
+    """The names of its files, beside the lock and the manifest of ``HEADS``."""
+    folders: ClassVar[re.Pattern[str] | None] = None
+    """The names of its folders."""
+    inside: ClassVar[re.Pattern[str] | None] = None
+    """The names of the files in them."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        self._lock: int | None = None
+
+    @property
+    def head(self) -> str:
+        """The manifest without which there is no checkpoint."""
+        return HEADS[self.engine]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- whose it is ------------------------------------------------------------------------------
+
+    def take(self, *, resume: bool) -> None:
+        """Make it this process's until it is closed: a new one, or one to go on with.
+
+        Raises InputError where another process has it, where something else lies there, or nothing to go on with.
+        """
+        try:
+            if not resume:
+                self.directory.mkdir(parents=True, exist_ok=True)
+            self._refuse_content(resume=resume)
+            self._lock = self._locked()
+            try:
+                self._refuse_content(resume=resume)  # another process may have been here in between
+            except BaseException:
+                self.close()
+                raise
+        except OSError as wrong:
+            raise self.unusable(wrong) from None
+
+    def close(self) -> None:
+        """Let others have it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _locked(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        lock = os.open(self.directory / LOCK, flags, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise self.wrong("another search is using it") from None
+        except BaseException:
+            os.close(lock)
+            raise
+        return lock
+
+    def _refuse_content(self, *, resume: bool) -> None:
+        there = self.directory.is_dir()
+        entries = {e.name: e.stat(follow_symlinks=False).st_mode for e in self._entries()} if there else {}
+        if self.head in entries:
+            if not resume:
+                raise self.wrong("the directory holds a checkpoint already; --resume goes on with it")
+        else:
+            for engine, head in HEADS.items():
+                if head in entries:
+                    raise self.wrong(f"a checkpoint of --engine {engine}")
+            if resume:
+                raise self.wrong("no checkpoint there")
+        for name, mode in sorted(entries.items()):
+            if not self._is_own(name, mode):
+                raise self.wrong(f"the directory holds other files: {_printable(name)}")
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        with os.scandir(self.directory) as entries:
+            yield from entries
+
+    def _is_own(self, name: str, mode: int) -> bool:
+        """Whether a name and what has it may be of a checkpoint; hidden ones are the file system's."""
+        if self.folders is not None and self.folders.fullmatch(name):
+            return stat.S_ISDIR(mode)
+        if name in (LOCK, self.head) or self.files.fullmatch(name):
+            return stat.S_ISREG(mode)
+        return name.startswith(".")
+
+    # --- manifests --------------------------------------------------------------------------------
+
+    def write_manifest(self, name: str, plain: Mapping[str, Any]) -> None:
+        """Write a manifest. What it speaks of is on the disk by then. Raises OSError."""
+        text = json.dumps({**plain, "format": self.format}, sort_keys=True)
+        with aside(self.directory / name, synced=True) as beside:
+            beside.write_text(f"{text}\n{_digest(text)}\n", encoding="utf-8")
+        sync(self.directory)
+
+    def read_manifest(self, name: str) -> dict[str, Any]:
+        """A manifest as it was written.
+
+        Raises FileNotFoundError, and InputError where it is damaged, of another version, or cannot be read.
+        """
+        try:
+            descriptor = os.open(
+                self.directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            )
+            with open(descriptor, "rb") as file:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_MANIFEST:
+                    raise ValueError("size")
+                text, digest, end = file.read(_MOST_MANIFEST).decode().split("\n")
+            if end or digest != _digest(text):
+                raise ValueError("digest")
+            plain = json.loads(text)
+            if plain.pop("format") != self.format:
+                raise self.wrong("written by another version")
+        except FileNotFoundError:
+            raise
+        except OSError as wrong:
+            raise self.unusable(wrong) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise self.damaged(name) from None
+        result: dict[str, Any] = plain
+        return result
+
+    # --- leftovers --------------------------------------------------------------------------------
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder of this directory that has a name of ours, and in a folder only what has one.
+
+        No link is followed. What is not there, or is not ours, stays as it is. Raises OSError.
+        """
+        path = self.directory / name
+        if self.folders is not None and self.folders.fullmatch(name):
+            _remove_folder(path, self.inside)
+        elif self.files.fullmatch(name) and not _is_folder(path):
+            path.unlink(missing_ok=True)
+
+    def remove_unfinished(self) -> None:
+        """Remove what a process was writing aside when it ended. Raises OSError."""
+        for entry in list(self._entries()):
+            found = LEFT.fullmatch(entry.name)
+            if found and (found[1] == self.head or self.files.fullmatch(found[1])) and not _is_folder(entry):
+                (self.directory / entry.name).unlink(missing_ok=True)
+
+    # --- what to say ------------------------------------------------------------------------------
+
+    def wrong(self, what: str) -> InputError:
+        """What to say of a directory that cannot be used."""
+        return InputError(f"--checkpoint {self.directory}: {what}")
+
+    def damaged(self, name: str) -> InputError:
+        """What to say of a file that is not what it was."""
+        return self.wrong(f"{name} is damaged")
+
+    def unusable(self, wrong: OSError) -> InputError:
+        """What to say where the directory cannot be written or read."""
+        return self.wrong(wrong.strerror or str(wrong))
+
+
+def remove_files(folder: Path, ours: re.Pattern[str], keep: frozenset[str] = frozenset()) -> None:
+    """Remove the files of a folder that have a name of ours, but for some. No link is followed. Raises OSError."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for entry in list(os.scandir(folder)):
+        if ours.fullmatch(entry.name) and entry.name not in keep and not _is_folder(entry):
+            Path(entry.path).unlink(missing_ok=True)
+
+
+def _remove_folder(folder: Path, inside: re.Pattern[str] | None) -> None:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    if inside is not None:
+        remove_files(folder, inside)
+    with suppress(OSError):  # something else is in it: that is not ours to remove
+        folder.rmdir()
+
+
+def _is_folder(entry: Path | os.DirEntry[str]) -> bool:
+    return entry.is_dir() and not entry.is_symlink()
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

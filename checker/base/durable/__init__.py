@@ -1,1 +1,0 @@
-"""What lies on disk: written whole or not at all, believed only where it is what was written, of one owner."""

@@ -1,0 +1,318 @@
+"""What lies on disk: written whole or not at all, believed only where it is what was written, of one owner."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import stat
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from highwater.checker.base.problems import InputError
+from highwater.traces.reading import distinct, refuse_constant
+
+# Files that are there whole or not at all: written beside their place, and moved there in one step.
+
+LEFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
+"""The name of a file that is being written, or whose process ended meanwhile; the group is the name it was to have."""
+
+
+@contextmanager
+def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
+    """A path beside a file, to write what the file is to hold; it takes the file's place at the end, in one step.
+
+    With ``synced`` its content is on the disk before that. After an error, or where the process ends meanwhile, the
+    file is what it was. A link stays one: what it leads to is replaced. What is no file (a pipe, a device), or has no
+    place beside it that can be written, is written where it is. Raises OSError.
+    """
+    beside = None if _in_place(target) else _begun(Path(os.path.realpath(target)))
+    if beside is None:
+        yield target
+        return
+    try:
+        yield beside
+        if synced:
+            sync(beside)
+        beside.replace(os.path.realpath(target))
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+
+
+def _in_place(target: Path) -> bool:
+    # What /dev/stdout leads to may be a file, but somebody else has it open.
+    return target.absolute().parts[1:2] in (("dev",), ("proc",)) or (target.exists() and not target.is_file())
+
+
+def _begun(place: Path) -> Path | None:
+    """A new file beside a place, with the permissions of what is there; None where there may be none."""
+    beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(beside, flags, 0o666)
+    except PermissionError:
+        if place.exists():
+            return None
+        raise
+    try:
+        with suppress(FileNotFoundError):
+            os.fchmod(descriptor, stat.S_IMODE(place.stat().st_mode))
+    finally:
+        os.close(descriptor)
+    return beside
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# CRC-32C of files: every single flipped bit, and every run of up to 32 of them, gives another one.
+
+_PIECE = 1 << 22
+
+
+def checksum(data: bytes | memoryview, before: int = 0) -> int:
+    """The CRC-32C of some bytes, after others of which it is ``before``."""
+    import crc32c  # most commands check no file, and it takes a tenth of what they need to start
+
+    return int(crc32c.crc32c(data, before))
+
+
+def of_descriptor(descriptor: int) -> tuple[int, int]:
+    """The size and the CRC-32C of an open file, read from its start to its end. Raises OSError."""
+    value = offset = 0
+    while piece := os.pread(descriptor, _PIECE, offset):
+        value = checksum(piece, value)
+        offset += len(piece)
+    return offset, value
+
+
+def is_file_with(path: Path, size: int, value: int) -> bool:
+    """Whether a path is a file of this size with this CRC-32C. Of another size nothing is read, and no pipe waited for.
+
+    Raises OSError where it cannot be read, also where it is a link.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+            return False
+        return of_descriptor(descriptor) == (size, value)
+    finally:
+        os.close(descriptor)
+
+
+# Where a result in JSON goes: a file, or standard output, which then holds nothing else.
+
+
+def refuse_unwritable(option: str, target: str | Path) -> None:
+    """InputError where the file that an option names cannot be written."""
+    path = Path(target)
+    writable = os.access(path if path.exists() else path.parent, os.W_OK)
+    if path.is_dir() or not writable:
+        raise InputError(f"{option} {target}: {'is a directory' if path.is_dir() else 'cannot be written'}")
+
+
+def write_text(option: str, target: str | Path, text: str) -> None:
+    """Write the file that an option names, as ``written``."""
+    with written(option, target) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def written(option: str, target: str | Path) -> Iterator[Path]:
+    """Where to write the file that an option names: it takes its place when it is whole (``durable/aside.py``).
+
+    InputError where it cannot be written after all; the file is then what it was.
+    """
+    try:
+        with aside(Path(target)) as beside:
+            yield beside
+    except BrokenPipeError:  # who reads it went away
+        raise
+    except OSError as wrong:
+        raise InputError(f"{option} {target}: {wrong.strerror or wrong}") from None
+
+
+class JsonOutput:
+    """The target of ``--json``.
+
+    It is looked at at once: a long search must not end with a file that cannot be written. With ``quiet`` fewer lines
+    are said to people.
+    """
+
+    def __init__(self, target: str | None, *, quiet: bool = False) -> None:
+        self.target, self.quiet = target, quiet
+        self.to_stdout = target == "-"
+        if target is not None and not self.to_stdout:
+            refuse_unwritable("--json", target)
+
+    def write(self, content: Any) -> None:
+        """Write the content, where a target was given."""
+        if self.target is None:
+            return
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        if self.to_stdout:
+            click.echo(text)
+        else:
+            write_text("--json", self.target, text + "\n")
+
+    def say(self, line: str) -> None:
+        """A line for people: on standard output, unless that is for JSON."""
+        if not self.to_stdout:
+            click.echo(line, file=sys.stdout)
+
+    def note(self, line: str) -> None:
+        """A line for people that ``--quiet`` leaves out."""
+        if not self.quiet:
+            self.say(line)
+
+    def progress(self, line: str) -> None:
+        """How far a question to the solver is, on standard error; ``--quiet`` leaves it out."""
+        if not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+
+# Small files of text that somebody gives: TOML and JSON, read in bounded memory and never believed.
+#
+# What is no regular file (a pipe, a device, a directory) is refused before it is read; so is what is too
+# large, nested
+# too deeply, no text, or holds a number that no field has. Each is an InputError, one line.
+
+MOST_BYTES = 16 << 20
+"""The largest file that is read as a whole. The baseline of all scenarios has a hundredth of it."""
+MOST_VALUES = 1_000_000
+"""Values in a file: each takes up to a hundred bytes of memory, and two of its text."""
+MOST_DEPTH = 50
+"""Tables and lists within each other."""
+_INT64 = 1 << 63
+
+
+def read_text(path: Path) -> str:
+    """A file's text. InputError where there is none; FileNotFoundError where there is no file."""
+    try:
+        # Without waiting for whoever writes: it might be a pipe.
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(opened, "rb") as file:
+            mode = os.fstat(opened).st_mode
+            if not stat.S_ISREG(mode):
+                raise InputError(f"{path}: {'Is a directory' if stat.S_ISDIR(mode) else 'not a file'}")
+            if os.fstat(opened).st_size > MOST_BYTES:
+                raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes")
+            return file.read(MOST_BYTES).decode("utf-8")
+    except FileNotFoundError:
+        raise
+    except OSError as wrong:
+        raise InputError(f"{path}: {wrong.strerror or wrong}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text in UTF-8") from None
+    except ValueError:  # a NUL
+        raise InputError(f"{str(path)!r} cannot be the path of a file") from None
+
+
+def toml(path: Path, text: str) -> dict[str, Any]:
+    """What a text is as TOML. InputError, with the line where one is to blame, where it is none."""
+    _refuse_many(path, text)
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as wrong:
+        place = re.search(r" \(at line (\d+), column (\d+)\)$| \(at end of document\)$", str(wrong))
+        message = str(wrong)[: place.start()] if place else str(wrong)
+        line = place[1] if place and place[1] else text.count("\n") + 1
+        raise InputError(f"{path}:{line}: not TOML: {message}") from None
+    except ValueError as wrong:
+        raise InputError(f"{path}: not TOML: {wrong}") from None
+    except RecursionError:
+        raise _too_deep(path) from None
+    _refuse_extremes(path, found)
+    return found
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file. InputError as above; FileNotFoundError where there is none."""
+    return toml(path, read_text(path))
+
+
+def read_json(path: Path) -> Any:
+    """A file that is one JSON value. InputError where it is none; FileNotFoundError where there is no file."""
+    text = read_text(path)
+    _refuse_many(path, text)
+    try:
+        found = json.loads(text, object_pairs_hook=distinct, parse_constant=refuse_constant)
+    except RecursionError:
+        raise _too_deep(path) from None
+    except ValueError as wrong:
+        raise InputError(f"{path}: not JSON: {wrong}") from None
+    _refuse_extremes(path, found)
+    return found
+
+
+def _refuse_many(path: Path, text: str) -> None:
+    """Refuse more values than there is memory for: each of them has one of these signs."""
+    if sum(map(text.count, "{[,=.")) > MOST_VALUES:
+        raise InputError(f"{path}: more than {MOST_VALUES:,} values")
+
+
+def _too_deep(path: Path) -> InputError:
+    return InputError(f"{path}: nested too deeply")
+
+
+def _refuse_extremes(path: Path, found: Any) -> None:
+    """Refuse what an error could not even show: values in each other without end, and numbers of any length."""
+    left = [(found, 0)]
+    while left:
+        value, depth = left.pop()
+        if isinstance(value, (dict, list)):
+            if depth == MOST_DEPTH:
+                raise _too_deep(path)
+            inside = value.values() if isinstance(value, dict) else value
+            left += [(inner, depth + 1) for inner in inside]
+        elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+            raise InputError(f"{path}: a number that is not one of 64 bits")
+
+
+# What is written where the checker contradicts itself: a file that says enough for somebody else to look
+# for it.
+
+
+def report_of(wrong: BaseException) -> dict[str, Any]:
+    """The report of an error, as plain values: what was asked, by which versions, and where it went wrong."""
+    from highwater.model.versions import versions
+
+    return {
+        "error": f"{type(wrong).__name__}: {wrong}",
+        "command": sys.argv[1:],
+        "versions": versions("internal-error"),
+        "platform": platform.platform(),
+        "traceback": traceback.format_exception(wrong),
+        **getattr(wrong, "facts", {}),
+    }
+
+
+def write(wrong: BaseException) -> str | None:
+    """Write the report of an error where temporary files go, and give its name; None where it cannot be written."""
+    name = f"highwater-report-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.json"
+    try:
+        path = Path(tempfile.gettempdir()) / name
+        with aside(path) as beside:
+            beside.write_text(json.dumps(report_of(wrong), indent=1, default=str) + "\n", encoding="utf-8")
+    except Exception:  # whatever was wrong may be wrong here, too: the line that tells of it is worth more
+        return None
+    return str(path)

@@ -1,0 +1,131 @@
+"""Lines for people: how wide they may be, texts folded to that, and rows of cells in columns."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from highwater.model.language.messages import MessageKind, Messages
+from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
+from highwater.traces.reports.text import WIDEST, fold
+
+_LEAST = 24
+"""Columns that a folded text is given at least."""
+
+
+def width() -> int | None:
+    """The columns to fold at: those of the terminal; None where standard output is none, and nothing is folded."""
+    return min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+
+
+def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:
+    """Rows of cells, one column below the other; the last cell of a row is folded in its column.
+
+    Where the other columns leave it too little room, it stands below them.
+    """
+    if not rows:
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    taken = len(indent) + sum(w + 2 for w in widths)
+    below = width is not None and width - taken < _LEAST
+    for *cells, last in rows:
+        head = indent + "".join(f"{cell:<{w + 2}}" for cell, w in zip(cells, widths, strict=True))
+        if below and last:
+            yield head.rstrip()
+            yield from fold(last, f"{indent}    ", width)
+        elif last:
+            yield from fold(last, head, width, " " * len(head))
+        else:
+            yield head.rstrip()
+
+
+# Plain values of a state as a person reads them: ``{0,2}`` for a set, ``[…]`` for a sequence, ``none``.
+
+
+def at(type: Type, path: str) -> Type:
+    """The type of what lies at a path such as ``replicas[1].hwm``."""
+    for name in re.findall(r"\w+", path):
+        if isinstance(type, Option):
+            type = type.content_type
+        if isinstance(type, Struct):
+            type = type.fields[name]
+        else:
+            assert isinstance(type, (Array, Seq))
+            type = type.element
+    return type
+
+
+def say(type: Type, value: Any, *, brief: bool = False) -> str:
+    """A plain value of a type, on one line. ``brief`` leaves the fields of structs out that are none or false."""
+    if isinstance(type, Option):
+        return "none" if value is None else say(type.content_type, value, brief=brief)
+    if isinstance(type, Set):
+        return "{" + ",".join(map(str, value)) + "}"
+    if isinstance(type, MessageKind):
+        return "{" + ", ".join(_message(type.message, item) for item in value) + "}"
+    if isinstance(type, Array) and isinstance(value, Mapping):
+        items = (f"{name} {say(type.element, item, brief=brief)}" for name, item in value.items())
+        return "[" + ", ".join(items) + "]"
+    if isinstance(type, (Array, Seq)):
+        return "[" + ", ".join(say(type.element, item, brief=brief) for item in value) + "]"
+    if isinstance(type, Struct):
+        return "(" + fields(type, value, brief=brief) + ")"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _message(type: Struct, value: Any) -> str:
+    return f"{type.name}({fields(type, value)})" if type.fields else type.name
+
+
+def fields(type: Struct, value: Any, *, brief: bool = False) -> str:
+    """The fields of a struct's value, on one line; see ``say``."""
+    told = [n for n in type.fields if not (brief and (value[n] is None or value[n] is False))]
+    return ", ".join(f"{name} {say(type.fields[name], value[name], brief=brief)}" for name in told)
+
+
+def settings(parameters: Mapping[str, int]) -> str:
+    """Parameters and their values, on one line: ``brokers 3, crashes 1``."""
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
+def lines(
+    type: Struct, state: dict[str, Any], only: Collection[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """A state as pairs (path, text): one for each field, or for each element of a field that is an array.
+
+    With ``only``, paths of scalars, what holds none of them is left out: rows, and fields of structs.
+    """
+    for name, inner in type.fields.items():
+        value = state[name]
+        if isinstance(inner, Messages):
+            rows = [(f"{name}.{kind}", own, value[kind]) for kind, own in inner.fields.items()]
+        elif isinstance(inner, Array):
+            items = value.items() if isinstance(value, Mapping) else enumerate(value)
+            rows = [(f"{name}[{i}]", inner.element, item) for i, item in items]
+        else:
+            rows = [(name, inner, value)]
+        for path, own, item in rows:
+            if _holds(path, only):
+                yield path, _bare(own, item, path, only)
+
+
+def _holds(path: str, only: Collection[str] | None) -> bool:
+    """Whether one of the scalars lies at a path or below it."""
+    return only is None or any(one == path or one.startswith((f"{path}.", f"{path}[")) for one in only)
+
+
+def _bare(type: Type, value: Any, path: str, only: Collection[str] | None) -> str:
+    if not isinstance(type, Struct):
+        return say(type, value)
+    told = []
+    for name, inner in type.fields.items():
+        below = f"{path}.{name}"
+        if _holds(below, only):
+            text = _bare(inner, value[name], below, only)
+            told.append(f"{name} ({text})" if isinstance(inner, Struct) else f"{name} {text}")
+    return ", ".join(told)

@@ -1,0 +1,357 @@
+"""Coverage of a protocol: which of its guards, branches and rules a set of states has exercised.
+
+``sites`` finds the guards and branches with their lines, ``counting`` asks them in every state, ``rules`` asks what
+each rule changes, ``gathering`` takes the states of scenarios and traces, ``report`` and ``page`` tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from highwater.checker.comparing.models.differences import instances_of_both, leads_elsewhere
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.initial import Evaluation
+from highwater.checker.engines.state_graph import Layout, Words
+from highwater.checker.runner.one import ProgressReporter
+from highwater.checker.scenarios.model_key import Fingerprints, by_action
+from highwater.checker.scenarios.request import Request
+from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language import graph
+from highwater.model.language.domains import parameter_values
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import Node
+from highwater.model.language.initial import Scalars
+from highwater.model.language.model import Instance, Model, trace_instances
+from highwater.model.language.rulebook import Rulebook
+from highwater.model.language.tracing import guards_so_far
+from highwater.model.language.values import watching
+from highwater.traces.runs.format import LineReader, read_run
+from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
+
+# The states that coverage is asked of: those of scenarios, explored, and those of traces, replayed.
+
+
+@dataclass
+class Coverage:
+    """What was exercised. A site's three counts are those of its Question; all counts add up over ``sources``.
+
+    ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it can be taken; ``premises``,
+    for each property, the states (of a property of steps: the steps) of which it has something to say; ``ruled_out``
+    are actions that no source's parameters leave a way to take.
+    """
+
+    sources: list[str] = field(default_factory=list)
+    states: int = 0
+    sites: dict[Site, list[int]] = field(default_factory=dict)
+    steps: Counter[str] = field(default_factory=Counter)
+    premises: Counter[str] = field(default_factory=Counter)
+    ruled_out: set[str] = field(default_factory=set)
+    rules: dict[str, RuleUse] = field(default_factory=dict)
+    observed: Counter[str] = field(default_factory=Counter)
+    """Of traces: the lines that each action explains."""
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    rulebook: Rulebook | None = None
+    """What is known of the numbers that the protocol names."""
+
+    def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
+        """Ask everything of a model in packed states."""
+        self.sources.append(source)
+        self.states += len(states)
+        book = model.protocol.rulebook
+        self.rulebook = book if isinstance(book, Rulebook) else None
+        layout = Layout(model.leaves)
+        asked = list(questions(model))
+        nodes = [node for question in asked for node in question.nodes]
+        step_nodes = [i.leads_on for i in model.instances]
+        premises = [p.premise for p in model.properties]
+        of_steps = [
+            (model.step_properties[j.number].name, graph.and_(instance.leads_on, j.premise))
+            for instance, own in zip(model.instances, model.judged, strict=True)
+            for j in own
+        ]
+        premises += [node for _, node in of_steps]
+        names = [p.name for p in model.properties] + [name for name, _ in of_steps]
+        totals = count(layout, [*nodes, *step_nodes, *premises], states)
+        for number, question in enumerate(asked):
+            own = self.sites.setdefault(question.site, [0, 0, 0])
+            for i in range(3):
+                own[i] += totals[3 * number + i]
+        for instance, total in zip(model.instances, totals[len(nodes) :], strict=False):
+            self.steps[instance.action.name] += total
+        self.premises.update(dict.fromkeys(model.safety, 0))
+        for name, total in zip(names, totals[len(nodes) + len(step_nodes) :], strict=True):
+            self.premises[name] += total
+        self.ruled_out |= set(model.ruled_out)
+        if rules:
+            self._add_rules(uses(model, states))
+
+    def _add_rules(self, found: list[RuleUse]) -> None:
+        for use in found:
+            known = self.rules.setdefault(use.name, RuleUse(use.name, asked=False))
+            known.asked |= use.asked
+            known.forbids += use.forbids
+            known.allows += use.allows
+            known.changes += use.changes
+            known.actions = tuple(dict.fromkeys([*known.actions, *use.actions]))
+
+    @property
+    def never_possible(self) -> set[str]:
+        """Actions that could not be taken anywhere, whatever the parameters."""
+        return {name for name in self.ruled_out if not self.steps[name]}
+
+
+def add_scenario(
+    coverage: Coverage, request: Request, options: SearchOptions, *, rules: bool, quiet: bool
+) -> None:
+    """Explore a scenario, up to the limits, and ask everything in its states."""
+    from highwater.checker.engines.native.state_graph import explore
+
+    model = request.without_goals().model()
+    with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
+        explored = explore(model, options, progress)
+    if not explored.complete:
+        coverage.notes.append(
+            f"{request.scenario.name}: not all states were seen ({explored.stopped_by}); {len(explored.states):,} were"
+        )
+        coverage.interrupted |= explored.stopped_by == "interrupted"
+    coverage.add(request.scenario.name, model, explored.states, rules=rules)
+
+
+def add_trace(
+    coverage: Coverage,
+    path: Path,
+    *,
+    switches: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+    rules: bool = True,
+) -> None:
+    """Replay a trace, and ask everything in the states that fit it. Raises TraceError where it is none."""
+    trace = read_run(path)
+    _, interpreter = model_for(trace.meta, switches, profile)
+    model = interpreter.model
+    reader, carrier = (
+        LineReader(model, trace.meta),
+        Carrier(interpreter, trace.meta.hidden_steps, LIMIT_STATES),
+    )
+    states: list[Scalars] = list(model.initial)
+    seen = dict.fromkeys(states)
+    for line in trace.lines:
+        expected = reader.read(line)
+        if line.step == 0:
+            fits = [s for s in states if expected.seen.fits(s)]
+            states = fits or ([expected.whole] if expected.whole is not None else [])
+            seen = dict.fromkeys(states)
+        else:
+            advance = carrier.advance(states, expected)
+            seen |= dict.fromkeys(carrier.passed(states, expected))
+            for name in {model.instances[n].action.name for n in expected.numbers} if advance.states else ():
+                coverage.observed[name] += 1
+            states = advance.states
+        if not states:
+            coverage.notes.append(
+                f"{path}: nothing explains step {line.step}; what follows was not looked at"
+            )
+            break
+        seen |= dict.fromkeys(states)
+    layout = Layout(model.leaves)
+    packed = np.array([layout.pack(s) for s in seen], dtype=np.uint64).reshape(len(seen), layout.words)
+    coverage.add(str(path), model, packed, rules=rules)
+
+
+TOGETHER = 128
+"""So many expressions are compiled at a time."""
+MANY = 1 << 18
+"""From so many states on it pays to compile with care."""
+STATES = 1 << 14
+"""So many states are asked at a time: the answers of both are in memory together."""
+
+
+def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:
+    """In how many packed states each expression holds. EngineError where one may need more than 62 bits."""
+    known: dict[int, int] = {}
+    distinct = {node.id: node for node in nodes}
+    for node in list(distinct.values()):
+        if node.is_const:
+            known[node.id] = len(states) if node.value else 0
+            del distinct[node.id]
+    # Expressions of one instance have much in common: together they are compiled once.
+    waiting = list(distinct.values())
+    effort = Effort.USUAL if len(states) >= MANY else Effort.QUICK
+    for start in range(0, len(waiting), TOGETHER):
+        some = waiting[start : start + TOGETHER]
+        asked, totals = Evaluation(layout, some, effort), np.zeros(len(some), dtype=np.int64)
+        for first in range(0, len(states), STATES):
+            columns = asked(states[first : first + STATES])
+            totals += [np.count_nonzero(column) for column in columns]
+        known |= {node.id: int(total) for node, total in zip(some, totals, strict=True)}
+    return [known[node.id] for node in nodes]
+
+
+GUARD, BRANCH = "guard", "branch"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the source: a guard by its name, or a ``where``. ``place`` is ``file:line``."""
+
+    kind: str
+    place: str
+    name: str
+    action: str
+
+
+@dataclass(frozen=True)
+class SiteQuestion:
+    """What is asked of a site for one choice of an action's parameters: three expressions over a state.
+
+    Of a guard: it holds; it refuses; it alone refuses. Of a branch, in states that the guards stated before it let
+    through: its condition holds; it does not; and nothing (false).
+    """
+
+    site: Site
+    nodes: tuple[Node, Node, Node]
+
+
+def questions(model: Model) -> Iterator[SiteQuestion]:
+    """Everything to ask of a model's actions, instance by instance."""
+    for instance in model.instances:
+        yield from _guards(instance)
+        yield from _branches(model, instance)
+
+
+def _guards(instance: Instance) -> Iterator[SiteQuestion]:
+    name, guards = instance.action.name, instance.guards
+    for number, guard in enumerate(guards):
+        others = graph.all_(g.node for i, g in enumerate(guards) if i != number)
+        refuses = graph.not_(guard.node)
+        site = Site(GUARD, guard.place or name, guard.name, name)
+        yield SiteQuestion(site, (guard.node, refuses, graph.and_(refuses, others)))
+
+
+def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
+    """Trace the action once more, and note the condition of every ``where`` that is not known while tracing."""
+    found: dict[tuple[str, int], SiteQuestion] = {}
+    name = instance.action.name
+
+    def watch(condition: Node, where: str | None) -> None:
+        if condition.is_const or where is None or (where, condition.id) in found:
+            return
+        before = graph.all_(g.node for g in guards_so_far())
+        nodes = (graph.and_(before, condition), graph.and_(before, graph.not_(condition)), graph.FALSE)
+        found[where, condition.id] = SiteQuestion(Site(BRANCH, where, "where", name), nodes)
+
+    choice = {
+        parameter: next(
+            v for v in parameter_values(model.protocol, instance.action, parameter) if v[1] == value
+        )
+        for parameter, value in instance.parameters.items()
+        if parameter in instance.action.domains
+    }
+    with watching(watch):
+        for _ in trace_instances(model.protocol, model.leaves, model.inputs, instance.action, choice):
+            pass
+    yield from found.values()
+
+
+@dataclass
+class RuleUse:
+    """How often a rule decides. Counts are of pairs (state, choice of an action's parameters).
+
+    ``forbids``: a step can be taken only without it; ``allows``: only with it; ``changes``: the step leads elsewhere.
+    ``actions`` are those that it makes a difference to in some state. ``asked`` is false where the protocol without the
+    rule has other states, or cannot be: then nothing is known.
+    """
+
+    name: str
+    forbids: int = 0
+    allows: int = 0
+    changes: int = 0
+    actions: tuple[str, ...] = ()
+    asked: bool = True
+
+    def add(self, action: str, forbids: int, allows: int, changes: int) -> None:
+        """Add what was counted of an action."""
+        self.forbids += forbids
+        self.allows += allows
+        self.changes += changes
+        if (allows or forbids or changes) and action not in self.actions:
+            self.actions += (action,)
+
+    @property
+    def decides(self) -> int:
+        """In how many cases it makes a difference."""
+        return self.forbids + self.allows + self.changes
+
+
+def uses(model: Model, states: Words) -> list[RuleUse]:
+    """Each rule that is on, and what it decides in packed states."""
+    found, prints = [], Fingerprints()
+    asked: dict[tuple[str, int], _Asked] = {}
+    for name in sorted(model.protocol.rules_on):
+        use = RuleUse(name)
+        found.append(use)
+        without = _without(model, name)
+        if without is None:
+            use.asked = False
+            continue
+        old, new = by_action(without), by_action(model)
+        for action in dict.fromkeys([*new, *old]):
+            for a, b in instances_of_both(old.get(action, []), new.get(action, [])):
+                if a is None or b is None or prints.instance(a) != prints.instance(b):
+                    asked.setdefault((action, id(b)), _Asked(action, b)).others.append((use, a))
+    layout = Layout(model.leaves)
+    order = [action.name for action in model.protocol.actions()]
+    for one in sorted(asked.values(), key=lambda one: order.index(one.action)):
+        _ask(one, model, layout, states)
+    return found
+
+
+@dataclass
+class _Asked:
+    """A step of the model (None: there is none), and what it is without a rule, for each rule that it depends on."""
+
+    action: str
+    step: Instance | None
+    others: list[tuple[RuleUse, Instance | None]] = field(default_factory=list)
+
+
+def _without(model: Model, rule: str) -> Model | None:
+    """The protocol without a rule; None where it has other states then, or cannot be."""
+    try:
+        protocol = type(model.protocol)(vars(model.protocol.p), model.protocol.rules_on - {rule})
+        without = Model(protocol)
+    except LanguageError:
+        return None
+    return without if without.leaves == model.leaves else None
+
+
+def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
+    """Ask one step in all states, for all rules together: without one or another it is much the same.
+
+    Where it leads is asked only where it can be taken, which is in few states, as a rule.
+    """
+    here, there = _split(asked.step, layout, states)
+    without = [graph.FALSE if a is None else a.leads_on for _, a in asked.others]
+    elsewhere = [
+        graph.FALSE if a is None or asked.step is None else leads_elsewhere(a, asked.step, model.inputs)
+        for _, a in asked.others
+    ]
+    forbids = count(layout, without, there)
+    allows = count(layout, [graph.not_(taken) for taken in without], here)
+    changes = count(layout, [graph.and_(*both) for both in zip(without, elsewhere, strict=True)], here)
+    for number, (use, _) in enumerate(asked.others):
+        use.add(asked.action, forbids[number], allows[number], changes[number])
+
+
+def _split(step: Instance | None, layout: Layout, states: Words) -> tuple[Words, Words]:
+    """The states in which a step can be taken, and the others."""
+    if step is None:
+        return states[:0], states
+    (possible,) = Evaluation(layout, [step.leads_on], Effort.QUICK)(states)
+    return states[possible], states[~possible]

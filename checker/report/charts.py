@@ -1,0 +1,264 @@
+"""A run as a chart: who is drawn where, and what travels between them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from highwater.checker.base.text import at, say
+from highwater.checker.report.counterexample import Counterexample, Step
+from highwater.model.language.drawing import Drawing, Lane, Message
+from highwater.model.language.protocol import Protocol
+from highwater.model.language.types import Array, Enum, Index, Option, Seq, Struct, Type
+
+# Who is drawn where, and what travels between them: a run's steps and states by the lanes of its protocol.
+#
+# Sentences say where a step happens, changes of the state say what was sent. What a protocol declares of
+# its drawing
+# (``highwater.model.language.drawing``) names lanes and messages; without it there is one lane.
+
+_NOWHERE = Drawing((Lane("the system", ()),))
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A message in the state: the field that holds it, whose element it is in, its receiver's lane, what it says.
+
+    ``title`` is what kind it is, ``shown`` what a reader wants to see of it, ``known_by`` what tells it from others.
+    """
+
+    field: str
+    element: int
+    receiver: int
+    title: str
+    shown: tuple[str, ...]
+    known_by: Any
+
+    def __str__(self) -> str:
+        return f"{self.title}: {', '.join(self.shown)}" if self.shown else self.title
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What a step hands from lane to lane; ``left`` is the element of the state in which it lay: field and place."""
+
+    title: str
+    sender: int
+    receiver: int
+    left: tuple[str, int] | None
+
+
+class Lanes:
+    """The lanes of one protocol, each known by its place, counted from 0.
+
+    With ``outside`` also those of parties that are no part of the state.
+    """
+
+    def __init__(self, protocol: Protocol, *, outside: bool = False) -> None:
+        self.type = protocol.state
+        self._domains = {a.name: a.domains for a in protocol.actions()}
+        self.drawing = protocol.drawing or _NOWHERE
+        self.titles: list[str] = []
+        self.called: list[tuple[str, int]] = []
+        self.own: list[str] = []  # the path of the part of the state that is the lane's own
+        self.first: dict[str, int] = {}  # an index, or the title of a single lane: the first lane of it
+        self.outside: set[int] = set()
+        for lane in self.drawing.lanes:
+            if lane.outside and not outside:
+                continue
+            self.first[lane.index or lane.title] = len(self.titles)
+            index = getattr(protocol, lane.index) if lane.index else None
+            for value in [""] if index is None else [str(v) for v in range(count(index))]:
+                self.called += [(name.format(value), len(self.titles)) for name in lane.called]
+                self.own.append(f"{lane.state}[{value}]" if lane.state else "")
+                if lane.outside:
+                    self.outside.add(len(self.titles))
+                self.titles.append(lane.title.format(value))
+
+    def named(self, sentence: str) -> list[int]:
+        """The lanes that a sentence names, in its order."""
+        found = []
+        for name, lane in self.called:
+            if match := re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentence):
+                found.append((match.start(), lane))
+        return list(dict.fromkeys(lane for _, lane in sorted(found)))
+
+    def lane(self, sentence: str) -> int | None:
+        """The lane that a step's sentence names first; None where it names none."""
+        if not self.called:
+            return 0
+        return next(iter(self.named(sentence)), None)
+
+    def sent(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[InFlight]:
+        """The messages that a step left under way: in a queue those that a reader can tell from what was there."""
+        earlier = _by_place(self.in_flight(before))
+        for place, now in _by_place(self.in_flight(after)).items():
+            left = list(earlier.get(place, ()))
+            for message in now:
+                if message in left:
+                    left.remove(message)
+                else:
+                    yield message
+
+    def in_flight(self, state: Mapping[str, Any], *, waiting: bool = False) -> Iterator[InFlight]:
+        """The messages that are under way in a state; with ``waiting`` also those in the other fields of a message."""
+        for name, message in self.drawing.messages.items():
+            for field in (name, *message.also) if waiting else (name,):
+                yield from self._in_field(state, name, message, field)
+
+    def delivered(self, action: str, parameters: Mapping[str, Any]) -> Delivered | None:
+        """What a step with these parameters hands from one lane to another, by the protocol's drawing."""
+        found = self.drawing.deliveries.get(action)
+        if found is None:
+            return None
+
+        def party(name: str) -> int:
+            return (
+                self.first.get(name, 0)
+                if name not in parameters
+                else (self.first[self._domains[action][name]] + int(parameters[name]))
+            )
+
+        left = (found.left, int(parameters[found.by])) if found.left in self.type.fields else None
+        return Delivered(found.title, party(found.sender), party(found.receiver), left)
+
+    def _in_field(
+        self, state: Mapping[str, Any], name: str, message: Message, field: str
+    ) -> Iterator[InFlight]:
+        array = self.type.fields.get(field)
+        if array is not None:
+            assert isinstance(array, Array)
+            content = content_type(array.element)
+            values = state[field]
+            for i, value in enumerate(values.values() if isinstance(values, dict) else values):
+                queued = isinstance(value, list)
+                for one in value if queued else [value]:
+                    if one is not None:
+                        receiver = self._receiver(message, array, i, content, one)
+                        said = _shown(message, content, one)
+                        # Of those in a queue a reader knows only what is shown.
+                        known_by = [one[shown] for shown in message.shows or one] if queued else one
+                        yield InFlight(name, i, receiver, message.title, said, known_by)
+
+    def _receiver(
+        self, message: Message, array: Array, index: int, type: Struct, value: Mapping[str, Any]
+    ) -> int:
+        if not message.to:
+            return self.lane_of(array.index, index)
+        if message.to in self.first:
+            return self.first[message.to]
+        return self.lane_of(type.fields[message.to], value[message.to])
+
+    def lane_of(self, index: Type, value: int | str) -> int:
+        """The lane of an index's value."""
+        assert isinstance(index, (Index, Enum))
+        number = (
+            index.members.index(value) if isinstance(index, Enum) and isinstance(value, str) else int(value)
+        )
+        return self.first[index.name] + number
+
+
+def count(index: object) -> int:
+    """How many values an index has."""
+    assert isinstance(index, (Index, Enum))
+    return index.size
+
+
+def content_type(element: Type) -> Struct:
+    """The type of the messages that an element holds: one, one or none, or a queue of them."""
+    if isinstance(element, Option):
+        element = element.content_type
+    elif isinstance(element, Seq):
+        element = element.element
+    assert isinstance(element, Struct)
+    return element
+
+
+def _by_place(messages: Iterator[InFlight]) -> dict[tuple[str, int], list[InFlight]]:
+    found: dict[tuple[str, int], list[InFlight]] = {}
+    for message in messages:
+        found.setdefault((message.field, message.element), []).append(message)
+    return found
+
+
+def _shown(message: Message, type: Struct, value: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} {say(type.fields[name], value[name])}"
+        for name in (message.shows or type.fields)
+        if value[name] is not None and value[name] is not False
+    )
+
+
+_WIDTH = 44
+
+
+class SequenceChart:
+    """The chart of runs of one protocol. A lane is known by its place, counted from 0."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.lanes = Lanes(protocol)
+
+    def mermaid(self, example: Counterexample) -> str:
+        """The chart of a run as the text of a Mermaid sequenceDiagram; steps have the numbers of the told run."""
+        lines = ["sequenceDiagram"]
+        lines += [f"    participant L{i} as {escape(title)}" for i, title in enumerate(self.lanes.titles)]
+        for number, (before, step) in enumerate(itertools.pairwise(example.steps), 2):
+            if example.loop and number == example.loop.start + 2:
+                lines.append("    loop for ever")
+            lane = self.lane(step)
+            place = self._span() if lane is None else f"L{lane}"
+            told = self.told(step, lane)
+            note = [f"{number}. {step.sentence}", *told]
+            lines.append(f"    Note over {place}: {_paragraphs(note)}")
+            for message in self.lanes.sent(before.state, step.state):
+                lines.append(f"    L{lane or 0}-)L{message.receiver}: {escape(str(message))}")
+            if handed := self.lanes.delivered(step.action, step.parameters):
+                lines.append(f"    L{handed.sender}-)L{handed.receiver}: {escape(handed.title)}")
+        if example.loop and example.loop.start < len(example.steps) - 1:
+            lines.append("    end")
+        how = f" by step {example.depth}" if example.of_step else ""
+        meaning = f"{example.called} {example.outcome}{how}: {example.meaning}"
+        lines.append(f"    Note over {self._span()}: {_paragraphs([meaning], 2 * _WIDTH)}")
+        return "\n".join(lines) + "\n"
+
+    def _span(self) -> str:
+        last = len(self.lanes.titles) - 1
+        return f"L0,L{last}" if last else "L0"
+
+    def lane(self, step: Step) -> int | None:
+        """The lane that a step's sentence names first; None where it names none."""
+        return self.lanes.lane(step.sentence)
+
+    def told(self, step: Step, lane: int | None) -> list[str]:
+        """What changed of that which the protocol wants told, a text for each; what is the lane's own comes bare."""
+        own = "" if lane is None else self.lanes.own[lane]
+        texts = []
+        for path, (before, after) in step.changes.items():
+            if not tells(self.lanes.drawing, path):
+                continue
+            inner = at(self.lanes.type, path)
+            name = path.removeprefix(f"{own}.") if own and path.startswith(own) else path
+            texts.append(f"{name} {say(inner, before)} → {say(inner, after)}")
+        return texts
+
+
+def tells(drawing: Drawing, path: str) -> bool:
+    """Whether a protocol wants told what changes at a path of the state."""
+    bare = re.sub(r"\[\w+\]", "", path)
+    return any(bare == told or bare.startswith(f"{told}.") for told in drawing.tells)
+
+
+def escape(text: str) -> str:
+    """A text that Mermaid takes for nothing but text: ``;`` and ``#`` by their codes, on one line, no ``end``."""
+    coded = re.sub(r"[#;<>]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))
+    return re.sub(r"\bend\b", "e#110;d", coded)
+
+
+def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
+    """Texts as lines of a note, folded."""
+    folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
+    return "<br/>".join(escape(line) for line in folded)

@@ -1,0 +1,553 @@
+"""Counterexamples: a run that violates a property, told step by step.
+
+An engine answers with numbers. Here the interpreter takes the run again, so that what is told has been
+checked by the reference, whichever engine found it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from highwater.checker.base.problems import InternalError
+from highwater.checker.base.text import at, lines, say
+from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING, ViolatingRun
+from highwater.model.language.graph import compile_nodes, inputs_of
+from highwater.model.language.initial import Scalars
+from highwater.model.language.interpreter import Interpreter, differences
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.refinement import Implementation, Refinement
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.types import Option, Struct
+from highwater.traces.reports.text import fold
+
+
+class BrokenRunError(InternalError):
+    """An engine's run is none, or does not violate the property: a defect of the engine. Nothing is violated by it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A state of the run and the step that led to it; ``changes`` is path to (value before, value after)."""
+
+    action: str
+    parameters: Mapping[str, Any]
+    sentence: str
+    changes: Mapping[str, tuple[Any, Any]]
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LoopBack:
+    """How a run goes on for ever: from its last state as from that of step ``start``, which is the same state.
+
+    ``start`` and ``due``, the step from which on the goal is missed, count from 0; where ``start`` is the last step,
+    the run stays there. ``kind`` is the property's, ``fairness`` says why the loop is fair, an assumption each.
+    Of a goal that has to last, ``missed`` are steps of the loop, one for each of its alternatives, in whose states that
+    one does not hold.
+    """
+
+    start: int
+    due: int
+    kind: str
+    fairness: tuple[str, ...]
+    missed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A property, its source and meaning, and the run; the first step is the initial state.
+
+    A run that violates a liveness property has a ``loop``; what it never comes to is what must happen. Where the
+    property has parameters, ``parameters`` are those of which this is a run, and ``others`` the other ones for which
+    it is violated. With ``of_step``
+    it is a property of steps, and the last step violates it; ``abstract`` is the same run as the abstract protocol of a
+    refinement sees it, its last step none of that protocol's.
+    """
+
+    name: str
+    source: str
+    meaning: str
+    steps: tuple[Step, ...]
+    loop: LoopBack | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[Mapping[str, Any], ...] = ()
+    of_step: bool = False
+    abstract: AbstractRun | None = None
+    goal: bool = False
+    """Whether the run reaches a goal, and violates nothing."""
+
+    @property
+    def verb(self) -> str:
+        """What the run does: it violates a property, or reaches a goal."""
+        return "reaches" if self.goal else "violates"
+
+    @property
+    def outcome(self) -> str:
+        """What the run shows of the property or the goal."""
+        return "is reached" if self.goal else "is violated"
+
+    @property
+    def called(self) -> str:
+        """The property's name, with the parameters of which this is a run."""
+        return f"{self.name}({_said(self.parameters)})" if self.parameters else self.name
+
+    @property
+    def depth(self) -> int:
+        """The violating state's level, or that of the state after the violating step; initial states have level 1."""
+        return len(self.steps)
+
+    @property
+    def where(self) -> str:
+        """Where in the run the property is violated, in words. Steps have the numbers of the lines that tell them."""
+        depth = self.depth
+        if self.of_step:
+            return f"by step {depth}, which leads from depth {depth - 1} to depth {depth}"
+        if self.loop is None:
+            return f"at depth {depth}, after {_count(depth - 1, 'step')}"
+        round_ = depth - 1 - self.loop.start
+        after = _count(self.loop.start, "step")
+        if round_:
+            return f"after {after} by a loop of {_count(round_, 'step')}"
+        return f"after {after}: it ends there"
+
+
+def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> Counterexample:
+    """Take a run again with the interpreter; BrokenRunError where it is not a run to a violation."""
+    try:
+        return _followed(model, interpreter, violation)
+    except BrokenRunError as wrong:
+        wrong.facts |= _asked(model, violation)
+        raise
+
+
+def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
+    """What a report of a run that is none has to say, so that somebody else can look for it."""
+    return {
+        "protocol": model.protocol.name,
+        "parameters": {name: getattr(model.protocol.p, name) for name in sorted(model.protocol.parameters)},
+        "rules": sorted(model.protocol.rules_on),
+        "property": violation.property,
+        "initial": list(violation.initial),
+        "path": list(violation.path),
+        "steps": [str(model.instances[n]) for n in violation.path if 0 <= n < len(model.instances)],
+        "loop_start": violation.loop_start,
+    }
+
+
+def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> Counterexample:
+    state = violation.initial
+    if not model.is_initial(state):
+        raise BrokenRunError(f"the run to a violation of {violation.property} starts in no initial state")
+    steps = [Step("initial", {}, "initial state", {}, model.decode(state))]
+    states, most = [state], len(model.outline.instances)
+    for number in violation.path:
+        if not 0 <= number < most:
+            raise BrokenRunError(
+                f"the run to a violation of {violation.property} takes step {number}, which is none"
+            )
+        instance = model.instance(number)
+        after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
+        if after is None:
+            raise BrokenRunError(
+                f"the run to a violation of {violation.property} takes {instance}, which is not enabled"
+            )
+        sentence = instance.sentence if instance.action.says else str(instance)
+        changes = interpreter.changes(state, after)
+        steps.append(
+            Step(instance.action.name, dict(instance.parameters), sentence, changes, model.decode(after))
+        )
+        state = after
+        states.append(state)
+    if violation.loop_start is not None:
+        return _follow_loop(model, interpreter, violation, violation.loop_start, states, steps)
+    if violation.property == DEADLOCK:
+        if any(True for _ in interpreter.steps(state)):
+            raise BrokenRunError("the run ends in a state that is no deadlock")
+        return Counterexample(DEADLOCK, "", DEADLOCK_MEANING, tuple(steps))
+    found = model.stated(violation.property)
+    if isinstance(found, StepProperty):
+        if len(states) < 2 or not interpreter.breaks(found.name, *states[-2:]):
+            raise BrokenRunError(f"the last step of the run does not violate {found.name}")
+        run = _as_abstract(model, found, states, [step.parameters for step in steps[1:]])
+        return Counterexample(
+            found.name, found.source, found.meaning, tuple(steps), of_step=True, abstract=run, goal=found.goal
+        )
+    if violation.property not in interpreter.violated(state):
+        raise BrokenRunError(f"the run ends in a state that does not violate {violation.property}")
+    return Counterexample(found.name, found.source, found.meaning, tuple(steps), goal=found.goal)
+
+
+def _as_abstract(
+    model: Model, found: StepProperty, states: list[Scalars], parameters: list[Mapping[str, Any]]
+) -> AbstractRun | None:
+    """The run as the abstract protocol of a refinement sees it; BrokenRunError where that takes its last step."""
+    if not isinstance(found, Refinement):
+        return None
+    run = Abstract(found.of(model.protocol)).run(states, parameters)
+    if run.steps[-1].allowed:
+        raise BrokenRunError(
+            f"the last step of the run is one of {run.name}: it does not violate {found.name}"
+        )
+    return run
+
+
+def _follow_loop(
+    model: Model,
+    interpreter: Interpreter,
+    violation: ViolatingRun,
+    loop_start: int,
+    states: list[Scalars],
+    steps: list[Step],
+) -> Counterexample:
+    from highwater.checker.engines.liveness.lasso import NotViolatedError, confirm
+
+    prop = next(p for p in model.liveness if p.name == violation.property)
+    try:
+        case = prop.cases[violation.case]
+        confirmed = confirm(model, interpreter, prop, states, violation.path, loop_start, case)
+    except NotViolatedError as wrong:
+        raise BrokenRunError(f"the run that violates {prop.name} is none: {wrong}") from None
+    loop = LoopBack(loop_start, confirmed.due, str(prop.kind), confirmed.fairness, confirmed.missed)
+    found, others = prop.liveness, tuple(prop.cases[number].parameters for number in violation.others)
+    told = tuple(steps), loop, case.parameters, others
+    return Counterexample(found.name, found.source, found.meaning, *told)
+
+
+def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counterexample, ...]:
+    """Take all runs again; the shortest come first, and of equal ones those of the model's first property."""
+    violations = list(violations)
+    if not violations:
+        return ()
+    interpreter = Interpreter(model)
+    names = [*model.outline.safety, *(p.name for p in model.liveness)]
+    order = {name: i for i, name in enumerate(names)}
+    violations.sort(key=lambda v: (v.depth, order.get(v.property, len(order))))
+    return tuple(follow(model, interpreter, violation) for violation in violations)
+
+
+def tell(
+    model: Model, example: Counterexample, *, full: bool = False, width: int | None = None
+) -> Iterator[str]:
+    """The lines of a counterexample: the property, one line a step, and the state that violates it.
+
+    Of a run with a loop it is the state from which it goes round. With a ``width`` (a terminal's) what changed is
+    folded below its step; without one a step is one line. ``full`` adds the whole state after each step, and why the
+    loop is fair.
+    """
+    type = model.protocol.state
+    rule = f" ({example.source})" if example.source else ""
+    title = click.style(f"{example.called}{rule}", fg="green" if example.goal else "red", bold=True)
+    yield f"{title} {example.outcome} {example.where}."
+    if example.others:
+        yield from fold(f"Also for {'; '.join(map(_said, example.others))}.", "  ", width)
+    yield from fold(f"It says: {example.meaning}", "  ", width)
+    yield ""
+    longest = min(56, max(len(step.sentence) for step in example.steps))
+    for number, step in enumerate(example.steps, 1):
+        if example.loop and example.loop.start + 2 == number:
+            yield click.style("      and then for ever:", bold=True)
+        head = f"{number:4}  {step.sentence}"
+        if number > 1:
+            told = "; ".join(_changes(type, step.changes)) or "changes nothing"
+            colour = "cyan" if step.changes else "yellow"
+            if width is not None and max(len(head), longest + 6) + 2 + len(told) > width:
+                yield head
+                yield from (click.style(line, fg=colour) for line in fold(told, " " * 10, width))
+            else:
+                yield f"{head:{longest + 6}}  {click.style(told, fg=colour)}"
+        else:
+            yield head
+        if example.abstract and number > 1:
+            yield from abstract_step(example.abstract, number - 2, width)
+        if full:
+            yield from _state(type, step.state, " " * 10, width)
+    if example.loop:
+        yield from _loop(example, example.loop, full, width)
+    yield ""
+    if example.abstract:
+        yield from no_abstract_step(example.abstract, width)
+    if example.of_step:
+        left_out = "" if full else " (what stays the same is left out)"
+        yield f"The step that {example.verb} {example.name}, before → after{left_out}:"
+        states = example.steps[-2].state, example.steps[-1].state
+        yield from _both_states(type, *states, "  ", width, same_too=full)
+        return
+    only = None if full else read_by(model, example)
+    what = (
+        f"The state that {example.verb} {example.name}"
+        if not example.loop
+        else "The state that it comes back to"
+    )
+    yield f"{what}{'' if only is None else ', as far as the property reads it'}:"
+    yield from _state(type, example.steps[-1].state, "  ", width, only)
+
+
+def read_by(model: Model, example: Counterexample) -> list[str] | None:
+    """The paths of the scalars that a run's property reads; None where it reads all, or is none of the model's."""
+    nodes = [p.node for p in model.properties if p.name == example.name]
+    cases = [case for p in model.liveness if p.name == example.name for case in p.cases]
+    for case in cases:
+        if case.parameters == example.parameters:
+            nodes += [case.premise, *case.goals]
+    numbers = inputs_of(nodes)
+    found = [leaf.path for number, leaf in enumerate(model.leaves) if number in numbers]
+    return found if 0 < len(found) < len(model.leaves) else None
+
+
+def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None) -> Iterator[str]:
+    """How the run goes on, and that it may."""
+    stays = loop.start == example.depth - 1
+    again = f"and so on from state {loop.start + 1}" if not stays else "and nothing that is fair can be done"
+    yield click.style(f"      {again}", bold=True)
+    if loop.missed:
+        where = " and ".join(dict.fromkeys(f"state {step + 1}" for step in loop.missed))
+        several = "none of what has to last does" if len(loop.missed) > 1 else "what has to last does not"
+        yield f"      {several}: see {where}"
+    elif loop.due:
+        yield f"      what must happen is due since state {loop.due + 1}"
+    if full:
+        for line in loop.fairness:
+            yield from fold(line, "      ", width)
+
+
+def plain(model: Model, example: Counterexample) -> Iterator[str]:
+    """The same lines without colours, a step each: for messages and reports of other programs."""
+    return map(click.unstyle, tell(model, example))
+
+
+def _changes(type: Any, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
+    """What changed, fields of one struct together: ``quorum: leader none → 0, leader_epoch none → 0``."""
+    groups: dict[str, list[str]] = {}
+    for path, (before, after) in changes.items():
+        place, _, name = path.rpartition(".")
+        inner = at(type, path)
+        gone = isinstance(inner, Option) and after is None and isinstance(inner.content_type, Struct)
+        # A message that is taken was told when it was sent.
+        old = "" if gone else f"{say(inner, before, brief=True)} "
+        groups.setdefault(place, []).append(f"{name} {old}→ {say(inner, after, brief=True)}")
+    for place, texts in groups.items():
+        if not place:
+            yield from texts
+        elif len(texts) == 1:
+            yield f"{place}.{texts[0]}"
+        else:
+            yield f"{place}: {', '.join(texts)}"
+
+
+def _state(
+    type: Any, state: Any, indent: str, width: int | None, only: Collection[str] | None = None
+) -> Iterator[str]:
+    pairs = list(lines(type, state, only))
+    longest = max((len(path) for path, _ in pairs), default=0)
+    for path, text in pairs:
+        head = f"{indent}{path:{longest}}  "
+        yield from fold(text, head, width, " " * len(head))
+
+
+def _said(parameters: Mapping[str, Any]) -> str:
+    """Parameters in words: ``c=c1, r=r2``."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _both_states(
+    type: Any, before: Any, after: Any, indent: str, width: int | None, *, same_too: bool = True
+) -> Iterator[str]:
+    """Two states beside each other: what is the same in both is said once, or not at all."""
+    old, new = dict(lines(type, before)), dict(lines(type, after))
+    paths = [path for path in dict.fromkeys((*old, *new)) if same_too or old.get(path) != new.get(path)]
+    longest = max((len(path) for path in paths), default=0)
+    for path in paths:
+        one, two = old.get(path, "–"), new.get(path, "–")
+        head = f"{indent}{path:{longest}}  "
+        yield from fold(one if one == two else f"{one} → {two}", head, width, " " * len(head))
+
+
+def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
+    """What a step is to the abstract protocol; nothing where it changes nothing there."""
+    step = run.steps[number]
+    if step.changes or step.leaves:
+        told = (
+            f"{step.sentence}: " if step.allowed else click.style("none of its steps: ", fg="red", bold=True)
+        )
+        changes = "; ".join(_changes(run.type, step.changes)) or ", ".join(step.leaves)
+        yield from fold(f"{told}{changes}", f"        = {run.name}: ", width, " " * 12)
+
+
+def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
+    """Both states of the last step as the abstract protocol sees them, and which of its actions come near."""
+    step = run.steps[-1]
+    before = run.steps[-2].state if len(run.steps) > 1 else run.initial
+    if step.leaves:
+        yield f"No action of {run.name} does this, whose types have no such state: {', '.join(step.leaves)}."
+        yield ""
+        return
+    yield f"No action of {run.name} does this, before → after:"
+    yield from _both_states(run.type, before, step.state, "  ", width)
+    yield ""
+    for near in step.near:
+        yield from fold(_nearly(run, near), "  nearest: ", width, " " * 11)
+    yield ""
+
+
+def _nearly(run: AbstractRun, near: NearestAction) -> str:
+    """An action that comes near, the guards that refuse it, and what it would do otherwise than the step."""
+    told = [f"{near.sentence} ({near.action})"]
+    if near.refused_by:
+        told.append(f"refused by {', '.join(repr(name) for name in near.refused_by)}")
+    if near.differs:
+        others = []
+        for path, (would, does) in near.differs.items():
+            inner = at(run.type, path)
+            others.append(f"{path} {say(inner, would)} in place of {say(inner, does)}")
+        told.append(f"it would leave {', '.join(others)}")
+    return "; ".join(told)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+MOST = 3
+"""So many abstract actions are told at most that come near a step."""
+
+
+@dataclass(frozen=True)
+class NearestAction:
+    """An abstract action that does some of what a step does: the guards that refuse it, and where it differs.
+
+    ``differs`` is path to (the value that the action would leave, the value that the step leaves).
+    """
+
+    action: str
+    parameters: Mapping[str, Any]
+    sentence: str
+    refused_by: tuple[str, ...]
+    differs: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class AbstractStep:
+    """A step as the abstract protocol sees it: one of its actions, or none where nothing changes.
+
+    ``changes`` is path to (value before, value after). ``near`` is of a step that is no action's, ``leaves`` says which
+    types of the abstract protocol the state after it leaves.
+    """
+
+    action: str | None
+    parameters: Mapping[str, Any]
+    sentence: str
+    changes: Mapping[str, tuple[Any, Any]]
+    state: Mapping[str, Any]
+    allowed: bool
+    near: tuple[NearestAction, ...] = ()
+    leaves: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AbstractRun:
+    """A run as the abstract protocol sees it: its name, its type of state, its initial state, and the steps."""
+
+    name: str
+    type: Any
+    initial: Mapping[str, Any]
+    steps: tuple[AbstractStep, ...]
+
+
+class _Attempt:
+    """An abstract instance tried in an abstract state, whether its guards let it or not."""
+
+    def __init__(self, instance: Instance, before: Scalars) -> None:
+        guards, checks, writes = instance.guards, instance.checks, instance.writes
+        roots = [*(g.node for g in guards), *(c.node for c in checks), *(w.node for w in writes.values())]
+        values = iter(compile_nodes(roots)(before))
+        self.instance = instance
+        self.refused = [g.name for g in guards if not next(values)]
+        met = [c.message for c in checks if next(values)]
+        self.refused = self.refused or list(dict.fromkeys(met))
+        after = list(before)
+        for leaf in writes:
+            after[leaf] = int(next(values))
+        self.after = tuple(after)
+
+
+class Abstract:
+    """What an abstract protocol makes of the steps of a protocol that implements it."""
+
+    def __init__(self, implementation: Implementation) -> None:
+        self.implementation = implementation
+        self.model = implementation.model
+
+    def run(self, states: Sequence[Scalars], parameters: Sequence[Mapping[str, Any]]) -> AbstractRun:
+        """A run of the protocol that implements it, as the abstract one sees it; with each step's parameters."""
+        seen = [self.implementation.state(state) for state in states]
+        pairs = zip(itertools.pairwise(seen), parameters, strict=True)
+        steps = tuple(self.step(a, b, given) for (a, b), given in pairs)
+        protocol = self.model.protocol
+        return AbstractRun(
+            protocol.name or type(protocol).__name__, protocol.state, self.model.decode(seen[0]), steps
+        )
+
+    def step(
+        self, before: Scalars, after: Scalars, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> AbstractStep:
+        """A step from one abstract state to another.
+
+        Where several abstract instances take it, it is the one that has most parameters in common with what is given.
+        """
+        if leaves := self.implementation.left(after):
+            return AbstractStep(None, {}, "", {}, {}, False, (), tuple(leaves))
+        state = self.model.decode(after)
+        if before == after:
+            return AbstractStep(None, {}, "", {}, state, True)
+        changes = differences(self.model.decode(before), state)
+        attempts = [_Attempt(instance, before) for instance in self.model.instances]
+        taken = [a.instance for a in attempts if not a.refused and a.after == after]
+        if taken:
+            found = max(taken, key=lambda i: sum(given.get(n) == v for n, v in i.parameters.items()))
+            return AbstractStep(
+                found.action.name, dict(found.parameters), _sentence(found), changes, state, True
+            )
+        return AbstractStep(None, {}, "", changes, state, False, self._near(attempts, before, after))
+
+    def _near(
+        self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars
+    ) -> tuple[NearestAction, ...]:
+        """What does as much of a step as any, each action once; first what is refused least, and does least besides."""
+        changed = self._changed(before, after)
+        best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}
+        for attempt in attempts:
+            does, other = self._changed(before, attempt.after), self._changed(attempt.after, after)
+            rank = len(changed & other), len(attempt.refused), len(other - changed)
+            name = attempt.instance.action.name
+            if does & changed and (name not in best or rank < best[name][0]):
+                best[name] = rank, attempt
+        ranked = sorted(best.values(), key=lambda found: found[0])
+        nearest = [attempt for rank, attempt in ranked if rank[0] == ranked[0][0][0]]
+        return tuple(self._told(attempt, after) for attempt in nearest[:MOST])
+
+    def _told(self, attempt: _Attempt, after: Scalars) -> NearestAction:
+        instance, model = attempt.instance, self.model
+        left = self.implementation.left(attempt.after)
+        differs = {} if left else differences(model.decode(attempt.after), model.decode(after))
+        return NearestAction(
+            instance.action.name,
+            dict(instance.parameters),
+            _sentence(instance),
+            tuple(attempt.refused),
+            differs,
+        )
+
+    def _changed(self, before: Scalars, after: Scalars) -> set[str]:
+        """The fields of the abstract state that differ."""
+        fields = self.implementation.fields.items()
+        return {name for name, leaves in fields if any(before[i] != after[i] for i in leaves)}
+
+
+def _sentence(instance: Instance) -> str:
+    return instance.sentence if instance.action.says else str(instance)

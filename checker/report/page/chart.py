@@ -1,0 +1,269 @@
+"""What the chart of a run shows: who takes each step, messages from send to receipt, bands and logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from highwater.checker.base import text
+from highwater.checker.report.charts import InFlight, Lanes
+from highwater.checker.report.page.run import Shown
+from highwater.model.language import graph
+from highwater.model.language.drawing import Band, Log, Sign
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.types import Array, Option, Seq, Struct, Type
+
+TAKEN, LOST, UNDER_WAY, WITHIN = "taken", "lost", "under way", "within"
+"""What becomes of a message: taken; gone without being read; nothing yet; over within a step."""
+
+
+@dataclass
+class Arrow:
+    """A message from the state in which it was sent to that in which it went, each counted from 0."""
+
+    message: InFlight
+    sender: int
+    start: int
+    end: int | None = None
+    fate: str = UNDER_WAY
+
+    def as_data(self) -> dict[str, Any]:
+        """The arrow as the page has it."""
+        return {
+            "title": self.message.title,
+            "shown": list(self.message.shown),
+            "from": self.sender,
+            "to": self.message.receiver,
+            "start": self.start,
+            "end": self.end,
+            "fate": self.fate,
+        }
+
+
+def chart(lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Everything that is drawn, as data; ``places`` has a lane or null for each step."""
+    places = [None if i == 0 else lanes.lane(step.sentence) for i, step in enumerate(steps)]
+    found = [arrow.as_data() for arrow in arrows(lanes, steps, states, places)]
+    found += _deliveries(lanes, steps, states)
+    found += [_within(lanes, i, step) for i, step in enumerate(steps) if len(_ends(lanes, i, step)) == 2]
+    return {
+        "lanes": [[title, i in lanes.outside] for i, title in enumerate(lanes.titles)],
+        "places": places,
+        "arrows": found,
+        "bands": [b for band in lanes.drawing.bands if (b := _band(lanes, band, states)) is not None],
+        "logs": [log for each in lanes.drawing.logs for log in _logs(lanes, each, states)],
+    }
+
+
+def arrows(
+    lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], places: Sequence[int | None]
+) -> Iterable[Arrow]:
+    """The messages of a run. Those of a state that no step leads to have been sent before it, by nobody who is known.
+
+    Of a difference each outcome has its own end of a message; one that an outcome takes is not drawn as under way.
+    """
+    waiting = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0], waiting=True)]
+    open_at = {0: waiting}
+    begun, ended = list(waiting), []
+    for i, step in enumerate(steps[1:], 1):
+        left = list(lanes.in_flight(states[i], waiting=True))
+        still = []
+        for arrow in open_at[step.base or 0]:
+            if arrow.message in left:
+                left.remove(arrow.message)
+                still.append(arrow)
+            else:
+                read = step.instance is not None and _reads(step.model, step.instance, arrow.message)
+                ended.append((arrow, i, TAKEN if read else LOST))
+        sender = places[i] or 0
+        new = [Arrow(m, m.receiver if step.instance is None else sender, i) for m in left]
+        begun += new
+        open_at[i] = still + new
+    for arrow in begun:
+        ends = [replace(arrow, end=i, fate=fate) for gone, i, fate in ended if gone is arrow]
+        yield from ends or [arrow]
+
+
+def _deliveries(
+    lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """What steps hand over: within the step, or since the last one that changed what was left for it."""
+    for i, step in enumerate(steps):
+        if step.instance is None or step.base is None:
+            continue
+        found = lanes.delivered(step.instance.action.name, step.instance.parameters)
+        if found is None:
+            continue
+        start = i if found.left is None else _written(steps, states, step.base, *found.left)
+        yield {
+            "title": found.title,
+            "shown": [],
+            "from": found.sender,
+            "to": found.receiver,
+            "start": start,
+            "end": i,
+            "fate": WITHIN if start == i else TAKEN,
+        }
+
+
+def _written(
+    steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], at: int, field: str, element: int
+) -> int:
+    """The step on the way to a state that changed an element of an array last; the first state where none did."""
+
+    def value(i: int) -> Any:
+        array = states[i][field]
+        return (list(array.values()) if isinstance(array, Mapping) else array)[element]
+
+    while (base := steps[at].base) is not None and value(base) == value(at):
+        at = base
+    return at
+
+
+def _reads(model: Model, instance: Instance, message: InFlight) -> bool:
+    """Whether a step looks at what is in a message, not only at whether there is one."""
+    element = model.protocol.state.fields[message.field]
+    assert isinstance(element, Array)
+    prefix = f"{message.field}[{message.element}]"
+    own = {i for i, leaf in enumerate(model.leaves) if leaf.path.startswith(prefix)}
+    content = {
+        i
+        for i in own
+        if model.leaves[i].path.startswith(f"{prefix}.") or "[" in model.leaves[i].path[len(prefix) :]
+    }
+    nodes = [g.node for g in instance.guards] + [
+        w.node for leaf, w in instance.writes.items() if leaf not in own
+    ]
+    read = {n.value for n in graph.reachable(nodes) if n.op == "input"}
+    return bool(read & (_contents(element.element, content, own)))
+
+
+def _contents(element: Type, content: set[int], own: set[int]) -> set[int]:
+    """The scalars that say more than that there is a message: all, where nothing else says it."""
+    return content if isinstance(element, (Option, Seq)) and content else own
+
+
+def _ends(lanes: Lanes, i: int, step: Shown) -> list[int]:
+    """The two lanes between which something passes within a step, where one of them is outside."""
+    if i == 0 or not lanes.outside:
+        return []
+    named = lanes.named(step.sentence)[:2]
+    return named if set(named) & lanes.outside else []
+
+
+def _within(lanes: Lanes, i: int, step: Shown) -> dict[str, Any]:
+    sender, receiver = _ends(lanes, i, step)
+    return {"title": "", "shown": [], "from": sender, "to": receiver, "start": i, "end": i, "fate": WITHIN}
+
+
+def _band(lanes: Lanes, band: Band, states: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Where each value of an index stands: for each state a sign for each lane, empty where it has none."""
+    signs = [sign for sign in band.signs if _type_at(lanes.type, sign.path) is not None]
+    if not signs or band.index not in lanes.first:
+        return None
+    first = lanes.first[band.index]
+    size = _size(lanes, band.index)
+    values = [
+        [next((sign.name for sign in signs if _has(lanes, sign, state, i)), "") for i in range(size)]
+        for state in states
+    ]
+    return {"title": band.title, "first": first, "signs": values}
+
+
+def _size(lanes: Lanes, index: str) -> int:
+    """How many lanes an index has."""
+    following = sorted([*lanes.first.values(), len(lanes.titles)])
+    return following[following.index(lanes.first[index]) + 1] - lanes.first[index]
+
+
+def _has(lanes: Lanes, sign: Sign, state: Mapping[str, Any], i: int) -> bool:
+    """Whether a value of a band's index has a sign."""
+    value = _value_at(lanes.type, state, sign.path, i)
+    if sign.among:
+        return value in sign.among
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list):
+        return i in value
+    return bool(value == i)
+
+
+def _logs(lanes: Lanes, log: Log, states: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A log, or one for each value of the index on its way: its records, and its marks, in each state."""
+    type_ = _type_at(lanes.type, log.path)
+    if type_ is None:
+        return
+    assert isinstance(type_, Seq)
+    index = _array_on(lanes.type, log.path)
+    for i in [0] if index is None else range(index.index.size):
+        lane = None
+        if index is not None and index.index.name in lanes.first:
+            lane = lanes.lane_of(index.index, i)
+        marks = {name: path for name, path in log.marks.items() if _type_at(lanes.type, path) is not None}
+        yield {
+            "title": log.title.format(i),
+            "lane": lane,
+            "size": type_.maximum,
+            "shows": list(log.shows),
+            "states": [
+                [
+                    [
+                        _record(type_.element, log, record)
+                        for record in _value_at(lanes.type, state, log.path, i)
+                    ],
+                    [[name, _value_at(lanes.type, state, path, i)] for name, path in marks.items()],
+                ]
+                for state in states
+            ],
+        }
+
+
+def _record(type: Type, log: Log, record: Any) -> list[str]:
+    if not isinstance(type, Struct):
+        return [text.say(type, record)]
+    return [text.say(type.fields[name], record[name]) for name in (log.shows or type.fields)]
+
+
+@cache
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", path))
+
+
+def _type_at(type: Type, path: str) -> Type | None:
+    """The type of what lies at a path without indices; None where there is nothing."""
+    for name in _names(path):
+        if isinstance(type, Array):
+            type = type.element
+        if not isinstance(type, Struct) or name not in type.fields:
+            return None
+        type = type.fields[name]
+    return type.element if isinstance(type, Array) else type
+
+
+def _array_on(type: Type, path: str) -> Array | None:
+    """The array on the way to a path."""
+    for name in _names(path):
+        if isinstance(type, Array):
+            return type
+        assert isinstance(type, Struct)
+        type = type.fields[name]
+    return type if isinstance(type, Array) else None
+
+
+def _value_at(type: Type, value: Any, path: str, i: int) -> Any:
+    """What lies at a path without indices, of the value ``i`` of the index on its way."""
+    for name in _names(path):
+        type, value = _element(type, value, i)
+        assert isinstance(type, Struct)
+        type, value = type.fields[name], value[name]
+    return _element(type, value, i)[1]
+
+
+def _element(type: Type, value: Any, i: int) -> tuple[Type, Any]:
+    """An element, of an array; else the same."""
+    if not isinstance(type, Array):
+        return type, value
+    return type.element, (list(value.values()) if isinstance(value, Mapping) else value)[i]

@@ -1,0 +1,417 @@
+"""The page's data: everything that it shows of runs, computed from the interpreter's states."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from highwater.checker.base.files import refuse_unwritable, write_text
+from highwater.checker.base.text import at, say, settings
+from highwater.checker.report.charts import Lanes, SequenceChart, tells
+from highwater.checker.report.falsity import PropertyPart, false_part
+from highwater.checker.report.page.chart import chart
+from highwater.checker.report.page.run import Shown, ShownRun, said
+from highwater.checker.scenarios.request import Request
+from highwater.model.language import graph
+from highwater.model.language.graph import Node
+from highwater.model.language.initial import Scalars
+from highwater.model.language.interpreter import BoundError, Interpreter, interpreter_of
+from highwater.model.language.messages import Messages
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.protocol import Protocol
+from highwater.model.language.refinement import Refinement
+from highwater.model.language.rulebook import Rulebook, numbers
+from highwater.model.language.types import Array, Enum, Index, Struct, Type
+from highwater.traces.reports.page import as_json, policy, signs, told_rules
+
+
+def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """The data of a page with these runs: ``{"title", "about", "rules", "runs"}``."""
+    named: set[str] = set()
+    shown = [_run(run, named) for run in runs]
+    books = [r.drawn.rulebook for r in runs]
+    book = next((b for b in books if isinstance(b, Rulebook)), None)
+    return {
+        "title": title,
+        "about": [list(pair) for pair in about],
+        "rules": {} if book is None else told_rules(book, named),
+        "runs": shown,
+    }
+
+
+def about(request: Request) -> list[tuple[str, str]]:
+    """What was asked: the scenario and how it was set up."""
+    on = [name for name, is_on in request.rules.items() if is_on]
+    off = [name for name, is_on in request.rules.items() if not is_on]
+    return [
+        ("scenario", request.scenario.name),
+        ("what it is", request.scenario.title),
+        ("protocol", request.scenario.definition.name),
+        ("profile", request.profile or "all rules"),
+        ("parameters", settings(request.parameters)),
+        ("rules on", ", ".join(on) or "none"),
+        ("rules off", ", ".join(off) or "none"),
+    ]
+
+
+def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
+    model = run.model
+    lanes = _lanes(run.drawn, run)
+    states = [model.decode(step.state) for step in run.steps]
+    texts = Texts()
+    named.update(numbers(run.source))
+    mermaid = None if run.example is None or run.left_out else SequenceChart(run.drawn).mermaid(run.example)
+    return {
+        "title": run.title,
+        "subtitle": run.subtitle,
+        "name": run.name,
+        "source": run.source,
+        "meaning": run.meaning,
+        "sides": None if run.sides is None else list(run.sides),
+        "leftOut": run.left_out,
+        "loop": None
+        if run.loop is None
+        else {
+            "start": run.loop.start,
+            "due": run.loop.due,
+            "kind": run.loop.kind,
+            "fair": list(run.loop.fairness),
+        },
+        "falseAt": list(run.false_at),
+        "why": {str(i): _told(part) for i, part in _why(run)},
+        "steps": [_step(step, named) for step in run.steps],
+        "chart": chart(lanes, run.steps, states),
+        **tables(lanes, states, texts),
+        "choices": choices(model, run.steps),
+        "texts": list(texts),
+        "mermaid": mermaid,
+        "markdown": "\n".join(markdown(run, mermaid)) + "\n",
+    }
+
+
+def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
+    """For each state in which the property is false, the part of it that is."""
+    model = run.model
+    node, of_step = _condition(run)
+    for i in run.false_at:
+        states, base = [run.steps[i].state], run.steps[i].base
+        if of_step and base is not None:
+            states.insert(0, run.steps[base].state)
+        if node is graph.TRUE or (of_step and base is None):
+            continue
+        part = false_part(model, node, *states)
+        if part is not None:
+            yield i, part
+
+
+def _condition(run: ShownRun) -> tuple[Node, bool]:
+    """The condition that is false, and whether it is one of steps; true for a refinement or deadlock."""
+    for live in run.model.liveness:
+        if live.name == run.name:
+            wanted = run.example.parameters if run.example is not None else {}
+            case = next((case for case in live.cases if case.parameters == wanted), live.cases[0])
+            return graph.any_(case.goals), False
+    for prop in run.model.properties:
+        if prop.name == run.name:
+            return prop.node, False
+    for step in run.model.step_properties:
+        if step.name == run.name and not isinstance(step.stated, Refinement):
+            return step.node, True
+    return graph.TRUE, False
+
+
+def _told(part: PropertyPart) -> dict[str, Any]:
+    """A part in short, its leaves with their values, and whole."""
+    leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
+    return {"leaves": leaves, "whole": part.as_data()}
+
+
+def _lanes(protocol: Protocol, run: ShownRun) -> Lanes:
+    """The lanes; of parties outside only where the run names one."""
+    lanes = Lanes(protocol, outside=True)
+    named = {lane for step in run.steps[1:] for lane in lanes.named(step.sentence)[:2]}
+    return lanes if named & lanes.outside else Lanes(protocol)
+
+
+def _step(step: Shown, named: set[str]) -> dict[str, Any]:
+    action = step.instance.action if step.instance else None
+    if action is not None:
+        named.update(numbers(action.source))
+    return {
+        "number": step.number,
+        "sentence": step.sentence,
+        "base": step.base,
+        "note": step.note,
+        "action": str(step.instance) if step.instance else "",
+        "source": action.source if action else "",
+        "meaning": action.meaning if action else "",
+        "instance": None if step.instance is None else step.model.instances.index(step.instance),
+    }
+
+
+POSSIBLE = 0
+"""What can be taken. Below it: cut, −1 at the first of the bounds. Above it: refused, 1 by the first guard."""
+
+
+class Choices:
+    """The fate of each instance of one model in a state: POSSIBLE, or a number as POSSIBLE says."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.interpreter = interpreter_of(model)
+        names = dict.fromkeys(g.name for i in model.instances for g in i.guards)
+        self.guards = {name: number for number, name in enumerate(names, 1)}
+        self.bounds: dict[str, int] = {}
+
+    def fates(self, state: Scalars) -> list[int]:
+        """The fate of each instance, in the model's order."""
+        holds = iter(self.interpreter.guards(state))
+        found = []
+        for number, instance in enumerate(self.model.instances):
+            answers = [next(holds) for _ in instance.guards]
+            refused = next((g.name for g, yes in zip(instance.guards, answers, strict=True) if not yes), None)
+            found.append(self._taken(state, number) if refused is None else self.guards[refused])
+        return found
+
+    def _taken(self, state: Scalars, number: int) -> int:
+        try:
+            cut = self.interpreter.step(state, number).cut
+        except BoundError:
+            cut = "the type of a field"
+        return POSSIBLE if cut is None else -self.bounds.setdefault(cut, len(self.bounds) + 1)
+
+
+def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
+    """The fates in each state as data: whole for the first, then pairs (instance, fate) that are others than before.
+
+    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``.
+    """
+    found = Choices(model)
+    states: list[list[int]] = []
+    before: list[int] = []
+    for step in steps:
+        if step.model is not model:  # in the outcome under other rules other steps can be taken
+            states.append([])
+            continue
+        fates = found.fates(step.state)
+        changed = [(i, fate) for i, fate in enumerate(fates) if not before or before[i] != fate]
+        states.append([number for pair in changed for number in pair])
+        before = fates
+    return {
+        "instances": [[i.action.name, parameters(i), said(i)] for i in model.instances],
+        "guards": list(found.guards),
+        "bounds": list(found.bounds),
+        "states": states,
+        "known": [step.model is model for step in steps],
+    }
+
+
+def parameters(instance: Instance) -> str:
+    """The choice of an action's parameters, in words; empty where it has none."""
+    return settings(instance.parameters)
+
+
+def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
+    """The lines of a run: what the protocol wants told of the changes, or all of them."""
+    source = f" ({_escaped(run.source)})" if run.source else ""
+    yield f"**{_escaped(run.title)}**{source}, {_escaped(run.subtitle)}."
+    if run.meaning:
+        yield ""
+        yield f"> {_escaped(run.meaning)}"
+    yield ""
+    yield "| | what happens | what changes |"
+    yield "| ---: | --- | --- |"
+    interpreter, type, drawing = Interpreter(run.model), run.drawn.state, run.drawn.drawing
+    told_all = drawing is not None and not drawing.tells
+    for i, step in enumerate(run.steps):
+        again = " (from here on for ever)" if run.loop and i == run.loop.start + 1 else ""
+        told = ""
+        if step.base is not None:
+            changes = interpreter.changes(run.steps[step.base].state, step.state)
+            wanted = {
+                path: pair
+                for path, pair in changes.items()
+                if drawing is None or told_all or tells(drawing, path)
+            }
+            told = "<br/>".join(_code(_change(type, path, *pair)) for path, pair in wanted.items())
+        yield f"| {step.number} | {_escaped(step.sentence)}{again} | {told or _escaped(step.note)} |"
+    if mermaid:
+        yield ""
+        yield "```mermaid"
+        yield mermaid.rstrip("\n")
+        yield "```"
+
+
+def _change(type: Type, path: str, before: Any, after: Any) -> str:
+    inner = at(type, path)
+    return f"{path} {say(inner, before)} → {say(inner, after)}"
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown takes for nothing but text."""
+    one_line = " ".join(text.split())
+    return re.sub(r"([\\`*_{}\[\]<>#|!&~])", r"\\\1", one_line)
+
+
+def _code(text: str) -> str:
+    """A text as code in the cell of a table."""
+    one_line = " ".join(text.split()).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(run) for run in re.findall("`+", one_line)), default=0))
+    space = " " if len(ticks) > 1 else ""
+    return f"{ticks}{space}{one_line}{space}{ticks}"
+
+
+Place = tuple[str, str, int]
+"""The table's index (empty: of none), the row's label, the column."""
+
+
+def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
+    """The tables, and for each state the number of the text in each cell.
+
+    ``{"tables": [{"title", "columns", "rows": [[label, path, tells, constant, [cell or null for each column]]]}],
+    "states": [[text of each cell]]}``.
+    """
+    columns = [dict(cells(lanes.type, state)) for state in states]
+    places = list(columns[0])
+    numbers = {place: i for i, place in enumerate(places)}
+    texts = [[said(column[place]) for place in places] for column in columns]
+    found: dict[str, dict[str, Any]] = {}
+    for place in places:
+        index, label, column = place
+        table = found.setdefault(index, {"title": index, "columns": _columns(lanes, index), "rows": {}})
+        row = table["rows"].setdefault(label, [None] * max(1, len(table["columns"])))
+        row[column] = numbers[place]
+    for table in found.values():
+        table["rows"] = [
+            [label, tells(lanes.drawing, label), all(_same(texts, cell) for cell in row), row]
+            for label, row in table["rows"].items()
+        ]
+    ordered = sorted(found.values(), key=lambda table: not table["title"])
+    return {"tables": ordered, "states": texts}
+
+
+class Texts(dict[str, int]):
+    """Texts by the numbers that stand for them."""
+
+    def __call__(self, text: str) -> int:
+        """The number of a text, which is kept."""
+        return self.setdefault(text, len(self))
+
+
+def cells(type: Struct, state: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Every cell of a state with its text; which cells there are depends on the type alone."""
+    for name, inner in type.fields.items():
+        value = state[name]
+        if isinstance(inner, Messages):
+            for kind, own in inner.fields.items():
+                yield ("", f"{name}.{kind}", 0), say(own, value[kind])
+        elif isinstance(inner, Array):
+            items = value.values() if isinstance(value, Mapping) else value
+            for i, item in enumerate(items):
+                for label, text in _below(name, inner.element, item):
+                    yield (inner.index.name, label, i), text
+        else:
+            for label, text in _below(name, inner, value):
+                yield ("", label, 0), text
+
+
+def _below(label: str, type: Type, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(type, Struct):
+        for name, inner in type.fields.items():
+            yield from _below(f"{label}.{name}", inner, value[name])
+    elif isinstance(type, Array) and isinstance(type.element, Struct):
+        for i, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _below(f"{label}[{i}]", type.element, item)
+    else:
+        yield label, say(type, value)
+
+
+def _columns(lanes: Lanes, index: str) -> list[str]:
+    """The heads of a table: the lanes' titles where the index has lanes."""
+    if not index:
+        return []
+    found = _index(lanes.type, index)
+    if index in lanes.first:
+        return [lanes.titles[lanes.lane_of(found, i)] for i in range(found.size)]
+    return [f"{index} {found.key(i)}" for i in range(found.size)]
+
+
+def _index(type: Struct, name: str) -> Index | Enum:
+    """The index of this name; where several have it (some members, all members) the largest."""
+    own = [i.index for i in type.fields.values() if isinstance(i, Array) and i.index.name == name]
+    return max(own, key=lambda index: index.size)
+
+
+def _same(texts: Sequence[Sequence[int]], cell: int | None) -> bool:
+    return cell is None or len({column[cell] for column in texts}) == 1
+
+
+# Where ``--html`` writes runs: a page to step through, on which nothing is written where there is no run.
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def html_option(what: str) -> Callable[[Command], Command]:
+    """The option ``--html``; ``what`` says which runs are on the page."""
+    return click.option("--html", "html", metavar="FILE", help=f"Write {what} as a page to step through.")
+
+
+class PageOutput:
+    """The target of ``--html``. It is looked at at once: a long search must not end without its page."""
+
+    def __init__(self, target: str | None) -> None:
+        self.target = target
+        if target is not None:
+            refuse_unwritable("--html", target)
+
+    def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
+        """Write the page of a scenario's runs; otherwise as ``write_about``."""
+        pass
+
+        return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
+
+    def write_about(
+        self, title: str, about: Sequence[tuple[str, str]], runs: Sequence[ShownRun], none: str
+    ) -> str:
+        """Write a page of runs and tell how many they are; ``none`` is said where there are none.
+
+        ``about`` is what is to be known of all of them, by names.
+        """
+        pass
+
+        assert self.target is not None
+        if not runs:
+            return f"--html {self.target}: not written, as {none}"
+        write_page(self.target, title, runs, about)
+        return f"--html {self.target}: {len(runs)} run{'' if len(runs) == 1 else 's'} to step through"
+
+
+_HERE = Path(__file__).parent
+
+
+def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bool = False) -> str:
+    """The text of the page. Nothing of the data is ever HTML: the script only sets text (``embedding``).
+
+    ``style`` and ``script`` are put to its own, the script before the one that draws runs; ``asks`` lets the page ask
+    the server that it comes from, and nobody else.
+    """
+    text = (_HERE / "run.html").read_text(encoding="utf-8")
+    own = {name: (_HERE / name).read_text(encoding="utf-8") for name in ("run.css", "drawing.js", "run.js")}
+    style = signs() + own["run.css"] + style
+    script = own["drawing.js"] + script + own["run.js"]
+    text = text.replace("{{style}}", style, 1).replace("{{script}}", script, 1)
+    text = text.replace("{{policy}}", policy(text, asks=asks), 1)
+    plain = "\n\n".join(run["markdown"] for run in data["runs"])
+    text = text.replace("{{plain}}", html.escape(plain, quote=True), 1)
+    before, _, after = text.rpartition("{{data}}")
+    return f"{before}{as_json(data)}{after}"
+
+
+def write_page(target: str, title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]]) -> None:
+    """Write the file that ``--html`` names; InputError where it cannot be written."""
+    write_text("--html", target, page(content(title, runs, about)))

@@ -1,0 +1,275 @@
+"""A run that is to be shown: its states, the step to each, and what it shows of a property."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from highwater.checker.engines.solver.difference import Union, Witness
+from highwater.checker.engines.solver.induction import Failure
+from highwater.checker.report.counterexample import Counterexample, LoopBack
+from highwater.checker.report.solver_results import InductionOutcome
+from highwater.checker.scenarios.search import ViolatingRun
+from highwater.model.language.initial import Scalars
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.protocol import Protocol
+from highwater.traces.reports.report import Report
+from highwater.traces.runs.replay import RunHistory, Told
+
+LIMIT_STATES = 1000
+"""A page shows no more states of a run: its last ones."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A state and the step to it from state ``base`` of the run; its number is that of the told run, from 1.
+
+    ``model`` is the one that took the step, which in a difference is one of two. The first state has no instance; nor
+    has a state that could not be reached: then ``note`` says why.
+    """
+
+    number: int
+    sentence: str
+    model: Model
+    state: Scalars
+    base: int | None
+    instance: Instance | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run with what is said of it.
+
+    ``example`` is what it is a run of, where a property is violated; ``false_at`` are the places in ``steps`` of the
+    states in which the property, or the goal of a liveness property, is asked for and is false. A difference has
+    ``sides``: its last two states are the outcomes under these two.
+    """
+
+    title: str
+    subtitle: str
+    steps: tuple[Shown, ...]
+    name: str = ""
+    source: str = ""
+    meaning: str = ""
+    loop: LoopBack | None = None
+    example: Counterexample | None = None
+    false_at: tuple[int, ...] = ()
+    left_out: int = 0
+    protocol: Protocol | None = None
+    sides: tuple[str, str] | None = None
+
+    @property
+    def drawn(self) -> Protocol:
+        """The protocol whose drawing it has: the model's, unless that is of another revision."""
+        return self.protocol or self.model.protocol
+
+    @property
+    def model(self) -> Model:
+        """The model of its first state."""
+        return self.steps[0].model
+
+
+def counterexamples(
+    model: Model, violations: Iterable[ViolatingRun], examples: Sequence[Counterexample]
+) -> list[ShownRun]:
+    """The runs that examples tell, by the violations that they were made of."""
+    known = {(v.property, v.depth): v for v in violations}
+    return [of_example(model, known[e.name, e.depth], e) for e in examples]
+
+
+def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -> ShownRun:
+    """One run to a violation."""
+    steps = tuple(taken(model, violation.initial, violation.path))
+    last = len(steps) - 1
+    false_at: tuple[int, ...] = () if example.goal else (last,)
+    if example.loop is None:
+        rounds = f"at depth {example.depth}, after {_steps(last)}"
+    else:
+        start = example.loop.start
+        round_ = last - start
+        rounds = (
+            f"after {_steps(start)} by a loop of {_steps(round_)}"
+            if round_
+            else f"after {_steps(start)}: it ends there"
+        )
+        false_at = tuple(range(example.loop.due, last + 1))
+    left_out = 0 if example.loop else max(0, len(steps) - LIMIT_STATES)
+    return ShownRun(
+        f"{example.name} {example.outcome}",
+        rounds,
+        _cut(steps, left_out),
+        example.name,
+        example.source,
+        example.meaning,
+        example.loop,
+        example,
+        tuple(i - left_out for i in false_at),
+        left_out,
+    )
+
+
+def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
+    """A walk that violates nothing."""
+    steps = tuple(taken(model, initial, path))
+    left_out = max(0, len(steps) - LIMIT_STATES)
+    return ShownRun(
+        f"A walk of {_steps(len(path))}", "no property is violated", _cut(steps, left_out), left_out=left_out
+    )
+
+
+def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown]:
+    """The states of a run by instance numbers, taken with the interpreter."""
+    # Few commands are asked for a page, and it brings all that replays traces.
+    from highwater.traces.runs import writing
+
+    for i, (instance, state) in enumerate(writing.taken(model, initial, path)):
+        if instance is None:
+            yield Shown(1, "initial state", model, state, None)
+        else:
+            yield Shown(i + 1, said(instance), model, state, i - 1, instance)
+
+
+def said(instance: Instance) -> str:
+    """What happens, in a sentence where the protocol has one."""
+    return instance.sentence if instance.action.says else str(instance)
+
+
+def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
+    """The last states of a long run, the first of them without the step to it."""
+    from dataclasses import replace
+
+    if not left_out:
+        return steps
+    first, *rest = steps[left_out:]
+    head = replace(
+        first, base=None, instance=None, sentence=f"state {first.number}, after {_steps(left_out)} more"
+    )
+    return (head, *(replace(s, base=(s.base or 0) - left_out) for s in rest))
+
+
+def _steps(number: int) -> str:
+    return f"{number:,} step{'' if number == 1 else 's'}"
+
+
+def replayed(report: Report, history: RunHistory) -> ShownRun | None:
+    """The run; None where the replay had no line to go through."""
+    told = history.told()
+    if not told:
+        return None
+    model = history.model
+    kept = told[-LIMIT_STATES:]
+    steps = tuple(_shown(i, one, history) for i, one in enumerate(kept))
+    interpreter = Interpreter(model)
+    violated = [set(interpreter.violated(step.state)) for step in steps]
+    name = next((p.name for p in model.properties if any(p.name in v for v in violated)), "")
+    found = model.property(name).invariant if name else None
+    answer = (
+        "explained" if not report.unexplained_count else f"{report.unexplained_count} lines are not explained"
+    )
+    return ShownRun(
+        f"{name} is violated" if name else f"{report.input}: {answer}",
+        f"{report.input}: {answer}" if name else report.profile,
+        steps,
+        name,
+        found.source if found else "",
+        found.meaning if found else "",
+        false_at=tuple(i for i, names in enumerate(violated) if name and name in names),
+        left_out=history.left_out + len(told) - len(kept),
+    )
+
+
+def _shown(i: int, told: Told, history: RunHistory) -> Shown:
+    base = i - 1 if i else None
+    if told.instance is not None:
+        note = "" if told.observed else f"Not observed: supposed before line {told.line}."
+        return Shown(i + 1, said(told.instance), history.model, told.state, base, told.instance, note)
+    sentence = f"line {told.line}: nothing explains it" if told.unexplained else "the first state"
+    return Shown(i + 1, sentence, history.model, told.state, base, None, told.unexplained)
+
+
+# What a solver found as runs to be shown: a step that does not keep a property, a state that tells rules
+# apart.
+
+_NOTE = "What is marked is what is not as in the initial state."
+
+
+def failures(outcome: InductionOutcome) -> Iterator[ShownRun]:
+    """For each property that a step does not keep: the state before, in which all invariants hold, and the step."""
+    model = outcome.model
+    for verdict in outcome.result.failures:
+        failure = verdict.failure
+        assert failure is not None
+        steps = tuple(_failure(model, failure))
+        source = next((p.invariant.source for p in model.properties if p.name == verdict.property), "")
+        is_left = failure.after is None
+        yield ShownRun(
+            f"{verdict.action} does not keep {verdict.property}",
+            "a step from a state in which all invariants hold" if failure.instance else "in an initial state",
+            steps,
+            verdict.property,
+            source,
+            outcome.meaning(verdict.property),
+            false_at=() if is_left else (len(steps) - 1,),
+        )
+
+
+def _failure(model: Model, failure: Failure) -> Iterator[Shown]:
+    if failure.instance is None:
+        yield Shown(1, "an initial state", model, failure.before, None)
+        return
+    excluded = ", ".join(failure.excluded_by)
+    note = f"Excluded by what was not assumed: {excluded}." if excluded else ""
+    yield Shown(1, "a state in which all invariants hold", model, failure.before, None, note=note)
+    left = "After it a value leaves its type." if failure.after is None else ""
+    after = failure.before if failure.after is None else failure.after
+    yield Shown(2, said(failure.instance), model, after, 0, failure.instance, left)
+
+
+def differences(
+    models: tuple[Model, Model], sides: tuple[str, str], found: Mapping[str, Witness | None]
+) -> Iterator[ShownRun]:
+    """For each action that does not do the same under both sets of rules: the state that tells, and both outcomes."""
+    union = Union.of(*models)
+    whole = union.whole
+    for action, witness in found.items():
+        if witness is None:
+            continue
+        steps = [
+            Shown(1, "initial state", whole, whole.initial[0], None),
+            Shown(2, "the state from which they differ", whole, witness.before, 0, note=_NOTE),
+        ]
+        outcomes = (witness.first, witness.second)
+        for which, (model, side, after) in enumerate(zip(models, sides, outcomes, strict=True)):
+            own = tuple(union.of_version(which, witness.before))
+            shown = model if len(own) == len(witness.before) else whole
+            steps.append(_outcome(which + 3, model, shown, side, action, witness, own, after))
+        yield ShownRun(f"{action} differs", f"{sides[0]} / {sides[1]}", tuple(steps), sides=sides)
+
+
+def _outcome(
+    number: int,
+    model: Model,
+    shown: Model,
+    side: str,
+    action: str,
+    witness: Witness,
+    before: Scalars,
+    after: Scalars | None,
+) -> Shown:
+    """One outcome; ``before`` is the state as the version ``model`` has it, ``shown`` the model of the states."""
+    instance = _instance(model, action, witness)
+    drawn = instance if shown is model else _instance(shown, action, witness)
+    if after is not None:
+        return Shown(number, f"{side}: {witness.sentence}", shown, after, 1, drawn)
+    refused = [] if instance is None else Interpreter(model).refusals(before, instance)
+    guards = " and ".join(f"“{name}”" for name in refused)
+    why = f"refused by {guards}" if guards else "there is no such step" if instance is None else "a bound"
+    text = f"{side}: it cannot be taken"
+    return Shown(number, text, shown, witness.before, 1, drawn, f"Cannot be taken: {why}.")
+
+
+def _instance(model: Model, action: str, witness: Witness) -> Instance | None:
+    own = (i for i in model.instances if i.action.name == action)
+    return next((i for i in own if dict(i.parameters) == witness.parameters), None)

@@ -1,0 +1,407 @@
+"""What came of a bounded check: the result object of the command line's contract, engine "z3"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from highwater.checker.base.memory import peak_memory
+from highwater.checker.base.problems import Status
+from highwater.checker.base.text import at, lines, say
+from highwater.checker.engines.solver import induction
+from highwater.checker.engines.solver.bounded import BoundedResult, DepthDone
+from highwater.checker.engines.solver.difference import Differences, Witness, told
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.scenarios.request import Checked, Request
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, said
+from highwater.model.versions import versions
+
+ENGINE = "z3"
+
+STOPPED = {
+    "seconds": "the limit on seconds was reached",
+    "memory": "the memory that it may use was full",
+    "interrupted": "it was interrupted",
+    "unknown": "the solver gave no answer",
+    "violation": "there was no property left to decide",
+}
+
+
+@dataclass(frozen=True)
+class BoundedOutcome(ScenarioOutcome):
+    """A bounded check of a scenario. A promise that needs more depth than was asked for stays open."""
+
+    form: ClassVar[str] = "proof"
+
+    asked: int = 0
+    """The depth that was asked for."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether every depth that was asked for was decided, or all states were seen before."""
+        return self.result.stopped_by in (None, "depth", "violation")
+
+    @property
+    def verdict(self) -> str:
+        """As of other engines; ``holds`` also if every property holds to the depth that was asked for."""
+        verdict = super().verdict
+        to_depth = self.reached and bool(self.request.properties or not self.request.goals)
+        return "holds" if verdict == "inconclusive" and to_depth else verdict
+
+    @property
+    def status(self) -> Status:
+        """The exit status that this outcome stands for."""
+        if self.result.stopped_by == "interrupted":
+            return Status.INTERRUPTED
+        if self.broken:
+            return Status.VIOLATED
+        return Status.AS_PROMISED if self.reached else Status.INCONCLUSIVE
+
+    def as_json(self) -> dict[str, Any]:
+        """As of other engines, but for what a solver does not count; and what was decided at each depth."""
+        result = self.result
+        assert isinstance(result, BoundedResult)
+        said = super().as_json()
+        for uncounted in ("distinct_states", "generated_states"):
+            said[uncounted] = None
+        for absent in (
+            "outside_states",
+            "cut",
+            "actions",
+            "premises",
+            "collision_probability",
+            "spilled_bytes",
+        ):
+            del said[absent]
+        said["question"] = "depth"
+        said["asked_depth"] = self.asked
+        said["peak_memory_bytes"] = peak_memory()
+        said["depths"] = [self._depth(d) for d in result.depths]
+        return said
+
+    def _depth(self, done: DepthDone) -> dict[str, object]:
+        """What was decided at a depth: goals are reached, and do not count as holding."""
+        depths = self.reachable
+        return {
+            "depth": done.depth,
+            "violated": [name for name in done.violated if name not in depths],
+            "reached": [name for name in done.violated if name in depths],
+            "holding": done.holding - sum(d is None or d > done.depth for d in depths.values()),
+            "seconds": round(done.seconds, 6),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The verdict in words."""
+        result, name = self.result, self.request.scenario.name
+        for run in self.runs:
+            yield f"{name}: {run.name} {run.outcome} at depth {run.depth}"
+        open_ = len(self.request.properties) - len(self.examples)
+        if result.stopped_by is None:
+            what = "in every reachable state" + (f", as no run is longer than {result.depth} states")
+        else:
+            what = f"in every state up to depth {result.depth}" if result.depth else "so far in no state"
+        if open_:
+            yield f"{name}: {_count(open_, 'property', 'properties')} {'holds' if open_ == 1 else 'hold'} {what}"
+        if not (self.request.properties or self.request.goals) or self.checked.rest:
+            yield f"{name}: {self.checked.sentence}"
+        if not self.reached:
+            yield (
+                f"{name}: {STOPPED[result.stopped_by or '']} at depth {result.depth + 1}: inconclusive, "
+                f"as depth {self.asked} was asked for"
+            )
+        if self.request.as_written:
+            for line in self.broken:
+                yield f"{name}: {line}"
+            if missed := sorted(self.request.scenario.promise.violated - {e.name for e in self.examples}):
+                yield f"{name}: promised to be violated, and not within this depth: {', '.join(missed)}"
+        if self.unreached and not result.complete:
+            yield f"{name}: not reached within this depth: {', '.join(self.unreached)}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+# What came of comparing two sets of rules: in words, and as the result object of the command line's
+# contract.
+
+
+@dataclass(frozen=True)
+class DifferenceOutcome:
+    """Two requests with their models, and the actions of them that were compared.
+
+    ``rule`` is the one that alone was taken over into the first, empty where all were; ``apart`` are the scalars that
+    only one of the two states has: they were compared over the others. ``any_state`` says that states were not held to
+    the invariants.
+    """
+
+    requests: tuple[Request, Request]
+    models: tuple[Model, Model]
+    found: Differences
+    rule: str
+    apart: list[str]
+    any_state: bool
+
+    @cached_property
+    def different(self) -> list[str]:
+        """The actions that do not do the same."""
+        return [name for name, witness in self.found.actions.items() if witness]
+
+    @property
+    def whole(self) -> Model:
+        """The model whose states have all fields of both."""
+        return max(self.models, key=lambda model: len(model.leaves))
+
+    @property
+    def verdict(self) -> str:
+        """``different``, ``equal``, or ``inconclusive``: a limit came first."""
+        if self.different:
+            return "different"
+        return "inconclusive" if self.found.stopped_by else "equal"
+
+    @property
+    def status(self) -> Status:
+        """The exit status that this outcome stands for."""
+        if self.found.stopped_by == "interrupted":
+            return Status.INTERRUPTED
+        statuses = {"equal": Status.AS_PROMISED, "inconclusive": Status.INCONCLUSIVE}
+        return statuses.get(self.verdict, Status.VIOLATED)
+
+    @cached_property
+    def sides(self) -> tuple[str, str]:
+        """How the two sets of rules are called."""
+        first, second = self.requests
+        if first.profile != second.profile:
+            return str(first.profile), str(second.profile)
+        one, two = (
+            ", ".join(f"{rule} {'on' if pair[i] else 'off'}" for rule, pair in self._changed.items())
+            for i in (0, 1)
+        )
+        return one or "first", two or "second"
+
+    @cached_property
+    def _changed(self) -> dict[str, tuple[bool, bool]]:
+        """The rules that are on in one and off in the other."""
+        first, second = (request.rules for request in self.requests)
+        return {rule: (on, second[rule]) for rule, on in first.items() if second[rule] != on}
+
+    def lines(self, *, witnesses: bool) -> Iterator[str]:
+        """The verdict in words, after the states that tell the two apart where they are wanted."""
+        found, name = self.found, self.rule or self.requests[0].scenario.name
+        for action, witness in found.actions.items():
+            if witness and witnesses:
+                chosen = ", ".join(f"{k}={said(v)}" for k, v in witness.parameters.items())
+                yield f"{action}({chosen}) differs{f' ({self.rule})' if self.rule else ''}"
+                yield from told(self.whole, witness, self.sides)
+                yield ""
+        if found.stopped_by:
+            yield f"{name}: stopped ({found.stopped_by}) after {len(found.actions)} actions"
+        if self.apart:
+            side = self.sides[self.models.index(self.whole)]
+            yield f"{name}: compared over the shared fields; only {side} has {', '.join(self.apart)} (any value)"
+        if self.different:
+            yield f"{name}: different: {', '.join(self.different)}"
+        what = "all states" if self.any_state else "all states with the invariants"
+        if equal := [action for action, witness in found.actions.items() if witness is None]:
+            yield f"{name}: equal in {what} ({found.seconds:.1f} s): {', '.join(equal)}"
+
+    def as_json(self) -> dict[str, object]:
+        """The result as the command line promises it; ``actions`` has one entry for each that was compared."""
+        first, found = self.requests[0], self.found
+        return {
+            "scenario": first.scenario.name,
+            "protocol": first.scenario.definition.name,
+            "engine": ENGINE,
+            "question": "difference",
+            "parameters": dict(first.parameters),
+            "rule": self.rule or None,
+            "rules": {rule: list(pair) for rule, pair in self._changed.items()},
+            "verdict": self.verdict,
+            "not_shared": self.apart,
+            "stopped_by": found.stopped_by,
+            "seconds": round(found.seconds, 6),
+            "actions": [self._action(name, witness) for name, witness in found.actions.items()],
+            "versions": versions("difference"),
+        }
+
+    def _action(self, name: str, witness: Witness | None) -> dict[str, object]:
+        if witness is None:
+            return {"action": name, "equal": True}
+        decode = self.whole.decode
+        return {
+            "action": name,
+            "equal": False,
+            "parameters": witness.parameters,
+            "before": decode(witness.before),
+            "first": None if witness.first is None else decode(witness.first),
+            "second": None if witness.second is None else decode(witness.second),
+        }
+
+
+# What came of a proof by induction: in words, and as the result object of the command line's contract.
+
+
+@dataclass(frozen=True)
+class InductionOutcome:
+    """A proof that was tried: ``helpers`` are the names of the invariants that were proved with those asked for."""
+
+    request: Request
+    model: Model
+    result: induction.InductionResult
+    helpers: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """``holds``, ``violated`` (in an initial state), ``not_inductive``, or ``inconclusive``: a limit came first."""
+        failures = self.result.failures
+        if any(f.action == induction.INITIAL for f in failures):
+            return "violated"
+        if failures:
+            return "not_inductive"
+        return "holds" if self.result.proved else "inconclusive"
+
+    @property
+    def status(self) -> Status:
+        """The exit status that this outcome stands for."""
+        if self.result.stopped_by == "interrupted":
+            return Status.INTERRUPTED
+        if self.result.failures:
+            return Status.VIOLATED
+        return Status.AS_PROMISED if self.result.proved else Status.INCONCLUSIVE
+
+    @cached_property
+    def actions(self) -> list[str]:
+        """The actions that were decided."""
+        return list(dict.fromkeys(v.action for v in self.result.verdicts if v.action != induction.INITIAL))
+
+    @property
+    def checked(self) -> Checked:
+        """The properties that the proof covers, helpers included, and those that it does not."""
+        return self.request.checked.without(self.model.safety)
+
+    def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
+        """The verdict in words, after the failures where they are wanted; with every verdict where ``full``."""
+        name, result = self.request.scenario.name, self.result
+        if full:
+            for verdict in result.verdicts:
+                word = {True: "keeps", False: "does not keep", None: "?"}[verdict.kept]
+                yield f"{verdict.action} {word} {verdict.property}"
+            yield ""
+        if failures:
+            for group in self._groups():
+                yield from self._failure(group)
+        for verdict in result.failures:
+            yield f"{name}: {verdict.action} does not keep {verdict.property}"
+        if result.never:
+            yield f"{name}: no state with all invariants enables {', '.join(result.never)}"
+        if result.stopped_by:
+            possible = {i.action.name for i in self.model.instances}
+            yield (
+                f"{name}: {STOPPED[result.stopped_by]}: inconclusive, {len(self.actions)} of "
+                f"{len(possible)} actions were decided"
+            )
+        of_steps = len(self.model.step_properties)
+        counts = f"{len(self.model.properties)} invariants and {of_steps} "
+        counts += "property of steps" if of_steps == 1 else "properties of steps"
+        if result.proved:
+            yield (
+                f"{name}: {counts} hold in every run: the initial states satisfy them, and each of "
+                f"{len(self.actions)} actions keeps them from any state ({result.seconds:.1f} s)"
+            )
+        elif not result.stopped_by:
+            kept = sum(bool(v.kept) for v in result.verdicts)
+            yield f"{name}: not inductive: {kept} of {len(result.verdicts)} verdicts are as they should be"
+        if rest := self.checked.rest:
+            yield f"{name}: {rest}"
+
+    def _groups(self) -> Iterator[list[induction.Preserved]]:
+        """Failures by the step that shows them."""
+        groups: dict[int, list[induction.Preserved]] = {}
+        for verdict in self.result.failures:
+            groups.setdefault(id(verdict.failure), []).append(verdict)
+        yield from groups.values()
+
+    def _failure(self, group: list[induction.Preserved]) -> Iterator[str]:
+        failure = group[0].failure
+        assert failure is not None
+        names = ", ".join(v.property for v in group)
+        type_ = self.model.protocol.state
+        yield f"{group[0].action} does not keep {names}"
+        for verdict in group:
+            if meaning := self.meaning(verdict.property):
+                yield f"  {verdict.property}: {meaning}"
+        yield "  State before, in which all invariants hold:" if failure.instance else "  Initial state:"
+        for path, text in lines(type_, self.model.decode(failure.before)):
+            yield f"      {path}  {text}"
+        if failure.instance is not None:
+            instance = failure.instance
+            yield f"  Step: {instance.sentence if instance.action.says else instance}"
+        if failure.after is None:
+            yield "  After it a value leaves its type."
+        elif failure.instance is not None:
+            changes = Interpreter(self.model).changes(failure.before, failure.after)
+            for path, (before, after) in changes.items():
+                inner = at(type_, path)
+                yield f"      {path}  {say(inner, before)} → {say(inner, after)}"
+        if failure.excluded_by:
+            yield f"  Excluded by what was not assumed: {', '.join(failure.excluded_by)}"
+        elif failure.instance is not None:
+            yield "  No other known invariant excludes the state before."
+        yield ""
+
+    def meaning(self, name: str) -> str:
+        """What a property says."""
+        if name == induction.WITHIN_TYPES:
+            return "A step leaves a type only at a declared bound."
+        return self.model.stated(name).meaning
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as the command line promises it; ``verdicts`` has one entry for each action and property."""
+        request, result = self.request, self.result
+        return {
+            "scenario": request.scenario.name,
+            "protocol": request.scenario.definition.name,
+            "profile": request.profile,
+            "engine": ENGINE,
+            "question": "induction",
+            "parameters": dict(request.parameters),
+            "rules": dict(request.rules),
+            "properties": request.properties,
+            **self.checked.as_json(),
+            "helpers": list(self.helpers),
+            "step_properties": [p.name for p in self.model.step_properties],
+            "verdict": self.verdict,
+            "complete": result.proved,
+            "stopped_by": result.stopped_by,
+            "distinct_states": None,
+            "generated_states": None,
+            "depth": None,
+            "seconds": round(result.seconds, 6),
+            "never_enabled": list(result.never),
+            "verdicts": [
+                {
+                    "action": v.action,
+                    "property": v.property,
+                    "kept": v.kept,
+                    **({"failure": self._json(v.failure)} if v.failure else {}),
+                }
+                for v in result.verdicts
+            ],
+            "violations": [],
+            "versions": versions("proof"),
+        }
+
+    def _json(self, failure: induction.Failure) -> dict[str, Any]:
+        decode = self.model.decode
+        return {
+            "before": decode(failure.before),
+            "parameters": dict(failure.instance.parameters) if failure.instance else {},
+            "sentence": failure.instance.sentence
+            if failure.instance and failure.instance.action.says
+            else str(failure.instance or induction.INITIAL),
+            "after": None if failure.after is None else decode(failure.after),
+            "excluded_by": list(failure.excluded_by),
+        }

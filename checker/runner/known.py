@@ -1,0 +1,142 @@
+"""The model of a request as it is: one that was traced before is traced again only when somebody asks for more.
+
+A search asks for names and for machine code, which are kept. Who follows a run to a violation, tells which step left
+its type, writes text for better code or draws a page asks for instances, guards or nodes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines import cache
+from highwater.checker.scenarios.model_key import request_key
+from highwater.checker.scenarios.request import Request
+from highwater.model.language.graph import Node
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Instance, Model, Outline, Property
+from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty, TracedStepProperty, condition_of_steps
+
+
+def model_of(request: Request) -> Model:
+    """The request's model, with its name. Raises as ``Request.model`` does; what was traced before raises nothing."""
+    identity = request_key(request)
+    # The graph that liveness is asked of needs the traced protocol in any case.
+    outline = None if request.liveness else cache.found(Outline, identity)
+    if outline is not None:
+        model = request.model(partial(KnownModel, outline))
+    else:
+        model = request.model()
+        if not request.liveness:
+            cache.keep(model.outline, identity)
+            cache.keep(InstanceChoices.of(model), identity)
+    model.identity = identity
+    return model
+
+
+@dataclass(frozen=True)
+class InstanceChoices:
+    """For each instance the choice of its action's parameters, as a text."""
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Model) -> InstanceChoices:
+        """Those of a model that is traced."""
+        return cls(tuple(repr([i.parameters[p] for p in i.action.domains]) for i in model.instances))
+
+
+class KnownModel(Model):
+    """A model of which the outline is known; the rest is traced when it is first asked for, by whatever thread.
+
+    Of a run the instances that it takes are traced, each by itself. Liveness is not asked of such a model.
+    """
+
+    def __init__(
+        self,
+        outline: Outline,
+        protocol: Protocol,
+        invariants: Iterable[Invariant] = (),
+        liveness: Iterable[Liveness] = (),
+        step_properties: Iterable[StepProperty] = (),
+    ) -> None:
+        self._outline, self._tracing = outline, threading.RLock()
+        self._traced: Model | None = None
+        self._by_choice: dict[tuple[str, str], list[Instance]] = {}
+        super().__init__(protocol, invariants, liveness, step_properties)
+
+    def _trace(self) -> None:
+        """Nothing is traced yet."""
+
+    @property
+    def outline(self) -> Outline:
+        """Names of what was traced."""
+        return self._outline
+
+    @cached_property
+    def _choices(self) -> list[tuple[str, str]]:
+        """For each instance its action's name and choice; none where that is not known."""
+        found = cache.found(InstanceChoices, self.identity)
+        return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
+
+    def stated(self, name: str) -> Invariant | StepProperty:
+        """The property of this name, as it is stated."""
+        of_steps = (p for p in self._asked[2] if p.name == name and name in self._outline.step_properties)
+        return next(of_steps, None) or super().stated(name)
+
+    def step_condition(self, name: str) -> Node:
+        """The condition of one property of steps, for which no instance is traced."""
+        if self._traced is not None:
+            return self._traced.step_condition(name)
+        with self._tracing:
+            return condition_of_steps(self, next(p for p in self._asked[2] if p.name == name))[0]
+
+    def instance(self, number: int) -> Instance:
+        """The instance of this number."""
+        if self._traced is not None or number >= len(self._choices):
+            return self.instances[number]
+        asked = name, text = self._choices[number]
+        with self._tracing:
+            if asked not in self._by_choice:
+                action = next(a for a in self.actions if a.name == name)
+                chosen = (c for c in self.choices(action) if repr([plain for _, plain in c.values()]) == text)
+                self._by_choice[asked] = [i for c in chosen for i in self._trace_choice(action, c)]
+        own = self._by_choice[asked]
+        if len(own) != self._choices.count(asked):  # what a choice is called can depend on the process
+            return self.instances[number]
+        return own[number - self._choices.index(asked)]
+
+    def _whole(self) -> Model:
+        """The model with everything traced."""
+        with self._tracing:
+            if self._traced is None:
+                traced = Model(self.protocol, *self._asked)
+                if traced.outline != self._outline:
+                    raise InternalError(f"{self.protocol.name} was traced otherwise before: use --no-cache")
+                self._traced = traced
+        return self._traced
+
+    @cached_property
+    def instances(self) -> list[Instance]:
+        """All instances."""
+        return self._whole().instances
+
+    @cached_property
+    def properties(self) -> list[Property]:
+        """The invariants, for which no instance is traced."""
+        with self._tracing:
+            return self._trace_invariants(self._asked[0])
+
+    @cached_property
+    def step_properties(self) -> list[TracedStepProperty]:
+        """All properties of steps."""
+        return self._whole().step_properties
+
+    @cached_property
+    def bounds(self) -> list[str]:
+        """The bounds at which steps can be cut."""
+        return self._whole().bounds

@@ -1,0 +1,292 @@
+"""How far a search is, said while it runs: a live line in a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, TypeVar
+
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
+from highwater.checker.report import counterexample
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.vacuity import idle
+from highwater.checker.runner import known
+from highwater.checker.scenarios.request import Request
+from highwater.checker.scenarios.search import Progress, ProgressCallback, SearchOptions, SearchResult
+from highwater.model.language import graph
+from highwater.model.language.model import Model, Property, confine
+from highwater.model.language.protocol import Invariant
+
+_FIRST_SECONDS = 0.4
+"""A search that ends sooner says nothing in a terminal."""
+
+_PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
+"""When plain lines are said: first, and from then on."""
+
+_LIVE_SECONDS = 0.1
+"""How often a live line is written anew."""
+
+
+class ProgressReporter:
+    """Says a search's progress on standard error; as a context it takes its live line away at the end."""
+
+    def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
+        self.name = name
+        self._left = left
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._status: Any = None
+        self._lock = threading.Lock()  # of the live line
+        self._preparing: threading.Timer | None = None
+        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
+        self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
+
+    def __call__(self, progress: Progress) -> None:
+        """Say how far the search is, where it is time to."""
+        if self._quiet:
+            return
+        if self._preparing is not None:
+            self._preparing.cancel()
+        line = f"{self.name}: {self._line(progress)}"
+        if not self._terminal:
+            if progress.seconds >= self._next:
+                self._next = progress.seconds + _PLAIN_SECONDS
+                print(line, file=sys.stderr, flush=True)
+        else:
+            self._live(line, begin=progress.seconds >= self._next)
+
+    def _live(self, line: str, *, begin: bool) -> None:
+        """Write the live line anew; where there is none yet, begin it if so asked."""
+        with self._lock:
+            if self._status is not None:
+                self._status.update(line)
+            elif begin:
+                from rich.console import Console
+
+                self._status = Console(stderr=True, highlight=False).status(line)
+                self._status.start()
+
+    def say(self, line: str) -> None:
+        """Say something else, on a line that stays."""
+        if self._quiet:
+            return
+        self._take_away()
+        print(f"{self.name}: {line}", file=sys.stderr, flush=True)
+
+    def _take_away(self) -> None:
+        with self._lock:
+            if self._status is not None:
+                self._status.stop()
+                self._status = None
+
+    def _rate(self, progress: Progress) -> float:
+        """States a second over the last one or two seconds."""
+        before, since = self._samples
+        if progress.seconds - since[0] >= 1:
+            before, since = self._samples = since, (progress.seconds, progress.distinct_states)
+        seconds = progress.seconds - before[0]
+        return (progress.distinct_states - before[1]) / seconds if seconds > 0 else 0.0
+
+    def _line(self, progress: Progress) -> str:
+        spilled = f", {size(progress.spilled_bytes)} on disk" if progress.spilled_bytes else ""
+        memory = f", {size(progress.memory_bytes)}" if progress.memory_bytes else ""
+        return (
+            f"{progress.distinct_states:,} states, {self._rate(progress):,.0f}/s, depth {progress.depth}, "
+            f"{self._left} {progress.queue:,}{memory}{spilled}, {progress.seconds:.0f} s"
+        )
+
+    def __enter__(self) -> ProgressReporter:
+        if self._terminal and not self._quiet:
+            # Until the search begins nobody calls: the model is traced and compiled.
+            line = f"{self.name}: tracing and compiling"
+            self._preparing = threading.Timer(_FIRST_SECONDS, self._live, (line,), {"begin": True})
+            self._preparing.daemon = True
+            self._preparing.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
+            self._preparing.join()
+        self._take_away()
+
+
+class LiveLine:
+    """One line of progress: written anew in a terminal, and elsewhere said now and then."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet, self._terminal = quiet, sys.stderr.isatty()
+        self._started = time.perf_counter()
+        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
+
+    def __call__(self, done: str, under_way: str) -> None:
+        """Say what is done, the seconds since the beginning, and what is under way; where it is time to."""
+        seconds = time.perf_counter() - self._started
+        if self._quiet or seconds < self._next:
+            return
+        self._next = seconds + (_LIVE_SECONDS if self._terminal else _PLAIN_SECONDS)
+        line = f"{done}, {seconds:.0f} s: {under_way}"
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Take it away."""
+        if self._terminal and not self._quiet:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+class TogetherProgress:
+    """Says how far several searches are that run side by side, on one line: those done, and each under way."""
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        self._total, self._done = total, 0
+        self._running: dict[int, tuple[str, Progress | None]] = {}
+        self._lock = threading.Lock()
+        self._live = LiveLine(quiet=quiet)
+
+    def at(self, number: int, name: str, progress: Progress | None = None) -> None:
+        """How far one is; None where it is not searched yet."""
+        with self._lock:
+            self._running[number] = name, progress
+            self._say()
+
+    def left(self, number: int, *, done: bool) -> None:
+        """One is not under way any more, and done, or to be begun again."""
+        with self._lock:
+            self._running.pop(number, None)
+            self._done += done
+            self._say()
+
+    def end(self) -> None:
+        """Take the line away."""
+        self._live.end()
+
+    def _say(self) -> None:
+        under_way = [
+            f"{name} (tracing and compiling)"
+            if p is None
+            else f"{name} ({p.distinct_states:,} states, depth {p.depth})"
+            for name, p in self._running.values()
+        ]
+        self._live(f"{self._done} of {self._total} scenarios", ", ".join(under_way))
+
+
+def size(number: int) -> str:
+    """A number of bytes for a reader."""
+    value, unit = float(number), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+
+
+# A request explored, or walked through: traced, searched, and its runs to violations followed.
+
+Outcome = TypeVar("Outcome", bound=ScenarioOutcome)
+
+
+def explore(
+    request: Request,
+    engine: str,
+    search: engines.Search,
+    options: SearchOptions,
+    progress: ProgressCallback | None = None,
+    *,
+    keep: bool = False,
+) -> tuple[Model | None, ScenarioOutcome]:
+    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted.
+
+    ``keep`` says that the protocol's code is as its files have it, so that what is found out about the request is kept,
+    for the native engine; the others find it out themselves.
+    """
+    model: Model | None = None
+    result = SearchResult(stopped_by="interrupted")
+    outside: int | None = None
+    request = request.for_first() if options.stop_at_first else request
+    try:
+        model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
+        if request.outside:
+            result, outside = _search_outside(model, search, options, progress)
+        elif request.liveness:
+            from highwater.checker.engines.liveness import search_with_liveness
+
+            result = search_with_liveness(model, search, engines.explore(engine), options, progress)
+        else:
+            result = search(model, options, progress)
+    except KeyboardInterrupt:
+        pass
+    outcome = outcome_of(ScenarioOutcome, request, engine, model, result, stop_at_first=options.stop_at_first)
+    return model, replace(outcome, outside_states=outside)
+
+
+def _search_outside(
+    model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
+) -> tuple[SearchResult, int]:
+    """The search of a widened model, and how many states outside the bounds it saw: those that a property is about."""
+    seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
+    own = model.properties
+    model.properties = [*own, seen]
+    try:
+        result = search(model, options, progress)
+    finally:
+        model.properties = own
+    return result, result.premises.pop(seen.name)
+
+
+def walk(
+    request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
+) -> tuple[Model | None, ScenarioOutcome]:
+    """Trace, walk at random, and follow the runs to violations; otherwise as ``explore``."""
+    model: Model | None = None
+    result = SimulationResult(stopped_by="interrupted", seed=options.seed)
+    try:
+        model = request.model()
+        with ProgressReporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
+            result = simulate(model, options, progress)
+    except KeyboardInterrupt:
+        pass
+    return model, outcome_of(ScenarioOutcome, request, engine, model, result, stop_at_first=True)
+
+
+def outcome_of(
+    kind: Callable[..., Outcome],
+    request: Request,
+    engine: str,
+    model: Model | None,
+    result: SearchResult,
+    *,
+    stop_at_first: bool,
+) -> Outcome:
+    """A result with the runs to its violations, and with what does nothing; no model: it was not traced.
+
+    Engines find a goal as they find a violation. Here that becomes a run to the goal, which violates nothing.
+    """
+    if model is None:
+        return kind(request, engine, result, (), stop_at_first)
+    nothing = idle(model, request, result)
+    for goal in request.goals:
+        result.premises.pop(goal.name, None)
+    runs = counterexample.follow_all(model, result.violations)
+    return kind(
+        request,
+        engine,
+        result,
+        tuple(run for run in runs if not run.goal),
+        stop_at_first,
+        tuple(model.ruled_out),
+        nothing.constant,
+        nothing.warnings,
+        goal_runs=tuple(run for run in runs if run.goal),
+    )

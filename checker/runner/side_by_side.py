@@ -1,0 +1,253 @@
+"""Scenarios side by side: this process explores one after the other, and helper processes take others meanwhile.
+
+Most of a short scenario's time is tracing and compiling, which one thread does; so a core is worth more to another
+scenario than to the same one. A helper is given names, and gives back what was found. Which process explored a scenario
+makes no difference to what is found.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.processes import Pool, ProcessEnded, Say
+from highwater.checker.engines import by_name as engines
+from highwater.checker.report import summary
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.runner import one as exploration
+from highwater.checker.runner.one import TogetherProgress
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import (
+    EngineError,
+    Progress,
+    ProgressCallback,
+    SearchOptions,
+    SearchResult,
+)
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
+
+HELP_AFTER = 0.25
+"""Seconds after which helpers are started: what is done sooner needs none."""
+_SAY_EVERY = 0.2
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is asked of all of some scenarios, each by its name."""
+
+    names: tuple[str, ...]
+    overrides: Overrides
+    engine: str
+    options: SearchOptions
+    verbose: bool = False
+    quiet: bool = False
+
+    def request(self, number: int) -> Request:
+        """The request of one scenario."""
+        return engines.Engine(self.engine).request(scenario_files.find(self.names[number]), self.overrides)
+
+    def explore(self, request: Request, memory: int | None, progress: ProgressCallback | None) -> ScenarioRun:
+        """One scenario explored, with so much memory."""
+        options = replace(
+            self.options,
+            symmetry=request.symmetry,
+            deadlock=request.deadlock,
+            memory_bytes=self.options.memory_bytes if memory is None else memory,
+            on_disk=memory is None,  # beside others there may be too little memory; alone there is more
+            crowded=True,
+        )
+        search = engines.search(self.engine)
+        model, outcome = exploration.explore(request, self.engine, search, options, progress, keep=True)
+        return ScenarioRun.of(model, outcome, verbose=self.verbose)
+
+
+@dataclass(frozen=True)
+class ScenarioRun:
+    """What came of a scenario, and the lines that tell its runs."""
+
+    outcome: ScenarioOutcome
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: Model | None, outcome: ScenarioOutcome, *, verbose: bool) -> ScenarioRun:
+        """With the lines, where they are to be said: a promise is not kept, or everything is told."""
+        lines: list[str] = []
+        if model is not None and (verbose or outcome.broken):
+            summary.runs(model, outcome, lines.append, full=verbose)
+        return cls(outcome, tuple(lines))
+
+
+def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> Iterator[ScenarioRun]:
+    """Explore scenarios, so many at a time, and give what came of each in their order.
+
+    The first Ctrl-C ends all that are under way with what they found; those that were not begun are left out. What one
+    scenario raises is raised in its turn. One that had too little memory beside others is explored again, alone.
+    """
+    together = _Together(asked, requests, processes)
+    try:
+        yield from together.run()
+    finally:
+        together.close()
+
+
+class _Together:
+    """The work: what is left of it, what was found, and who does it."""
+
+    def __init__(self, asked: Batch, requests: Sequence[Request], processes: int) -> None:
+        self.asked, self.requests, self.processes = asked, requests, processes
+        self.memory = _memory(asked.options) // processes
+        # Long ones first, so that none is left to one process at the end; a promise says how long one is.
+        sizes = [r.scenario.promise.distinct_states or 0 for r in requests]
+        self.left = deque(sorted(range(len(requests)), key=lambda n: -sizes[n]))
+        self.found: dict[int, ScenarioRun | BaseException] = {}
+        self.again: deque[int] = deque()
+        self.helping: set[int] = set()
+        self.news = threading.Condition()
+        self.stopped = False
+        self.progress = TogetherProgress(len(requests), quiet=asked.quiet)
+        self.pool = Pool[int](partial(_help, asked, self.memory))
+        self.timer = threading.Timer(HELP_AFTER, self._be_helped)
+
+    def run(self) -> Iterator[ScenarioRun]:
+        """All, in their order."""
+        self.timer.daemon = True
+        self.timer.start()
+        given = 0
+        try:
+            while (number := self.take()) is not None:
+                self.settle(number, self._explore(number, self.memory), here=True)
+                while given in self.found:
+                    yield self._give(given)
+                    given += 1
+            self._wait()
+            while self.again and not self.stopped:
+                number = self.again.popleft()
+                self.settle(number, self._explore(number, None), here=True, alone=True)
+        except KeyboardInterrupt:
+            self.stop()
+        if self.stopped:
+            with suppress(KeyboardInterrupt):
+                self._wait()
+        for number in range(given, len(self.requests)):
+            if number in self.found:
+                yield self._give(number)
+
+    def take(self, *, help: bool = False) -> int | None:
+        """The next scenario to explore, for a helper or this process; None where there is none."""
+        with self.news:
+            if self.stopped or not self.left:
+                return None
+            number = self.left.popleft()
+            if help:
+                self.helping.add(number)
+        self.progress.at(number, self.requests[number].scenario.name)
+        return number
+
+    def settle(
+        self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
+    ) -> None:
+        """What came of a scenario."""
+        wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
+            isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "memory"
+        )
+        again = wanting and not alone and not self.stopped
+        with self.news:
+            if again:
+                self.again.append(number)
+            else:
+                self.found[number] = what
+            self.progress.left(number, done=not again)
+            self.helping.discard(number)
+            self.news.notify_all()
+        if here and isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "interrupted":
+            self.stop()
+
+    def stop(self) -> None:
+        """Begin nothing more, and ask the helpers for what they have."""
+        with self.news:
+            self.stopped = True
+        self.timer.cancel()
+        self.pool.interrupt()
+
+    def close(self) -> None:
+        """End the helpers, also at work."""
+        self.timer.cancel()
+        self.pool.close()
+        self.timer.join()
+        self.progress.end()
+
+    def _give(self, number: int) -> ScenarioRun:
+        what = self.found[number]
+        if isinstance(what, BaseException):
+            raise what
+        return what
+
+    def _explore(self, number: int, memory: int | None) -> ScenarioRun | Exception:
+        request = self.requests[number]
+        progress = partial(self.progress.at, number, request.scenario.name)
+        try:
+            return self.asked.explore(request, memory, None if self.asked.quiet else progress)
+        except (InputError, LanguageError) as wrong:
+            return wrong
+
+    def _be_helped(self) -> None:
+        """What the timer's thread does: it gives scenarios to helpers until none is left, and takes what they find."""
+        if not self.left:
+            return
+        try:
+            for news in self.pool.run(iter(lambda: self.take(help=True), None), self.processes - 1):
+                assert news is not None
+                if news.done:
+                    self.settle(news.job, self._outcome(news.job, news.said))
+                else:
+                    self.progress.at(news.job, self.requests[news.job].scenario.name, news.said)
+        except (ProcessEnded, OSError):
+            pass  # no process can be started: then there is no help
+        finally:
+            for number in list(self.helping):
+                self.settle(number, self._outcome(number, ProcessEnded("nobody helps any more")))
+
+    def _outcome(self, number: int, said: ScenarioRun | BaseException) -> ScenarioRun | BaseException:
+        """What a helper found, as the answer to this process's request."""
+        request = self.requests[number]
+        if isinstance(said, ScenarioRun):
+            return replace(said, outcome=replace(said.outcome, request=request))
+        if self.stopped and isinstance(said, (KeyboardInterrupt, ProcessEnded)):
+            nothing = SearchResult(stopped_by="interrupted")
+            return ScenarioRun(ScenarioOutcome(request, self.asked.engine, nothing, ()))
+        return said
+
+    def _wait(self) -> None:
+        """Until no helper is at work; raises KeyboardInterrupt."""
+        self.timer.cancel()
+        with self.news:
+            while self.helping:
+                self.news.wait(0.2)
+
+
+def _memory(options: SearchOptions) -> int:
+    from highwater.checker.base.memory import available_memory
+
+    return options.memory_bytes or int(available_memory() * 0.8)
+
+
+def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
+    """What a helper does with the number of a scenario; now and then it says how far the search is."""
+    next_seconds = 0.0
+
+    def progress(progress: Progress) -> None:
+        nonlocal next_seconds
+        if progress.seconds >= next_seconds:
+            next_seconds = progress.seconds + _SAY_EVERY
+            say(progress)
+
+    found = asked.explore(asked.request(number), memory, None if asked.quiet else progress)
+    # The request goes no further: what its scenario is made of cannot travel, and who asks has it.
+    return replace(found, outcome=replace(found.outcome, request=None))  # type: ignore[arg-type]

@@ -1,0 +1,284 @@
+"""What there is to check: protocols, their invariants, and the scenario files beside them.
+
+A protocol is known by its package under ``model`` (``truncation``, ``replication.controller``), or by a
+Python file of one's own.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from highwater import model
+from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import user_code
+from highwater.checker.scenarios.user_code import AsItIs, beside
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
+from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.fairness import check_actions
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Action, ChoiceError, Invariant, Protocol, check_conditions
+from highwater.model.language.reachability import Goal
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.names import unknown
+
+_P = TypeVar("_P", bound=Invariant | StepProperty)
+MODELS = Path(model.__file__).parent
+"""The directory of the protocols that come with the checker."""
+OWN_FILE = "_highwater_file_"
+"""What the module of a Python file of one's own is called, before its number."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A protocol and what must hold of it. ``file`` is set where it comes from a Python file of one's own."""
+
+    name: str
+    protocol: type[Protocol]
+    invariants: tuple[Invariant, ...]
+    file: Path | None = None
+    liveness: tuple[Liveness, ...] = ()
+    step_properties: tuple[StepProperty, ...] = ()
+    helpers: tuple[Invariant | StepProperty, ...] = ()
+    """What is proved together with the others; a scenario can name it."""
+    reachable: tuple[Goal, ...] = ()
+    """Reachability goals; a scenario names those that it expects to be reached."""
+
+    def __post_init__(self) -> None:
+        """LanguageError where a property or an action names a number, a rule or an action that there is not."""
+        properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
+        properties += (*self.liveness, *self.reachable)
+        self.protocol.check_sources(properties)
+        for promised in self.liveness:
+            check_actions(self.protocol, promised.name, place_of(promised.function), promised.fair)
+        ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
+        for named in ruled:
+            check_conditions(self.protocol, named)
+
+    @classmethod
+    def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
+        """A protocol with what its class lists, and with the safety properties of the protocol here that it extends."""
+        base = _extended(protocol)
+
+        def both(of_base: Iterable[_P], own: Iterable[_P]) -> tuple[_P, ...]:
+            fitting = [p for p in of_base if p.rule is None or p.rule in protocol.rules]
+            return tuple({p.name: p for p in (*fitting, *own)}.values())
+
+        return cls(
+            name,
+            protocol,
+            both(base.invariants if base else (), protocol.invariants),
+            file,
+            tuple(protocol.liveness),
+            both(base.step_properties if base else (), protocol.step_properties),
+            both(base.helpers if base else (), protocol.helpers),
+            both(base.reachable if base else (), protocol.reachable),
+        )
+
+
+def _extended(protocol: type[Protocol]) -> Definition | None:
+    """The protocol that comes with the checker and that this class extends; None where there is none."""
+    for kind in protocol.__mro__[1:]:
+        ours = issubclass(kind, Protocol) and kind.__module__.startswith(f"{model.__name__}.")
+        if ours and (name := vars(kind).get("name")) in registry.NAMES:
+            return load(str(name))
+    return None
+
+
+def scenario_files() -> dict[str, Path]:
+    """The scenarios that come with the checker, by name."""
+    return {scenario_name(path): path for path in sorted(MODELS.rglob("scenarios/*.toml"))}
+
+
+def scenario_name(path: Path) -> str:
+    """``model/a/b/scenarios/c.toml`` is ``a/b/c``."""
+    return "/".join((*path.parent.parent.relative_to(MODELS).parts, path.stem))
+
+
+def scenario_file(name: str) -> Path:
+    """The file of a scenario that comes with the checker; InputError where there is none."""
+    place, _, stem = name.rpartition("/")
+    path = MODELS / place / "scenarios" / f"{stem}.toml"
+    if place and ".." not in place and path.is_file():
+        return path
+    if Path(name).exists():
+        raise InputError(f"{name}: not a scenario: a scenario's file ends in .toml, a protocol's file in .py")
+    raise InputError(unknown("scenario", name, scenario_files(), "`highwater list` names them"))
+
+
+def load(name: str) -> Definition:
+    """The protocol of this name; InputError where there is none."""
+    try:
+        protocol = registry.protocol_of(name)
+    except ChoiceError as wrong:
+        raise InputError(str(wrong)) from None
+    known = stated(name)
+    return Definition(
+        name,
+        protocol,
+        known.invariants,
+        liveness=known.liveness,
+        step_properties=known.step_properties,
+        helpers=(*known.helpers, *known.helper_steps),
+        reachable=known.reachable,
+    )
+
+
+def load_file(path: Path) -> Definition:
+    """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
+    name = f"{OWN_FILE}{abs(hash(path.resolve()))}"
+    file = os.path.abspath(path)  # what goes wrong in it is known by this name
+    spec = importlib.util.spec_from_file_location(name, file, loader=AsItIs(name, file))
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"{path}: no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with blaming(path), beside(path, name):
+        spec.loader.exec_module(module)
+    protocol = getattr(module, "PROTOCOL", None)
+    if protocol is None:
+        own = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Protocol) and value.__module__ == name
+        ]
+        if len(own) != 1:
+            count = (
+                "no Protocol" if not own else f"{len(own)} Protocols ({', '.join(c.__name__ for c in own)})"
+            )
+            raise InputError(f"{path}: the file defines {count}; set PROTOCOL to the one that is meant")
+        (protocol,) = own
+    if not (isinstance(protocol, type) and issubclass(protocol, Protocol)):
+        raise InputError(f"{path}: PROTOCOL is not a subclass of Protocol")
+    protocol.name = protocol.name or path.stem
+    with blaming(path):
+        protocol.check()  # once more: the file can have changed the class since
+        return Definition.of(protocol.name, protocol, path)
+
+
+@contextmanager
+def blaming(file: Path | None) -> Iterator[None]:
+    """Turn what goes wrong in a user's own file into one line that names its place there."""
+    try:
+        yield
+    except (InputError, LanguageError, KeyboardInterrupt):
+        raise
+    except SyntaxError as wrong:
+        if file is None or (wrong.filename is not None and not _is_beside(wrong.filename, file)):
+            raise
+        raise InputError(f"{shortened_file(wrong.filename, file)}:{wrong.lineno or 1}: {wrong.msg}") from None
+    except BaseException as wrong:
+        # SystemExit, too: it would end this program, with a status of the file's choice.
+        frames = traceback.extract_tb(wrong.__traceback__)
+        places = [f for f in frames if file is not None and _is_beside(f.filename, file)]
+        if not places or file is None:
+            raise
+        place = f"{shortened_file(places[-1].filename, file)}:{places[-1].lineno}"
+        raise InputError(f"{place}: {type(wrong).__name__}: {wrong}") from wrong
+
+
+def _is_beside(name: str, file: Path) -> bool:
+    """Whether a file is a user's own file, or one that is imported from beside it."""
+    if name.startswith("<"):
+        return False  # no file: what Python has frozen, or was given as text
+    whole = os.path.abspath(name)
+    return whole == os.path.abspath(file) or Path(whole).parent == file.resolve().parent
+
+
+def shortened_file(name: str | None, file: Path) -> Path:
+    """A file beside a user's own one, as the user would name it."""
+    is_itself = name is None or os.path.abspath(name) == os.path.abspath(file)
+    return file if is_itself else file.with_name(Path(str(name)).name)
+
+
+# Rules that no code consults: switching one changes nothing, so a protocol that has one is not what its
+# author meant.
+#
+# A rule counts as consulted where tracing asks for it, where an action or a property exists only under it,
+# or where its
+# name stands in the protocol's files outside the declarations. The last keeps a rule from being refused
+# that is consulted
+# only under other rules or parameters than those that are traced.
+
+_OURS = "highwater.model."
+"""How the modules of the protocols that come with the checker begin, and of the language: its Protocol has no rule."""
+
+
+def refuse_unconsulted(definition: Definition, traced: Protocol) -> None:
+    """LanguageError, with the place, for a rule that nothing consults; ``traced`` is the protocol after tracing.
+
+    Not checked: protocols that come with the checker, the rules that a protocol inherits from one of these, and a
+    protocol without source files.
+    """
+    kind = definition.protocol
+    if kind.__module__.startswith(_OURS):
+        return
+    ours = [b for b in kind.__mro__ if issubclass(b, Protocol) and b.__module__.startswith(_OURS)]
+    left = {n for n, rule in kind.rules.items() if not any(base.rules.get(n) is rule for base in ours)}
+    listed = (*definition.invariants, *definition.step_properties, *definition.liveness, *definition.helpers)
+    left -= traced.consulted | {stated.rule for stated in (*kind.actions(), *listed)}
+    if not left or not (files := list(_files(definition))):
+        return
+    for file in files:
+        left -= _mentioned(file)
+    for name in sorted(left):
+        raise LanguageError(
+            f"no code consults the rule {name!r}, so switching it changes nothing; "
+            f'write self.on("{name}") or rule="{name}" where it matters, or remove it from `rules`',
+            kind.rules[name].place or place_of(kind),
+        )
+
+
+def _files(definition: Definition) -> Iterator[Path]:
+    """The files of a protocol's text: its own, and those that it imports from its folder or package."""
+    if definition.file is not None:
+        yield definition.file
+        yield from user_code.imported_by(definition.protocol.__module__).values()
+        return
+    module = sys.modules.get(definition.protocol.__module__)
+    own = getattr(module, "__file__", None)
+    if module is None or own is None:
+        return
+    package, folder = module.__name__.partition(".")[0], Path(own).parent
+    for name, other in list(sys.modules.items()):
+        file = getattr(other, "__file__", None)
+        if file and (name.partition(".")[0] == package or Path(file).parent == folder):
+            yield Path(file)
+
+
+def _mentioned(file: Path) -> set[str]:
+    """The texts in a file's code, without the keys of ``rules = {…}`` and what a Profile lists."""
+    try:
+        left: list[ast.AST] = [ast.parse(file.read_bytes())]
+    except (OSError, SyntaxError, ValueError):
+        return set()
+    found: set[str] = set()
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("Profile", "Profile.of"):
+            continue
+        elif (
+            isinstance(node, (ast.Assign, ast.AnnAssign))
+            and isinstance(node.value, ast.Dict)
+            and _is_rules(node)
+        ):
+            left += node.value.values
+        else:
+            left += ast.iter_child_nodes(node)
+    return found
+
+
+def _is_rules(node: ast.Assign | ast.AnnAssign) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return any(isinstance(target, ast.Name) and target.id == "rules" for target in targets)

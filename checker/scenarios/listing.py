@@ -1,0 +1,307 @@
+"""What can be named on the command line, described as plain data: for ``list`` and ``show``, and for JSON."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import catalogue, rulebook, scenario_files
+from highwater.checker.scenarios.catalogue import Definition
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import led_again
+from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING
+from highwater.invariants.catalogue import observed
+from highwater.model import registry
+from highwater.model.language.errors import first_paragraph
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Action, Invariant, Parameter, Protocol
+from highwater.model.language.rulebook import numbers
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.types import Array, Option, Struct
+from highwater.model.names import unknown
+
+KINDS = (
+    "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
+    "helpers", "reachable", "observed", "actions",
+)  # fmt: skip
+"""A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
+
+PROPERTIES = ("invariants", "step_properties", "liveness", "helpers")
+"""Of these kinds are properties that a scenario can ask."""
+
+_PARTS = ("parameters", "rules", *PROPERTIES, "reachable", "actions")
+"""Of these kinds are the named parts of a protocol."""
+
+_ROLES = {"helpers": "helper"}
+"""What a property is that is asked only where a scenario names it."""
+
+_OF_SCENARIOS = {DEADLOCK: DEADLOCK_MEANING, led_again.__name__: first_paragraph(led_again)}
+"""Properties of no protocol's own, and what they say."""
+
+Entry = dict[str, Any]
+Property = Invariant | StepProperty | Liveness
+
+
+def entries(kind: str) -> list[Entry]:
+    """Everything of a kind, in short."""
+    if kind == "scenarios":
+        titles = scenario_files.titles()
+        return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
+    if kind == "protocols":
+        return [{"name": d.name, "meaning": meaning(d.protocol)} for d in definitions()]
+    if kind == "numbers":
+        return rulebook.listed()
+    if kind == "observed":
+        return [_observed(name) for name in observed()]
+    return [entry for definition in definitions() for entry in _parts(definition, kind)]
+
+
+@cache
+def definitions() -> tuple[Definition, ...]:
+    """The protocols that come with the checker."""
+    return tuple(catalogue.load(name) for name in registry.NAMES)
+
+
+def find(name: str) -> list[Entry]:
+    """Everything of this name, in full; empty where there is none. Names can be ``protocol:name`` or ``file:name``."""
+    of, _, part = name.rpartition(":")
+    if name.endswith(".py"):
+        return [protocol(catalogue.load_file(Path(name)))]
+    if of.endswith(".py"):
+        return _in_file(catalogue.load_file(Path(of)), part)
+    if name.endswith(".toml") or name in catalogue.scenario_files():
+        return [scenario(name)]
+    if name in registry.NAMES:
+        return [protocol(catalogue.load(name))]
+    numbered = rulebook.find(name)
+    if numbered is not None:
+        return [numbered]
+    found = [e for d in definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
+    if name in observed():
+        found.append(_observed(name))
+    return [*found, _of_scenarios(name)] if name in _OF_SCENARIOS else found
+
+
+def _in_file(definition: Definition, name: str) -> list[Entry]:
+    """What a protocol's file, or its rulebook, has under this name. InputError where that is nothing."""
+    numbered = rulebook.find(name, definition)
+    if found := [numbered] if numbered is not None else _of_protocol(definition, name):
+        return found
+    known = [entry["name"] for kind in _PARTS for entry in _parts(definition, kind)]
+    raise InputError(unknown("name", name, known, f"`highwater show {definition.file}` lists what it has"))
+
+
+def _of_protocol(definition: Definition, name: str) -> list[Entry]:
+    parts = (entry for kind in _PARTS for entry in _parts(definition, kind))
+    return [_in_full(definition, entry) for entry in parts if entry["name"] == name]
+
+
+def names() -> list[str]:
+    """All names that ``find`` knows."""
+    return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), *_OF_SCENARIOS]
+
+
+def scenario(name: str) -> Entry:
+    """A scenario: its protocol, its parameters with their ranges, its rules, properties and promise."""
+    found = scenario_files.find(name)
+    request = Request.of(found, Overrides())
+    kind = found.protocol
+    promise = found.promise
+    properties: tuple[Property, ...] = (*request.invariants, *request.step_properties, *request.liveness)
+    return {
+        "kind": "scenario",
+        "name": found.name,
+        "title": found.title or meaning(found.protocol),
+        "protocol": found.definition.name,
+        "profile": found.profile,
+        "standard": found.standard,
+        "symmetry": found.symmetry,
+        "deadlock": request.deadlock,
+        "parameters": [
+            {"name": n, "value": request.parameters[n], **_range(p)} for n, p in kind.parameters.items()
+        ],
+        "rules": [
+            {"name": n, "on": request.rules[n], "source": r.source, "sentence": r.sentence}
+            for n, r in kind.rules.items()
+        ],
+        "properties": [_property(found.definition, p) for p in properties],
+        "goals": [_property(found.definition, goal) for goal in request.goals],
+        **request.checked.as_json(),
+        "promise": {
+            "violated": sorted(promise.violated),
+            "reachable": list(promise.reachable),
+            "distinct_states": promise.distinct_states,
+            "depth": promise.depth,
+        },
+    }
+
+
+def protocol(definition: Definition) -> Entry:
+    """A protocol: parameters, profiles with their rules, rules, properties, actions, and its scenarios."""
+    kind = definition.protocol
+    place = definition.name.replace(".", "/")
+    return {
+        "kind": "protocol",
+        "name": definition.name,
+        "meaning": meaning(kind),
+        "state": list(_fields(kind().state)),
+        "parameters": [{"name": n, "default": p.default, **_range(p)} for n, p in kind.parameters.items()],
+        "profiles": [
+            {"name": n, "meaning": p.meaning, "rules": [r for r in kind.rules if r in p.rules]}
+            for n, p in kind.profiles.items()
+        ],
+        "rules": _parts(definition, "rules"),
+        "invariants": _parts(definition, "invariants"),
+        "step_properties": _parts(definition, "step_properties"),
+        "liveness": _parts(definition, "liveness"),
+        "helpers": _parts(definition, "helpers"),
+        "reachable": _parts(definition, "reachable"),
+        "actions": _parts(definition, "actions"),
+        "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
+    }
+
+
+def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
+    """The fields of a state, as an observed state has them, with types; ``path[index]`` is one for each.
+
+    Those of type ``absent`` are there only with other parameters or rules than the default.
+    """
+    for name, type_ in (*struct.fields.items(), *struct.absent.items()):
+        said, within = f"{path}.{name}".lstrip("."), type_
+        while isinstance(within, Array | Option):
+            said += f"[{within.index.name}]" if isinstance(within, Array) else ""
+            within = within.element if isinstance(within, Array) else within.content_type
+        absent, about = name in struct.absent, struct.meanings.get(name, "")
+        shown = f"Option({within})" if isinstance(type_, Option) else str(within)
+        if about or not isinstance(within, Struct):
+            yield {"name": said, "type": shown, "meaning": about, "absent": absent}
+        if isinstance(within, Struct) and not absent:
+            yield from _fields(within, said)
+
+
+def meaning(thing: object) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+
+
+def _parts(definition: Definition, kind: str) -> list[Entry]:
+    of = {"protocol": definition.name}
+    if kind == "parameters":
+        parameters = definition.protocol.parameters.items()
+        return [
+            {"kind": "parameter", "name": n, **of, "default": p.default, **_range(p)} for n, p in parameters
+        ]
+    if kind == "rules":
+        rules = definition.protocol.rules.items()
+        return [
+            {"kind": "rule", "name": n, **of, "source": r.source, "sentence": r.sentence} for n, r in rules
+        ]
+    if kind == "actions":
+        return [
+            _stated(definition, "action", a, parameters=dict(a.domains), says=a.says)
+            for a in definition.protocol.actions()
+        ]
+    properties: Sequence[Property] = getattr(definition, kind)
+    return [{**_property(definition, stated), "role": _ROLES.get(kind)} for stated in properties]
+
+
+def _range(parameter: Parameter) -> Entry:
+    return {"low": parameter.low, "high": parameter.high, "meaning": parameter.meaning}
+
+
+def _stated(definition: Definition, kind: str, thing: Property | Action, **said: object) -> Entry:
+    of = {"protocol": definition.name, "source": thing.source, "rule": thing.rule}
+    return {"kind": kind, "name": thing.name, **of, **said, "meaning": thing.meaning}
+
+
+def _property(definition: Definition, stated: Property) -> Entry:
+    if isinstance(stated, Liveness):
+        said = {
+            "says": str(stated.kind),
+            "parameters": dict(stated.domains),
+            "fair": [str(f) for f in stated.fair],
+        }
+        return _stated(definition, "liveness", stated, **said)
+    of_states = isinstance(stated, Invariant)
+    if stated.goal:
+        return _stated(definition, "goal", stated, of="states" if of_states else "steps")
+    return _stated(definition, "invariant" if of_states else "step property", stated)
+
+
+def _in_full(definition: Definition, entry: Entry) -> Entry:
+    """An entry with what its kind can say beyond the list: where a rule is on, the guards of an action."""
+    kind = definition.protocol
+    if entry["kind"] == "rule":
+        on = [n for n, p in kind.profiles.items() if entry["name"] in p.rules]
+        return {**entry, "profiles": on}
+    if entry["kind"] == "action":
+        return {**entry, "guards": _guards(kind, entry["name"])}
+    if entry["kind"] == "parameter":
+        return {**entry, "scenarios": _set_in(definition, entry["name"])}
+    if entry["kind"] == "goal":
+        asked = [s.name for s in _asking().get(entry["name"], ()) if s.definition.name == definition.name]
+        return {**entry, "expected_in": asked}
+    return {**entry, **_asked(entry["name"], definition.name)}
+
+
+def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
+    """The scenarios that set a parameter, and to what."""
+    place = definition.name.replace(".", "/")
+    asked = (
+        (n, scenario_files.find(n).parameters.get(parameter))
+        for n in catalogue.scenario_files()
+        if n.rpartition("/")[0] == place
+    )
+    return {name: value for name, value in asked if value is not None}
+
+
+def _of_scenarios(name: str) -> Entry:
+    """A property of any protocol, which a scenario asks by its name, or by its key."""
+    said = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
+    return {**said, "meaning": _OF_SCENARIOS[name], **_asked(name, None)}
+
+
+def _observed(name: str) -> Entry:
+    """What a replay asks of what was observed: of which kinds of logs, with the numbers there."""
+    stated = observed()[name]
+    source = ", ".join(dict.fromkeys(n for named in stated.checked_by.values() for n in numbers(named)))
+    said = {"kind": "observed", "name": name, "protocol": None, "source": source}
+    return {**said, "checked_by": stated.checked_by, "meaning": stated.meaning}
+
+
+def _asked(name: str, protocol: str | None) -> Entry:
+    """The scenarios of a protocol (None: of all) that ask a property, and those that promise that it is violated."""
+    asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
+    violated = [s.name for s in asked if name in s.promise.violated]
+    return {"asked_in": [s.name for s in asked], "violated_in": violated}
+
+
+@cache
+def _asking() -> dict[str, list[scenario_files.Scenario]]:
+    """The scenarios that come with the checker, by the properties and goals that they ask."""
+    found: dict[str, list[scenario_files.Scenario]] = {}
+    for name in catalogue.scenario_files():
+        request = Request.of(scenario_files.find(name), Overrides())
+        for asked in (*request.properties, *(goal.name for goal in request.goals)):
+            found.setdefault(asked, []).append(request.scenario)
+    return found
+
+
+def _guards(kind: type[Protocol], action: str) -> list[Entry]:
+    """The guards of an action over all profiles (with all rules on, where there are none), in order.
+
+    ``profiles`` says where a guard exists; one that always holds is not there.
+    """
+    stated = [a for a in kind.actions() if a.name == action]
+    alone: type[Protocol] = type(kind.__name__, (kind,), {"actions": classmethod(lambda cls: stated)})
+    rules = {name: profile.rules for name, profile in kind.profiles.items()} or {"": frozenset(kind.rules)}
+    found: dict[str, list[str]] = {}
+    for name, on in rules.items():
+        for guard in dict.fromkeys(g.name for i in Model(alone(None, on)).instances for g in i.guards):
+            found.setdefault(guard, []).append(name)
+    return [{"name": guard, "profiles": [p for p in where if p]} for guard, where in found.items()]

@@ -1,0 +1,548 @@
+"""What a request checks of the properties that its protocol declares, what it does not check, and why.
+
+The verdict, ``highwater show`` and the keys ``checked`` and ``not_checked`` of JSON all report this one account.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import catalogue, scenario_files
+from highwater.checker.scenarios.catalogue import Definition, refuse_unconsulted
+from highwater.checker.scenarios.scenario_files import (
+    Absent,
+    Scenario,
+    chosen_goals,
+    chosen_liveness,
+    chosen_properties,
+    chosen_step_properties,
+    goals_among,
+)
+from highwater.checker.scenarios.search import DEADLOCK
+from highwater.model import registry
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import (
+    ChoiceError,
+    Conditional,
+    Invariant,
+    Protocol,
+    parameter_of,
+    profile_of,
+    rule_of,
+    why_absent,
+)
+from highwater.model.language.reachability import Goal
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.types import widening
+
+_KINDS = {
+    "invariants": ("invariant", "invariants"),
+    "step_properties": ("step property", "step properties"),
+    "liveness": ("liveness property", "liveness properties"),
+    "helpers": ("helper", "helpers"),
+}
+"""Attributes of a Definition that list what must hold; in words, one and several."""
+_BY_NAME = ("helpers",)
+"""Kinds that are checked only where a scenario or an option names them."""
+_RULE, _RULES_OFF = "the rule ", "their rules are off"
+_NAMED = 2
+"""Up to this many properties of a kind are named in a sentence; more are counted."""
+
+
+@dataclass(frozen=True)
+class NotChecked:
+    """A declared property that is not checked: ``kind`` is a key of ``_KINDS``, ``why`` completes "not checked: …"."""
+
+    name: str
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The names of the properties that are checked, by kind, and the declared ones that are not.
+
+    A helper that is checked stands among the invariants or the step properties.
+    """
+
+    invariants: tuple[str, ...]
+    step_properties: tuple[str, ...]
+    liveness: tuple[str, ...]
+    deadlock: bool
+    left_out: tuple[NotChecked, ...]
+
+    def undecided(self, liveness: Collection[str], why: str) -> Checked:
+        """The same where these liveness properties were not reached."""
+        if not liveness:
+            return self
+        left = tuple(NotChecked(name, "liveness", why) for name in self.liveness if name in liveness)
+        decided = tuple(name for name in self.liveness if name not in liveness)
+        return replace(self, liveness=decided, left_out=(*left, *self.left_out))
+
+    def without(self, names: Collection[str]) -> Checked:
+        """The same where these are checked elsewhere: they are not listed as left out."""
+        return replace(self, left_out=tuple(n for n in self.left_out if n.name not in names))
+
+    def as_json(self) -> dict[str, object]:
+        """The keys ``checked`` and ``not_checked`` of a result."""
+        return {
+            "checked": {
+                "invariants": list(self.invariants),
+                "step_properties": list(self.step_properties),
+                "liveness": list(self.liveness),
+                DEADLOCK: self.deadlock,
+            },
+            "not_checked": [{"property": n.name, "kind": n.kind, "why": n.why} for n in self.left_out],
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Checked:
+        """What ``as_json`` writes, read back."""
+        kinds, left = said["checked"], said["not_checked"]
+        return cls(
+            tuple(kinds["invariants"]),
+            tuple(kinds["step_properties"]),
+            tuple(kinds["liveness"]),
+            kinds[DEADLOCK],
+            tuple(NotChecked(n["property"], n["kind"], n["why"]) for n in left),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """One line: how many properties of each kind are checked, and what is not checked, with the reason."""
+        return "; ".join(filter(None, (f"checked: {_counted([self])}", self.rest)))
+
+    @property
+    def rest(self) -> str:
+        """The part of the sentence about what is not checked; "" where that is nothing."""
+        left = "; ".join(_left_out(self.left_out))
+        return f"not checked: {left}" if left else ""
+
+
+def left_out(
+    definition: Definition,
+    absent: Callable[[Conditional], str],
+    checked: Collection[str],
+    withheld: Mapping[str, str],
+    narrowed_by: str,
+) -> Iterator[NotChecked]:
+    """The declared properties that are not among ``checked``.
+
+    ``withheld`` gives a reason by name; ``narrowed_by`` is what names the properties to check, "" where nothing does.
+    """
+    for kind in _KINDS:
+        for stated in getattr(definition, kind):
+            if stated.name in checked:
+                continue
+            if stated.name in withheld:
+                why = withheld[stated.name]
+            elif kind in _BY_NAME:
+                why = "checked only by name"
+            elif why := absent(stated):
+                pass
+            else:
+                why = f"not named by {narrowed_by}"
+            yield NotChecked(stated.name, kind, why)
+
+
+def total(of: Sequence[Checked]) -> str:
+    """One line for several scenarios: how many properties they check, and how many of them leave some out."""
+    some = sum(any(n.kind not in _BY_NAME for n in one.left_out) for one in of)
+    rest = f"; {some} of them leave declared properties out (--verbose names them)" if some else ""
+    return f"checked in {len(of)} scenarios: {_counted(of)}{rest}"
+
+
+def _counted(of: Iterable[Checked]) -> str:
+    counts: Counter[str] = Counter()
+    for one in of:
+        for kind in ("invariants", "step_properties", "liveness"):
+            counts[kind] += len(getattr(one, kind))
+        counts[DEADLOCK] += one.deadlock
+    said = [f"{counts[kind]:,} {_KINDS[kind][counts[kind] != 1]}" for kind in _KINDS if counts[kind]]
+    return ", ".join(said + [DEADLOCK] * bool(counts[DEADLOCK])) or "no property"
+
+
+def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
+    """What is not checked, by reason; the kinds in the order of ``_KINDS``."""
+    off = dict.fromkeys(n.why for n in left if n.why.startswith(_RULE))
+    whys = {n: _RULES_OFF if n.why in off and len(off) > 1 else n.why for n in left}
+    for why in dict.fromkeys(whys.values()):
+        groups = groupby((n for n in left if whys[n] == why), key=lambda n: n.kind)
+        said = []
+        for kind, members in groups:
+            names = [n.name for n in members]
+            one, many = _KINDS[kind]
+            few = len(names) <= _NAMED
+            said.append(
+                f"{one if len(names) == 1 else many} {' and '.join(names)}" if few else f"{len(names)} {many}"
+            )
+        yield f"{', '.join(said)} ({why})"
+
+
+# A scenario as it is asked for: what its file states, and over it what the command line sets.
+
+OPTION = "--property"
+"""The option that names the properties and goals to check."""
+_SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
+_OUTSIDE = "--outside takes no step outside the bounds"
+"""Why a liveness property that nothing names is not checked."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a command line sets in place of what the scenario's file says."""
+
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    rules: Mapping[str, bool] = field(default_factory=dict)
+    profile: str | None = None
+    properties: tuple[str, ...] = ()
+    symmetry: bool | None = None
+    deadlock: bool | None = None
+    outside: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        settings: Sequence[str] = (),
+        rules: Sequence[str] = (),
+        profile: str | None = None,
+        properties: Sequence[str] = (),
+        symmetry: bool | None = None,
+        deadlock: bool | None = None,
+        outside: bool = False,
+    ) -> Overrides:
+        """From the texts of the options; InputError where one has not the form that it should have."""
+        return cls(
+            dict(_setting(text) for text in settings),
+            dict(_switch(text) for text in rules),
+            profile,
+            tuple(properties),
+            symmetry,
+            deadlock,
+            outside,
+        )
+
+    @property
+    def void(self) -> bool:
+        """Whether these make void what the scenario promises to be violated."""
+        return bool(
+            self.parameters or self.rules or self.profile or self.properties or self.deadlock is not None
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Request:
+    """What is to be checked: parameters and rules, each with its value, and the properties.
+
+    ``as_written`` tells whether the scenario's promise applies, ``counts_promised`` whether its counts do.
+    """
+
+    scenario: Scenario
+    profile: str | None
+    parameters: Mapping[str, int]
+    rules: Mapping[str, bool]
+    invariants: tuple[Invariant, ...]
+    symmetry: bool
+    deadlock: bool
+    as_written: bool
+    counts_promised: bool
+    liveness: tuple[Liveness, ...] = ()
+    step_properties: tuple[StepProperty, ...] = ()
+    outside: bool = False
+    """Whether states just outside the bounds are checked, too."""
+    withheld: tuple[tuple[Liveness, str], ...] = ()
+    """The liveness properties that nothing names and that cannot be checked here, each with the reason."""
+    narrowed_by: str = ""
+    """What names the properties to check: a scenario, or an option; empty: nothing, so all that are declared."""
+    goals: tuple[Goal, ...] = ()
+    """The reachability goals to reach; they are not among the properties."""
+
+    @classmethod
+    def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
+        """A scenario with these overrides; InputError where a name is unknown or a value out of range."""
+        protocol = scenario.protocol
+        for key, value in overrides.parameters.items():
+            with _option(f"--set {key}={value}"):
+                parameter_of(protocol, key, value)
+        for key, on in overrides.rules.items():
+            with _option(f"--rule {key}={'on' if on else 'off'}"):
+                rule_of(protocol, key)
+        with _option(f"--profile {overrides.profile}"):
+            if overrides.profile is not None:
+                profile_of(protocol, overrides.profile)
+        profile = overrides.profile or scenario.profile
+        rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
+        parameters = scenario.parameter_values(overrides.parameters)
+        absent = partial(why_absent, rules.__getitem__, parameters)
+        names = _properties(scenario, overrides)
+        with _option(OPTION if overrides.properties else "properties"):
+            invariants = chosen_properties(scenario.definition, absent, names)
+            step_properties = chosen_step_properties(scenario.definition, absent, names)
+            liveness = chosen_liveness(scenario.definition, absent, names)
+        symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
+        withheld: tuple[tuple[Liveness, str], ...] = ()
+        if names is None and (overrides.outside or symmetry):
+            why = _OUTSIDE if overrides.outside else _SYMMETRY
+            withheld, liveness = tuple((p, why) for p in liveness), ()
+        if symmetry and liveness:
+            raise InputError(
+                f"{scenario.name}: {', '.join(p.name for p in liveness)} cannot be checked with symmetry: fairness "
+                "is about steps that symmetry takes for each other; use --no-symmetry"
+            )
+        named_deadlock = DEADLOCK in (names or ())
+        deadlock = named_deadlock or (
+            (scenario.deadlock and not overrides.properties)
+            if overrides.deadlock is None
+            else overrides.deadlock
+        )
+        if overrides.outside and (liveness or deadlock):
+            asked = ", ".join([p.name for p in liveness] + [DEADLOCK] * deadlock)
+            raise InputError(
+                f"{scenario.name}: {asked} cannot be checked with --outside, as no step is taken "
+                "outside the bounds; ask with --property invariants"
+            )
+        return cls(
+            scenario=scenario,
+            profile=profile,
+            parameters=parameters,
+            rules=rules,
+            invariants=invariants,
+            symmetry=symmetry,
+            deadlock=deadlock,
+            as_written=not overrides.void,
+            counts_promised=not overrides.void and symmetry == scenario.symmetry and not overrides.outside,
+            liveness=liveness,
+            step_properties=step_properties,
+            outside=overrides.outside,
+            withheld=withheld,
+            narrowed_by=OPTION if overrides.properties else "the scenario" if names is not None else "",
+            goals=_goals(scenario, overrides, absent),
+        )
+
+    def without_symmetry(self) -> Request:
+        """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
+        if not self.symmetry:
+            return self
+        back = () if self.outside else self.withheld
+        return replace(
+            self,
+            symmetry=False,
+            counts_promised=False,
+            liveness=(*self.liveness, *(p for p, _ in back)),
+            withheld=() if back else self.withheld,
+        )
+
+    def for_walks(self) -> Request:
+        """The same for random walks. InputError where liveness alone was named."""
+        request = self.without_symmetry().for_first()
+        return request.safety_only("a random walk has no end; use `highwater check`")
+
+    def for_first(self) -> Request:
+        """The same for a search that ends at its first violation: with goals only if nothing else is checked."""
+        return self.without_goals() if self.properties else self
+
+    def without_goals(self) -> Request:
+        """The same without reachability goals."""
+        return replace(self, goals=())
+
+    def with_rules(self, rules: Mapping[str, bool]) -> Request:
+        """The same with some rules switched and no properties, to be compared with another."""
+        return replace(
+            self,
+            rules={**self.rules, **rules},
+            invariants=(),
+            step_properties=(),
+            liveness=(),
+            goals=(),
+            as_written=False,
+        )
+
+    def safety_only(self, why: str) -> Request:
+        """The same without liveness properties; InputError, with the reason, where nothing else was named."""
+        if (
+            self.narrowed_by
+            and self.liveness
+            and not (self.invariants or self.step_properties or self.deadlock or self.goals)
+        ):
+            raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
+        return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
+
+    def __repr__(self) -> str:
+        """The scenario and its settings; rules are named where they are off."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        off = ", ".join(name for name, on in self.rules.items() if not on)
+        return f"<{self.scenario.name}: {settings}{f'; without {off}' if off else ''}>"
+
+    @property
+    def properties(self) -> list[str]:
+        """The names of what is checked."""
+        named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
+        return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
+
+    @property
+    def expected(self) -> frozenset[str]:
+        """The properties that engines are expected to find violated: goals are found by their negation."""
+        return self.scenario.promise.violated | {goal.name for goal in self.goals}
+
+    def why_absent(self, stated: Conditional) -> str:
+        """Why an action or a property does not exist here; "" where it does."""
+        return why_absent(self.rules.__getitem__, self.parameters, stated)
+
+    @property
+    def checked(self) -> Checked:
+        """What is checked, by kind, and which declared properties are not."""
+        withheld = {p.name: why for p, why in self.withheld}
+        left = left_out(
+            self.scenario.definition, self.why_absent, self.properties, withheld, self.narrowed_by
+        )
+        return Checked(
+            tuple(p.name for p in self.invariants),
+            tuple(p.name for p in self.step_properties),
+            tuple(p.name for p in self.liveness),
+            self.deadlock,
+            tuple(left),
+        )
+
+    def model(self, kind: Callable[..., Model] = Model) -> Model:
+        """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
+        definition = self.scenario.definition
+        with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
+            protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
+            invariants = (*self.invariants, *(g for g in self.goals if isinstance(g, Invariant)))
+            of_steps = (*self.step_properties, *(g for g in self.goals if isinstance(g, StepProperty)))
+            traced = kind(protocol, invariants, self.liveness, of_steps)
+            _ = traced.start  # so that what is wrong with the initial states is said now
+            refuse_unconsulted(definition, protocol)
+        return traced
+
+
+def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | None:
+    """The names of the properties that an option or the scenario names, without goals; None: neither names any."""
+    if not overrides.properties:
+        return scenario.properties
+    goals = goals_among(scenario.definition, overrides.properties)
+    return tuple(name for name in overrides.properties if name not in goals)
+
+
+def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Goal, ...]:
+    """The goals that an option names; else those of the scenario that exist, of which --outside checks none."""
+    if not overrides.properties:
+        existing = {g.name for g in scenario.definition.reachable if not absent(g)}
+        expected = () if overrides.outside else scenario.promise.reachable
+        return chosen_goals(scenario.definition, absent, (name for name in expected if name in existing))
+    named = goals_among(scenario.definition, overrides.properties)
+    with _option(OPTION):
+        if named and overrides.outside:
+            raise InputError(f"{named[0]} is a reachability goal: --outside checks properties only")
+        return chosen_goals(scenario.definition, absent, named)
+
+
+class _option:
+    """Puts an option's text before what is wrong inside, as an InputError."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
+        if isinstance(wrong, (InputError, ChoiceError)):
+            raise InputError(f"{self.text}: {wrong}") from None
+
+
+def _setting(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InputError(f"--set {text}: write NAME=VALUE")
+    try:
+        return name, int(value)
+    except ValueError:
+        raise InputError(f"--set {text}: the value is a whole number, not {value!r}") from None
+
+
+def _switch(text: str) -> tuple[str, bool]:
+    name, equals, value = text.partition("=")
+    if not (name and equals) or value not in ("on", "off"):
+        raise InputError(f"--rule {text}: write NAME=on or NAME=off")
+    return name, value == "on"
+
+
+# What a test is about, in the ways in which one names it: a scenario, a protocol, or a file of either.
+
+Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
+
+
+class ScenarioSettings(TypedDict, total=False):
+    """What can be set over a scenario or a protocol; each means what the option of the command line does."""
+
+    parameters: Mapping[str, int] | None
+    rules: Mapping[str, bool] | None
+    profile: str | None
+    properties: Iterable[str]
+    deadlock: bool | None
+    symmetry: bool | None
+    outside: bool
+
+
+def asked(
+    subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[ScenarioSettings]
+) -> Request:
+    """What is to be checked: a scenario or a protocol, and over it what is set here.
+
+    A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, where
+    that is given), else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError
+    where there is no such thing, or a name or a value does not fit it, TypeError for a setting that there is not.
+    """
+    if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():
+        raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
+    overrides = Overrides(
+        parameters=dict(settings.get("parameters") or {}),
+        rules=dict(settings.get("rules") or {}),
+        profile=settings.get("profile"),
+        properties=tuple(settings.get("properties", ())),
+        symmetry=settings.get("symmetry"),
+        deadlock=settings.get("deadlock"),
+        outside=settings.get("outside", False),
+    )
+    if isinstance(subject, Request):
+        if overrides != Overrides():
+            raise InputError(
+                f"{subject.scenario.name}: set over it what is to be set where it is first named"
+            )
+        return subject
+    if isinstance(subject, type):
+        subject = scenario_files.bare(_definition(subject))
+    if not isinstance(subject, Scenario):
+        subject = _named(str(subject), Path(directory) if directory is not None else Path())
+    return Request.of(subject, overrides)
+
+
+def _named(text: str, directory: Path) -> Scenario:
+    if text.endswith(".toml"):
+        return scenario_files.read(directory / text, text)
+    if text.endswith(".py"):
+        return scenario_files.bare(catalogue.load_file(directory / text))
+    if text in registry.NAMES:
+        return scenario_files.bare(catalogue.load(text))
+    return scenario_files.find(text)
+
+
+def _definition(protocol: type[Protocol]) -> Definition:
+    """A class with what must hold of it: of one that comes with the checker that stands in ``invariants``."""
+    package = protocol.__module__.removeprefix("highwater.model.")
+    for name in registry.NAMES if package != protocol.__module__ else ():
+        if (found := catalogue.load(name)).protocol is protocol:
+            return found
+    name = protocol.name or protocol.__name__
+    return Definition.of(name, protocol)

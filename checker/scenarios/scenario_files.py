@@ -1,0 +1,609 @@
+"""A scenario that begins in a state of its own and takes an operator's steps in order: how advice is executed.
+
+``[start]`` gives values of the first initial state anew, by their places. ``[procedure]`` lists ``steps``: an action
+that is named there is taken only as listed, one after the other. A step "start_broker(b=0) once led by 1" waits until
+broker 1 leads the partition. Actions of ``without`` are not taken; all others are free. Beside the protocol's own
+properties such a scenario can name ``led_again``.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from highwater.checker.base import files
+from highwater.checker.base.problems import InputError
+from highwater.checker.scenarios import catalogue, user_code
+from highwater.checker.scenarios.catalogue import Definition
+from highwater.checker.scenarios.search import DEADLOCK
+from highwater.model import registry
+from highwater.model.language import (
+    Int,
+    Only,
+    State,
+    Struct,
+    all_of,
+    any_of,
+    eventually_always,
+    require,
+    weak,
+)
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import (
+    Action,
+    ChoiceError,
+    Conditional,
+    Invariant,
+    Protocol,
+    parameter_of,
+    profile_of,
+    rule_of,
+    rules_on,
+    why_absent,
+)
+from highwater.model.language.reachability import Goal
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.names import unknown
+
+_STEP = re.compile(r"(\w+)\(((?:\w+=(?:\w+|\[[\d, ]*\])(?:, )?)*)\)(?: once (?:led|led by (?P<leader>\d+)))?")
+_PAIR = re.compile(r"(\w+)=(\w+|\[[\d, ]*\])")
+_WORDS = {"true": True, "false": False, "none": None}
+FIELD = "procedure"
+"""The field of the state that counts the steps taken."""
+
+
+@dataclass(frozen=True)
+class ProcedureStep:
+    """An action with parameters; ``waits`` until the partition is led, by ``leader`` where one is named."""
+
+    action: str
+    parameters: Mapping[str, object]
+    waits: bool = False
+    leader: int | None = None
+
+
+def following(
+    definition: Definition, start: Mapping[str, object], steps: Sequence[str], without: Sequence[str] = ()
+) -> Definition:
+    """The protocol from this state on, with these steps of the operator. InputError where one names no action."""
+    protocol = definition.protocol
+    actions = {action.name: action for action in protocol.actions()}
+    taken = [_step(text, actions) for text in steps]
+    for name in without:
+        if name not in actions:
+            raise InputError(unknown("action", name, actions))
+
+    def define(self: Protocol) -> Struct:
+        state = protocol.define(self)
+        absent = {name: Only(type_, when=False) for name, type_ in state.absent.items()}
+        made = Struct(state.name, **state.fields, **absent, **{FIELD: Int(0, len(taken))})
+        return made.about(**state.meanings, **{FIELD: "how many steps of the procedure are taken"})
+
+    def initial(self: Protocol) -> list[dict[str, Any]]:
+        first, *_ = protocol.initial(self)
+        begun = _over(first, start, "")
+        assert isinstance(begun, dict)
+        return [{**begun, FIELD: 0}]
+
+    own: dict[str, object] = {
+        "__module__": protocol.__module__,
+        "__doc__": protocol.__doc__,
+        "symmetric": (),
+        "procedure_steps": len(taken),
+    }
+    own |= {"define": define, "initial": initial}
+    for name in dict.fromkeys([*without, *(step.action for step in taken)]):
+        action = actions[name]
+        places = [(i, step) for i, step in enumerate(taken) if step.action == name]
+        own[name] = replace(action, function=_in_order(action, places))
+    made = type(protocol.__name__, (protocol,), own)
+    led = eventually_always("966.13", fair=weak(*actions))(led_again)
+    return replace(definition, protocol=made, liveness=(*definition.liveness, led))
+
+
+def led_again(m: Any, s: State) -> Any:
+    """The procedure comes to its end, and the partition has a leader from then on."""
+    return (s.procedure == m.procedure_steps) & s.partition.leader.is_some
+
+
+def _in_order(action: Action, places: Sequence[tuple[int, ProcedureStep]]) -> Callable[..., None]:
+    def act(m: Protocol, s: State, **parameters: Any) -> None:
+        leader = s.partition.leader
+        here = []
+        for i, step in places:
+            as_listed = [parameters[name] == value for name, value in step.parameters.items()]
+            waited = leader.is_some if step.leader is None else leader == step.leader
+            here.append(all_of([s.procedure == i, *as_listed, *[waited] * step.waits]))
+        require("the procedure comes to it", any_of(here))
+        action.function(m, s, **parameters)
+        s.next.procedure = s.procedure + 1
+
+    act.__doc__ = action.function.__doc__
+    return act
+
+
+def _step(text: object, actions: Mapping[str, Action]) -> ProcedureStep:
+    match = _STEP.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise InputError(f"{text!r} is no step; write action(parameter=value, …)")
+    name, given, leader = match.groups()
+    if name not in actions:
+        raise InputError(unknown("action", name, actions))
+    pairs = _PAIR.findall(given)
+    wrong = {n for n, _ in pairs} - set(actions[name].domains)
+    if wrong:
+        raise InputError(f"{name} has no parameter {sorted(wrong)[0]!r}")
+    values = {n: _WORDS.get(v, v if v.isalpha() else json.loads(v)) for n, v in pairs}
+    return ProcedureStep(name, values, " once " in match[0], None if leader is None else int(leader))
+
+
+def _over(first: object, given: object, path: str) -> object:
+    """A plain value with other values in some places; in a list, a table is from positions to elements."""
+    if not isinstance(given, Mapping):
+        return None if given == "none" else given
+    if isinstance(first, Mapping):
+        wrong = set(given) - set(first)
+        if wrong:
+            raise InputError(
+                unknown("field", f"{path}{sorted(wrong)[0]}", [f"{path}{name}" for name in first])
+            )
+        return {
+            name: _over(value, given[name], f"{path}{name}.") if name in given else value
+            for name, value in first.items()
+        }
+    if isinstance(first, Sequence) and all(key.isdigit() and int(key) < len(first) for key in given):
+        return [
+            _over(item, given[str(i)], f"{path}{i}.") if str(i) in given else item
+            for i, item in enumerate(first)
+        ]
+    raise InputError(f"{path.rstrip('.')} has no fields to be given")
+
+
+# Scenarios: TOML files that set a protocol up and promise what is found.
+#
+# A scenario names a protocol, its parameters and rules, the properties to check, and what is expected. The
+# ones
+# that come with the checker lie beside their protocol; a user's own file is a scenario too.
+
+Absent = Callable[[Conditional], str]
+"""Why an action or a property does not exist in a model; "" where it does."""
+
+KEYS: dict[str, type[Any]] = {
+    "title": str,
+    "protocol": str,
+    "profile": str,
+    "properties": list,
+    "standard": bool,
+    "symmetry": bool,
+    "deadlock": bool,
+    "parameters": dict,
+    "rules": dict,
+    "start": dict,
+    "procedure": dict,
+    "expect": dict,
+}
+"""The keys of a scenario's file, and what each holds."""
+
+INVARIANTS = "invariants"
+"""Among the names of properties: all invariants that exist under the rules."""
+STEP_PROPERTIES = "step_properties"
+"""Likewise: all properties of steps."""
+LIVENESS = "liveness"
+"""Likewise: all liveness properties."""
+HELPERS = "helpers"
+"""Likewise: all that is proved together with the others, helper invariants and properties of steps."""
+REACHABLE = "reachable"
+"""Likewise, of an option: all reachability goals. In a scenario's file it is the key of [expect] that lists goals."""
+
+_EXPECT: dict[str, type[Any]] = {
+    "violated": list,
+    "distinct_states": int,
+    "depth": int,
+    "impossible": list,
+    "constant": list,
+    REACHABLE: list,
+}
+_CALLED = {
+    str: "a text",
+    list: "a list of names",
+    bool: "true or false",
+    dict: "a table",
+    int: "a whole number",
+}
+
+
+@dataclass(frozen=True)
+class Promised:
+    """What a scenario says will be found: the properties violated (none: all hold), and exact counts.
+
+    ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state,
+    ``reachable`` goals that are reached.
+    """
+
+    violated: frozenset[str] = frozenset()
+    distinct_states: int | None = None
+    depth: int | None = None
+    impossible: frozenset[str] = frozenset()
+    constant: frozenset[str] = frozenset()
+    reachable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario as its file states it; ``rules`` go over the profile.
+
+    ``properties`` None means all invariants, properties of steps and liveness properties.
+    """
+
+    name: str
+    title: str
+    definition: Definition
+    profile: str | None
+    parameters: Mapping[str, int]
+    rules: Mapping[str, bool]
+    properties: tuple[str, ...] | None
+    standard: bool
+    symmetry: bool
+    deadlock: bool
+    promise: Promised
+
+    @property
+    def protocol(self) -> type[Protocol]:
+        """The protocol's class."""
+        return self.definition.protocol
+
+    def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
+        """Every rule of the protocol, on or off: the profile's (without one all are on), then the changes."""
+        on = rules_on(self.protocol, profile, *changes)
+        return {name: name in on for name in self.protocol.rules}
+
+    def parameter_values(self, changes: Mapping[str, int]) -> dict[str, int]:
+        """Every parameter of the protocol: its default, then what the scenario sets, then the changes."""
+        defaults = {name: p.default for name, p in self.protocol.parameters.items()}
+        return {**defaults, **self.parameters, **changes}
+
+    def absent(self) -> Absent:
+        """Why an action or a property does not exist in this scenario."""
+        values = self.rule_values(self.profile, self.rules)
+        return partial(why_absent, values.__getitem__, self.parameter_values({}))
+
+
+def find(argument: str) -> Scenario:
+    """The scenario of this name, or at this path: a ``.toml`` scenario, or a ``.py`` protocol with its defaults.
+
+    Raises InputError, one line that names file, line and key, for whatever is wrong with it.
+    """
+    if argument.endswith(".toml"):
+        return read(Path(argument), argument)
+    if argument.endswith(".py"):
+        return bare(catalogue.load_file(Path(argument)), argument)
+    return read(catalogue.scenario_file(argument), argument)
+
+
+def is_path(argument: str) -> bool:
+    """Whether an argument is the path of a scenario or a protocol, and no name of a scenario."""
+    return argument.endswith((".toml", ".py"))
+
+
+def bare(definition: Definition, name: str | None = None) -> Scenario:
+    """A protocol with its defaults as a scenario, which expects every declared property to hold.
+
+    The liveness properties of a protocol that comes with the checker need bounds and rules of their own, so they are
+    left to the scenarios that name them.
+    """
+    ours = definition.file is None and definition.name in registry.NAMES
+    return Scenario(
+        name=name or definition.name,
+        title="",
+        definition=definition,
+        profile=None,
+        parameters={},
+        rules={},
+        properties=(INVARIANTS, STEP_PROPERTIES) if ours and definition.liveness else None,
+        standard=False,
+        symmetry=False,
+        deadlock=False,
+        promise=Promised(),
+    )
+
+
+def expanded(arguments: Iterable[str]) -> list[str]:
+    """The names and paths that arguments stand for; a pattern adds what is not there yet, in the order of the list.
+
+    InputError where a pattern stands for none.
+    """
+    found: list[str] = []
+    for argument in arguments:
+        if not _is_pattern(argument):
+            found.append(argument)
+        elif names := fnmatch.filter(catalogue.scenario_files(), argument):
+            found += [name for name in names if name not in found]
+        else:
+            raise InputError(f"no scenario's name is like {argument!r}: `highwater list` names them")
+    return found
+
+
+def _is_pattern(argument: str) -> bool:
+    return any(sign in argument for sign in "*?[") and not Path(argument).exists()
+
+
+def standard() -> list[Scenario]:
+    """The scenarios of a run without arguments."""
+    return [
+        read(path, name) for name, path in catalogue.scenario_files().items() if outline(path).get("standard")
+    ]
+
+
+def titles() -> dict[str, tuple[str, bool]]:
+    """Name to title, and whether it is standard, of all scenarios; no protocol is loaded for it."""
+    outlines = {name: outline(path) for name, path in catalogue.scenario_files().items()}
+    return {name: (str(o.get("title", "")), bool(o.get("standard"))) for name, o in outlines.items()}
+
+
+def read(path: Path, name: str) -> Scenario:
+    """Read a scenario's file."""
+    file = _File(path)
+    table = file.table
+    file.check(table, KEYS)
+    if "protocol" not in table:
+        raise file.error("the key 'protocol' is missing")
+    definition = _with_procedure(file, file.definition(table["protocol"]))
+    protocol = definition.protocol
+    profile = table.get("profile")
+    rules, parameters = table.get("rules", {}), table.get("parameters", {})
+    properties, expect = table.get("properties"), table.get("expect", {})
+    with file.at("profile"):
+        if profile is not None:
+            profile_of(protocol, profile)
+    for key, value in parameters.items():
+        with file.at(key, "parameters"):
+            parameter_of(protocol, key, value)
+    for key, value in rules.items():
+        with file.at(key, "rules"):
+            rule_of(protocol, key)
+            if not isinstance(value, bool):
+                raise InputError(f"{key} is true or false, not {value!r}")
+    file.check(expect, _EXPECT, "expect")
+    scenario = Scenario(
+        name=name,
+        title=table.get("title", ""),
+        definition=definition,
+        profile=profile,
+        parameters=parameters,
+        rules=rules,
+        properties=None if properties is None else tuple(properties),
+        standard=table.get("standard", False),
+        symmetry=table.get("symmetry", False),
+        deadlock=table.get("deadlock", False),
+        promise=_promised(expect),
+    )
+    absent = scenario.absent()
+    _check_goals(file, scenario, absent)
+    with file.at("properties"):
+        chosen = chosen_properties(definition, absent, scenario.properties)
+        steps = chosen_step_properties(definition, absent, scenario.properties)
+        live = chosen_liveness(definition, absent, scenario.properties)
+    checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
+    if scenario.deadlock or DEADLOCK in (properties or ()):
+        checked.add(DEADLOCK)
+    for key, named in (("violated", scenario.promise.violated), ("constant", scenario.promise.constant)):
+        with file.at(key, "expect"):
+            for promised in sorted(named - checked):
+                raise InputError(
+                    unknown("property", promised, checked) + " (of those that this scenario checks)"
+                )
+    actions = {a.name for a in protocol.actions() if not absent(a)}
+    with file.at("impossible", "expect"):
+        for promised in sorted(scenario.promise.impossible - actions):
+            raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
+    return scenario
+
+
+def _promised(expect: Mapping[str, Any]) -> Promised:
+    """What the table [expect] says."""
+    return Promised(
+        frozenset(expect.get("violated", ())),
+        expect.get("distinct_states"),
+        expect.get("depth"),
+        frozenset(expect.get("impossible", ())),
+        frozenset(expect.get("constant", ())),
+        tuple(expect.get(REACHABLE, ())),
+    )
+
+
+def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
+    """InputError for a goal that is none or does not exist here, and for one among the properties."""
+    with file.at(REACHABLE, "expect"):
+        chosen_goals(scenario.definition, absent, scenario.promise.reachable)
+    with file.at("properties"):
+        for name in goals_among(scenario.definition, scenario.properties or ())[:1]:
+            raise InputError(f"{name} is a reachability goal: list it as [expect] {REACHABLE}")
+
+
+def _with_procedure(file: _File, definition: Definition) -> Definition:
+    """The protocol from the scenario's own start on, with the steps of its operator."""
+    start, procedure = file.table.get("start", {}), file.table.get("procedure", {})
+    if not start and not procedure:
+        return definition
+    file.check(procedure, {"steps": list, "without": list}, "procedure")
+    with file.at("procedure"):
+        return following(definition, start, procedure.get("steps", []), procedure.get("without", []))
+
+
+# --- what names and values can be; the command line asks the same -------------------------------------
+
+
+def chosen_properties(
+    definition: Definition, absent: Absent, names: Iterable[str] | None
+) -> tuple[Invariant, ...]:
+    """The invariants of these names (None: all) that exist in this model; ``deadlock`` is not one."""
+    if names is None:
+        return tuple(i for i in definition.invariants if not absent(i))
+    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Invariant))
+
+
+def chosen_step_properties(
+    definition: Definition, absent: Absent, names: Iterable[str] | None
+) -> tuple[StepProperty, ...]:
+    """The properties of steps of these names (None: all) that exist in this model."""
+    if names is None:
+        return tuple(p for p in definition.step_properties if not absent(p))
+    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, StepProperty))
+
+
+def chosen_liveness(
+    definition: Definition, absent: Absent, names: Iterable[str] | None
+) -> tuple[Liveness, ...]:
+    """The liveness properties of these names (None: all) that exist in this model."""
+    if names is None:
+        return tuple(p for p in definition.liveness if not absent(p))
+    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Liveness))
+
+
+def goals_among(definition: Definition, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these names that name reachability goals, or stand for all of them."""
+    known = {REACHABLE, *(g.name for g in definition.reachable)}
+    return tuple(name for name in names if name in known)
+
+
+def chosen_goals(definition: Definition, absent: Absent, names: Iterable[str]) -> tuple[Goal, ...]:
+    """The reachability goals of these names; InputError for an unknown one, or one that does not exist here."""
+    by_name = {g.name: g for g in definition.reachable}
+    found: dict[str, Goal] = {}
+    for name in names:
+        if name == REACHABLE:
+            found |= {g.name: g for g in definition.reachable if not absent(g)}
+        elif (goal := by_name.get(name)) is None:
+            raise InputError(unknown(f"reachability goal of {definition.name}", name, by_name))
+        elif why := absent(goal):
+            raise InputError(f"the goal {name} cannot be reached while {why}")
+        else:
+            found[name] = goal
+    return tuple(found.values())
+
+
+def _named_properties(
+    definition: Definition, absent: Absent, names: Iterable[str]
+) -> Iterator[Invariant | StepProperty | Liveness]:
+    by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
+    by_name |= {p.name: p for p in definition.step_properties}
+    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers)}
+    for name in dict.fromkeys(_spelled_out(definition, absent, names)):
+        if name == DEADLOCK:
+            continue
+        found = by_name.get(name)
+        if found is None:
+            raise InputError(unknown(f"property of {definition.name}", name, by_name))
+        if why := absent(found):
+            raise InputError(f"the property {name} says nothing while {why}")
+        yield found
+
+
+def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -> Iterator[str]:
+    """The names, with those of all properties of a kind in the place of the word for it."""
+    for name in names:
+        if name == INVARIANTS:
+            yield from (i.name for i in chosen_properties(definition, absent, None))
+        elif name == STEP_PROPERTIES:
+            yield from (p.name for p in chosen_step_properties(definition, absent, None))
+        elif name == LIVENESS:
+            yield from (p.name for p in chosen_liveness(definition, absent, None))
+        elif name == HELPERS:
+            yield from (p.name for p in definition.helpers if not absent(p))
+        else:
+            yield name
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def outline(path: Path) -> dict[str, Any]:
+    """A scenario's file as it is written, without a look at its protocol; InputError where it is not TOML."""
+    return _File(path).table
+
+
+class _File:
+    """A TOML file whose errors say where."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = files.read_text(path)
+        except FileNotFoundError as wrong:
+            raise InputError(f"{path}: {wrong.strerror}") from None
+
+    @cached_property
+    def table(self) -> dict[str, Any]:
+        """The file's content."""
+        return files.toml(self.path, self.text)
+
+    def line(self, key: str, table: str | None = None) -> int | None:
+        """The line of a key, else of its table's header; None where neither is seen."""
+        current, header = None, None
+        for number, text in enumerate(self.text.splitlines(), 1):
+            if heading := re.match(r"\s*\[+\s*[\"']?([\w.-]+)", text):
+                current = heading[1]
+                if current in (key, table):
+                    header = header or number
+            elif current == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", text):
+                return number
+        return header
+
+    def error(self, message: str, key: str | None = None, table: str | None = None) -> InputError:
+        """What is wrong, with the place of a key."""
+        line = None if key is None else self.line(key, table)
+        return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
+
+    def at(self, key: str, table: str | None = None) -> _At:
+        """A context in which what is wrong is wrong with this key."""
+        return _At(self, key, table)
+
+    def check(
+        self, table: Mapping[str, Any], kinds: Mapping[str, type[Any]], name: str | None = None
+    ) -> None:
+        """Refuse unknown keys and values of the wrong type."""
+        for key, value in table.items():
+            with self.at(key, name):
+                where = "key" if name is None else f"key in [{name}]"
+                kind = kinds.get(key)
+                if kind is None:
+                    raise InputError(unknown(where, key, kinds))
+                if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
+                if kind is list and not all(isinstance(item, str) for item in value):
+                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
+
+    def definition(self, protocol: str) -> Definition:
+        """The protocol that the file names: by its package, or by a Python file beside this one, which is executed."""
+        with self.at("protocol"):
+            if protocol.endswith(".py"):
+                path = self.path.parent / protocol
+                if not path.is_file():
+                    raise InputError(f"protocol: there is no file {path}")
+                user_code.refuse_foreign(path, self.path.parent, "protocol")
+            else:
+                return catalogue.load(protocol)
+        return catalogue.load_file(path)
+
+
+class _At:
+    """Puts the place of a key before what is wrong inside, as an InputError."""
+
+    def __init__(self, file: _File, key: str, table: str | None) -> None:
+        self.file, self.key, self.table = file, key, table
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
+        if isinstance(wrong, (InputError, ChoiceError)):
+            name = f"[{self.table}] " if self.table else ""
+            text = str(wrong)
+            text = text if self.key in text else f"{self.key}: {text}"
+            raise self.file.error(f"{name}{text}", self.key, self.table) from None

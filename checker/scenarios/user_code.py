@@ -1,0 +1,145 @@
+"""Which Python files a scenario may have executed: those in its own folder, and in folders that the user allows.
+
+A scenario that somebody sent is read together with the protocol that it names, and a protocol is a program. So a
+scenario names what lies beside it, and nothing else on this machine: not by ``..``, not from the root, not by a link.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NoReturn
+
+from highwater.checker.base.problems import InputError
+
+VARIABLE = "HIGHWATER_ALLOW_CODE"
+"""The environment variable: folders, separated as those of PATH. It reaches helper processes, too."""
+OPTION = "--allow-code"
+
+
+def refuse_foreign(file: Path, folder: Path, who: str) -> None:
+    """InputError where a file lies neither in this folder nor in one that is allowed, once all links are followed.
+
+    ``who`` says what names the file.
+    """
+    try:
+        real = os.path.realpath(file)
+    except ValueError:
+        raise InputError(f"{who}: {str(file)!r} cannot be the path of a file") from None
+    if any(_is_inside(real, place) for place in (folder, *allowed())):
+        return
+    raise InputError(
+        f"{who}: {file} is outside of the folder {folder}, and would be executed; {OPTION} DIR allows what is in DIR"
+    )
+
+
+def allowed() -> list[Path]:
+    """The folders that the user allows besides."""
+    return [Path(place) for place in os.environ.get(VARIABLE, "").split(os.pathsep) if place]
+
+
+@contextmanager
+def allowing(folders: Iterable[str | Path]) -> Iterator[None]:
+    """While inside, these folders are allowed besides, in this process and in those that it starts.
+
+    Raises InputError where the name of one cannot be handed on.
+    """
+    before = os.environ.get(VARIABLE)
+    added = [os.path.realpath(folder) for folder in folders]
+    for folder in added:
+        if os.pathsep in folder:
+            raise InputError(f"{OPTION} {folder}: a folder with {os.pathsep!r} in its name cannot be allowed")
+    os.environ[VARIABLE] = os.pathsep.join([*filter(None, [before]), *added])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _is_inside(real: str, folder: Path) -> bool:
+    place = os.path.realpath(folder)
+    return os.path.commonpath([real, place]) == place
+
+
+# Imports between a user's own files: a protocol's file finds the Python files beside it, as they stand.
+
+
+class AsItIs(SourceFileLoader):
+    """Loads a file as it stands, without kept bytecode.
+
+    Bytecode is taken for current by the file's size and the second of its last change: a protocol that is edited twice
+    in a second would be checked as it was before.
+    """
+
+    def source_to_code(self, data: Any, path: Any, *arguments: Any, **named: Any) -> CodeType:  # type: ignore[override]
+        """The code of a text. SyntaxError, with the file's name, whatever makes it none: NULs, too deep a nesting."""
+        try:
+            return super().source_to_code(data, path, *arguments, **named)
+        except (ValueError, RecursionError, MemoryError) as wrong:
+            said = f"{type(wrong).__name__}: {wrong}" if str(wrong) else type(wrong).__name__
+            raise SyntaxError(said, (str(path), 1, None, None)) from None
+
+    def path_stats(self, path: str) -> NoReturn:
+        """Nothing is known of the file that bytecode could be compared with."""
+        raise OSError
+
+
+_imported: dict[str, dict[str, ModuleType]] = {}
+"""By the name of a protocol's module: the modules beside it that were imported. They live on here only."""
+
+
+def imported_by(module: str) -> dict[str, Path]:
+    """The files that a protocol's file has imported from beside it, by the names of their modules."""
+    found = _imported.get(module, {})
+    return {name: Path(other.__file__) for name, other in found.items() if other.__file__}
+
+
+@contextmanager
+def beside(path: Path, module: str) -> Iterator[None]:
+    """While inside, ``import other`` is ``other.py`` beside this file, whatever else has that name.
+
+    Afterwards these modules are forgotten: a file of the same name in another directory is another one, and one
+    that was changed is read again. Modules of the standard library and ``highwater`` itself keep their names.
+    """
+    directory = path.resolve().parent
+    own = (
+        {file.stem for file in directory.glob("*.py")}
+        - {path.stem, "highwater"}
+        - set(sys.stdlib_module_names)
+    )
+    hidden = {name: sys.modules.pop(name) for name in own if name in sys.modules}
+    finder = _Neighbours(directory, own)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        _imported[module] = {name: sys.modules.pop(name) for name in own if name in sys.modules}
+        sys.modules.update(hidden)
+
+
+class _Neighbours(MetaPathFinder):
+    """Finds modules of these names in a directory."""
+
+    def __init__(self, directory: Path, names: set[str]) -> None:
+        self.directory, self.names = directory, names
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of ``name.py`` in the directory. InputError where it is a link that leads out of it."""
+        if path is not None or fullname not in self.names:
+            return None
+        file = str(self.directory / f"{fullname}.py")
+        refuse_foreign(Path(file), self.directory, f"import {fullname}")
+        return importlib.util.spec_from_file_location(fullname, file, loader=AsItIs(fullname, file))

@@ -1,1 +1,0 @@
-"""A run as a chart: who is drawn where, and what travels between them."""
