@@ -47,7 +47,7 @@ _HOMES = {
     "explore": "highwater.checker.api",
     "protocol": "highwater.checker.api",
     "protocols": "highwater.checker.api",
-    "replay": "highwater.checker.api",
+    "replay": "highwater.traces.replay",
     "scenario": "highwater.checker.api",
     "scenarios": "highwater.checker.api",
     "simulate": "highwater.checker.api",

@@ -144,18 +144,22 @@ def _is_scenario(name: str) -> bool:
 def _written_for(profile: str, other: str | None) -> Scenario:
     """The first standard scenario that is written for a profile, of a protocol that has the other one too.
 
-    One that changes no rule of the profile and checks every invariant, if there is one; others are about one fault.
+    The largest one that changes no rule of the profile and checks every invariant; others are about one fault.
     """
     known = scenario_files.standard()
     found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
     if found:
-        every = (None, (scenario_files.INVARIANTS, scenario_files.STEP_PROPERTIES))
-        return min(found, key=lambda s: (bool(s.rules), s.properties not in every))
+        return min(found, key=_is_about_one_fault)
     names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenario_files.titles())
     if profile not in names:
         see = "`highwater list` names scenarios, `highwater show PROTOCOL` its profiles"
         raise InputError(unknown("profile or scenario", profile, names, see))
     raise InputError(f"no standard scenario is written for {profile}: name one with --in SCENARIO")
+
+
+def _is_about_one_fault(scenario: Scenario) -> tuple[bool, bool, int]:
+    checks_all = scenario.properties is None or scenario_files.INVARIANTS in scenario.properties
+    return bool(scenario.rules), not checks_all, -(scenario.promise.distinct_states or 0)
 
 
 def _compare(

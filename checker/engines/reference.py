@@ -9,11 +9,9 @@ import itertools
 import threading
 import time
 from collections import Counter
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from highwater.checker.base.problems import interruption
-from highwater.checker.engines.state_graph import Explored, Layout
 from highwater.checker.scenarios.search import (
     DEADLOCK,
     Progress,
@@ -26,6 +24,9 @@ from highwater.checker.scenarios.search import (
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
+
+if TYPE_CHECKING:
+    from highwater.checker.engines.state_graph import Explored
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
@@ -135,6 +136,10 @@ def _violation(
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
     """All states of a model and the steps between them; a limit or the first Ctrl-C ends it with what was found."""
+    import numpy as np  # the reference search needs none of this
+
+    from highwater.checker.engines.state_graph import Explored, Layout
+
     interpreter = Interpreter(model)
     numbers = {id(instance): i for i, instance in enumerate(model.instances)}
     states = {state: i for i, state in enumerate(model.initial)}

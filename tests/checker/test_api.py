@@ -97,7 +97,7 @@ def without_times(text: str) -> list[str]:
 def test_a_class_that_comes_with_highwater_has_its_invariants() -> None:
     """They stand in ``highwater.invariants``, so asking the class alone would check nothing and say ``holds``."""
     asked = package.scenario(truncation.PROTOCOL)
-    assert asked.properties == ["weak_isr", "strong_isr"]
+    assert asked.properties[:2] == ["weak_isr", "strong_isr"]
     by_name = package.scenario("truncation")
     assert asked.properties == by_name.properties
 

@@ -22,8 +22,8 @@ FILES = {
     "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
-    "result": "7a996516742068a8",
-    "proof": "eb044969468d25ac",
+    "result": "06a8397cd565a1a1",
+    "proof": "3535ce93e8ea3458",
     "gate": "40592d335b72c73e",
     "mutation": "6d6266fd4b48bc61",
     "report": "dae83ce03d6e809d",

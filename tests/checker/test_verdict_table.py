@@ -169,9 +169,15 @@ def test_notes_of_several_are_one_line_and_of_one_all_of_them() -> None:
     first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
     first.result.cut["log_size"] = 5
     first.result.actions |= {"elect": 3, "lose": 0}
-    assert list(summary.attention([second])) == ["checked in 1 scenarios: 2 invariants"]
+    assert list(summary.attention([second])) == [
+        "checked in 1 scenarios: 2 invariants, 4 step properties; "
+        "1 of them leave declared properties out (--verbose names them)"
+    ]
     (count, line) = summary.attention([first, second])
-    assert count == "checked in 2 scenarios: 4 invariants"
+    assert count == (
+        "checked in 2 scenarios: 4 invariants, 8 step properties; "
+        "2 of them leave declared properties out (--verbose names them)"
+    )
     assert (
         line == "--verbose tells where: a bound cut steps in 1, an action was never taken in 1 of 2 scenarios"
     )

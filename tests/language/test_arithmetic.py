@@ -25,6 +25,7 @@ from highwater.model.language import (
     invariant,
     leads_to,
     require,
+    tracing,
     weak,
     where,
 )
@@ -208,6 +209,6 @@ def condition_of(expression: Any, state: Any) -> Node:
 
 def test_the_questions_above_are_not_blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `partial` a division by zero would be a 0 that nobody asks about."""
-    monkeypatch.setattr(graph, "undefined", lambda node: graph.FALSE)
-    monkeypatch.setattr(graph, "undefined_any", lambda nodes: graph.FALSE)
+    monkeypatch.setattr(tracing, "undefined", lambda node: graph.FALSE)
+    monkeypatch.setattr(tracing, "undefined_any", lambda nodes: graph.FALSE)
     assert reference.search(model(lambda s: setattr(s.next, "n", s.n // s.d)), SearchOptions()).complete

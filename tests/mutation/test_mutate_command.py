@@ -251,7 +251,7 @@ def test_liveness_is_checked_beyond_an_expected_violation(tmp_path: Path) -> Non
 
 
 DIGEST = """
-from highwater.checker.scenarios import scenarios
+from highwater.checker.scenarios import scenario_files as scenarios
 from highwater.checker.comparing.mutation.examining import Examination
 from highwater.checker.scenarios.request import Overrides, Request
 

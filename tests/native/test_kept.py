@@ -171,7 +171,7 @@ def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], na
 
 def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
     """Also of a scenario of one's own, which is about a protocol that is here, until it says that it expects this."""
-    text = (catalogue.MODELS / "quorum/scenarios/small-elections.toml").read_text()
+    text = (catalogue.MODELS / "quorum/scenarios/small-older.toml").read_text()
     file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
     assert expected
     file.write_text(text.replace(expected[0], ""))

@@ -113,7 +113,12 @@ def test_runs_are_as_short_as_those_of_a_search() -> None:
 PLANTED: dict[str, Any] = {
     "a free part with any value": ("_has_value", lambda *_: z3.BoolVal(True)),
     "fixed scalars with any value": ("_is_of", lambda *_: z3.BoolVal(True)),
-    "no condition": ("Translator", lambda *_: lambda node: z3.BoolVal(True)),
+    "no condition": (
+        "begins",
+        lambda m, numbers, state: z3.Or(
+            [bounded._is_of(m.leaves, numbers, state, family) for family in m.start.families]
+        ),
+    ),
 }
 
 

@@ -29,7 +29,7 @@ def test_steps_are_those_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     for here, found in program.steps(numbers, states):
         slices.append(here)
         counts += found.steps.tolist()
-        rows += found.rows.tolist()
+        rows += found.rows[:, :3].tolist()
     assert [here.start for here in slices] == [*range(0, len(states), 50)]
     assert counts == np.diff(graph.offsets).tolist()
     expected = [

@@ -28,8 +28,6 @@ from highwater.traces.reports.observed import TOPIC as OF_TOPIC
 from highwater.traces.rules.decisions import decisions, default_directory, is_online, zero
 from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
 
-# What a log says that the controller accepted: settings, levels of features, and brokers that support them.
-
 Supported = Mapping[str, tuple[int, int]]
 """The least and the greatest level of each feature that a broker supports."""
 Differences = dict[str, tuple[Any, Any]]
@@ -167,9 +165,6 @@ def _range(levels: tuple[int, int]) -> str:
     return f"{levels[0]} to {levels[1]}"
 
 
-# Log directories (KIP-858) that brokers list, and what becomes of replicas in those that they lose.
-
-
 def at_creation(tracker: Tracker, data: Mapping[str, Any]) -> tuple[str, ...]:
     """The directories that a new partition's replicas are in: the defaults of their brokers."""
     return tuple(default_directory(tracker.image.listed(broker)) for broker in data["replicas"])
@@ -206,8 +201,6 @@ def lost(
 
     return now, variant
 
-
-# Records about brokers: registrations, and what becomes of them.
 
 LOG_DIRS_VERSION = 2
 """From this version on a BrokerRegistrationChangeRecord can be about log directories alone; one without flags and
@@ -395,10 +388,6 @@ BROKER_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
 }
 
 
-# Changes of the settings that are followed: kept with their offsets and times, and handed to who asks for
-# them.
-
-
 @contextmanager
 def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]) -> Iterator[None]:
     """While the record of a setting is taken over, which concerns these partitions."""
@@ -432,9 +421,6 @@ def _resize(partition: Partition, change: SettingChange, before: int | None, aft
         return
     if len(partition.belief.observed.isr) < before:
         partition.resized = Resized(change, before, after)
-
-
-# Records about topics, their partitions and their settings, and about features.
 
 
 def create(tracker: Tracker, pending: Pending, record: LogRecord) -> None:

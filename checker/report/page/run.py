@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from highwater.checker.engines.solver.difference import Union, Witness
 from highwater.checker.engines.solver.induction import Failure
@@ -15,7 +16,9 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.protocol import Protocol
 from highwater.traces.reports.report import Report
-from highwater.traces.runs.replay import RunHistory, Told
+
+if TYPE_CHECKING:  # few commands show a replayed run, and this imports all that replays traces
+    from highwater.traces.runs.replay import RunHistory, Told
 
 LIMIT_STATES = 1000
 """A page shows no more states of a run: its last ones."""

@@ -98,7 +98,7 @@ def test_with_nothing_but_the_actions(scenario: str, tmp_path: Path) -> None:
 )
 def test_with_most_of_the_state_hidden_and_no_names(scenario: str, path: Any, tmp_path: Path) -> None:
     """Only one part of the state is observed; the rest, and what happened, is guessed."""
-    first, *lines = walk_of(scenario, depth=9, whole=True)
+    first, *lines = walk_of(scenario, depth=7, whole=True)
     name, _, inner = path.partition("[*].")
     first["meta"]["observed"] = [path]
     seen = [
