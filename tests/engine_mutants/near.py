@@ -30,7 +30,7 @@ AREAS = {
     "checker/commands/mutate": ("mutation/test_mutate_command.py", "checker"),
     "checker/commands/prove": ("solver/test_prove_command.py", "checker"),
     "checker/commands/states": ("states", "checker"),
-    "checker/base/durable": ("durable", "native/test_checkpoint.py", "spark/test_manifests.py"),
+    "checker/base/files": ("durable", "native/test_checkpoint.py", "spark/test_manifests.py"),
     "checker/report": ("checker", "pages", "falsity"),
     "checker": ("checker", "steps", "native", "liveness"),
     "model/language": ("language", "steps", "model", "native", "liveness", "solver"),

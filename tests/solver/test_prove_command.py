@@ -19,7 +19,7 @@ from tests.checker.conftest import Run
 from tests.checker.schema import problems
 from tests.slow import slow
 
-SCHEMA = json.loads((Path(checker.__file__).parent / "telling/proof.schema.json").read_text())
+SCHEMA = json.loads((Path(checker.__file__).parent / "report/proof.schema.json").read_text())
 DEFECT = "replication/defect-fenced-both"
 CONTROLLER = "replication/controller/unclean-recovery"
 TWO = ("--set", "brokers=2", "--set", "replication_factor=2")
