@@ -231,7 +231,7 @@ PARTS: dict[str, tuple[Case, ...]] = {
     "spark": (
         Case(
             "Kip320, 4 replicas, 2/2/2, on local[2]",
-            (*_FOUR, "--engine", "spark", "--master", "local[2]"),
+            (*_FOUR, "--engine", "spark", "--spark-master", "local[2]"),
             "500,000 states a second",
             repeat=1,
         ),
