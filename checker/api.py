@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Violation:
-    """A property that does not hold, and a run that shows it; printed, the run is told step by step."""
+    """A violated property with its counterexample; printed, it lists the run step by step."""
 
     outcome: ScenarioOutcome
     model: Model
@@ -100,7 +100,7 @@ class Result:
 
     @property
     def request(self) -> Request:
-        """What was asked: parameters, rules and properties, each with its value."""
+        """The request: parameters, rules and properties, each with its value."""
         return self.outcome.request
 
     @property
@@ -217,7 +217,7 @@ class Result:
 def scenario(
     subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[ScenarioSettings]
 ) -> Request:
-    """What is to be checked: a scenario or a protocol, with what is set over it.
+    """A request to check a scenario or a protocol, with the settings that override it.
 
     ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py`` file
     with a protocol (relative to ``directory``, where that is given), or a Protocol's class. The settings mean what

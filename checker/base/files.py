@@ -138,7 +138,7 @@ def write_text(option: str, target: str | Path, text: str) -> None:
 
 @contextmanager
 def written(option: str, target: str | Path) -> Iterator[Path]:
-    """Where to write the file that an option names: it takes its place when it is whole (``durable/aside.py``).
+    """Where to write the file that an option names: it takes its place when it is whole (``aside``).
 
     InputError where it cannot be written after all; the file is then what it was.
     """
@@ -154,8 +154,8 @@ def written(option: str, target: str | Path) -> Iterator[Path]:
 class JsonOutput:
     """The target of ``--json``.
 
-    It is looked at at once: a long search must not end with a file that cannot be written. With ``quiet`` fewer lines
-    are said to people.
+    It is opened immediately: a long search must not end with a file that cannot be written. ``quiet`` prints fewer
+    lines for people.
     """
 
     def __init__(self, target: str | None, *, quiet: bool = False) -> None:
@@ -228,7 +228,7 @@ def read_text(path: Path) -> str:
 
 
 def toml(path: Path, text: str) -> dict[str, Any]:
-    """What a text is as TOML. InputError, with the line where one is to blame, where it is none."""
+    """The tables of a TOML text. Raises InputError, with the line, if it is not TOML."""
     _refuse_many(path, text)
     try:
         found = tomllib.loads(text)
@@ -293,7 +293,7 @@ def _refuse_extremes(path: Path, found: Any) -> None:
 
 
 def report_of(wrong: BaseException) -> dict[str, Any]:
-    """The report of an error, as plain values: what was asked, by which versions, and where it went wrong."""
+    """An internal error as plain values: the command, the versions, and the place that failed."""
     from highwater.model.versions import versions
 
     return {

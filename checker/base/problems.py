@@ -43,7 +43,7 @@ class Status(IntEnum):
     BAD_REQUEST = 2
     INCONCLUSIVE = 3
     INTERNAL = 70
-    """The checker contradicts itself; nothing is said of what was asked. It is the status of sysexits for that."""
+    """An internal error: the command has no result. 70 is EX_SOFTWARE of sysexits."""
     INTERRUPTED = 130
 
 

@@ -33,7 +33,7 @@ from highwater.model.language.values import watching
 from highwater.traces.runs.format import LineReader, read_run
 from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
 
-# The states that coverage is asked of: those of scenarios, explored, and those of traces, replayed.
+# The states that coverage counts: those of explored scenarios, and those of replayed traces.
 
 
 @dataclass
@@ -169,7 +169,7 @@ TOGETHER = 128
 MANY = 1 << 18
 """From so many states on it pays to compile with care."""
 STATES = 1 << 14
-"""So many states are asked at a time: the answers of both are in memory together."""
+"""States evaluated at a time: the values of both models are in memory together."""
 
 
 def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:

@@ -170,7 +170,7 @@ def _refuse(directory: Path) -> None:
 
 # What was found out about a request, kept beside the machine code: nothing is traced twice for it.
 #
-# A fact lies under the request's name (``asking/model_key.py``), which a change of source or settings
+# A fact lies under the request's name (``scenarios/model_key.py``), which a change of source or settings
 # changes, and what
 # else was asked. Where machine code is not kept, no fact is. What lies on disk is read as JSON and must
 # have the fact's

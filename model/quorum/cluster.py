@@ -2,7 +2,7 @@
 
 What is left out. Who is a member is fixed; a version of Fetch can be finalised, and is not taken back; there are no
 snapshots; logs are on disk at once. A member learns of a leader at any time after its election, or never:
-BeginQuorumEpoch is not a message. Votes are messages where the rule ``votes_travel`` is on (``ballots.py``). Else a
+BeginQuorumEpoch is not a message. Votes are messages where the rule ``votes_travel`` is on (``elections.py``). Else a
 majority votes in one step, which stands for the moment of the last vote that it took, as neither a voter nor a
 candidate moves between its vote and the end of the election; elections that fail, and pre-votes, are not told: they
 show as members that are slow.

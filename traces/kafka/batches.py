@@ -267,33 +267,28 @@ def read_batches(
     notes: list[str] | None = None,
     *,
     last: bool = True,
-    start: int = 0,
-    epoch: int = -1,
 ) -> Iterator[RecordBatch]:
-    """The batches of a segment or a snapshot, from the file's position, which is taken for byte ``start``.
+    """The batches of a segment or a snapshot, from its beginning.
 
-    ``last`` says that no segment follows, ``epoch`` is the leader epoch of the batch before. A file that ends within a
-    batch, and in the last file a damaged last batch, is what a crash leaves behind: the iterator ends and adds a line
-    to ``notes``. Zeros at the end are room that was taken in advance, and so is nothing. Raises TraceError, with the
-    position, where anything else is wrong.
+    ``last``: no segment follows. A crash can cut a file off within a batch, and damage the last batch of the last file:
+    the iterator then ends, and adds a line to ``notes``. Zeros at the end are preallocated space. Raises TraceError,
+    with the position, if anything else is wrong.
     """
-    return _Segment(path, file, [] if notes is None else notes, last, start, epoch).batches()
+    return _Segment(path, file, [] if notes is None else notes, last).batches()
 
 
 class _Segment:
     """One file while it is read."""
 
-    def __init__(
-        self, path: Path, file: Readable, notes: list[str], last: bool, start: int, epoch: int
-    ) -> None:
-        self.path, self.file, self.notes, self.last, self.epoch = path, file, notes, last, epoch
+    def __init__(self, path: Path, file: Readable, notes: list[str], last: bool) -> None:
+        self.path, self.file, self.notes, self.last = path, file, notes, last
         self.data = b""
-        self.start = start
+        self.start = 0
         """The position in the file of the first byte of ``data``."""
 
     def batches(self) -> Iterator[RecordBatch]:
         unpack, new = HEADER.unpack_from, _new
-        at, epoch_before = 0, self.epoch
+        at, epoch_before = 0, -1
         while True:
             data = self.data
             left = len(data) - at

@@ -3,10 +3,8 @@
 Raft logs explained: for each line the step of the model that it tells of, from the state that those before it make.
 
 What a node does in one go is told by several lines: a message taken, then what came of it. Such a *turn* begins with a
-message, or an append; the model says what has to follow, and each line is held against that. Fetches are in
-``fetches.py``, leaders in ``leaders.py``, votes and roles in ``elections.py``.
-
-Fetches, their answers, appends and the HWM, as lines tell them.
+message, or an append; the model says what has to follow, and each line is held against that. Votes and
+roles are in ``quorum_roles.py``.
 
 What leaders do, as lines tell it: they take fetches, answer or park them, append, and move the HWM.
 """

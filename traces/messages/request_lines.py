@@ -3,9 +3,7 @@
 Fetches, writes and heartbeats as present versions of Kafka write them, decoded straight into types.
 
 Other fields are passed over. A line that is not of these forms is no error yet: it can be of an older version.
-``lines.py`` then decodes it without them, and ``messages.py`` says what it is, or what is wrong with it.
-
-Lines of a request log: when a request came, how long each part of it took, and its JSON.
+It is then decoded without them, and ``request_messages.py`` names it, or its error.
 
 A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. It is written
 when the response has been sent, so its time is the end of the request; the durations in it say when the rest was. A

@@ -117,7 +117,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 def conformance_machine(
     subject: Subject, adapter: Adapter, contract: Contract | None = None, **overrides: Any
 ) -> type[ConformanceMachine]:
-    """A state machine class that holds an implementation against a protocol: see ``asking/subject.py``.
+    """A state machine class that holds an implementation against a protocol: see ``scenarios/request.py``.
 
     A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; closing it is for who made it.
     Raises InputError where the contract names what the protocol has not.
