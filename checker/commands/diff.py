@@ -149,7 +149,7 @@ def _written_for(profile: str, other: str | None) -> Scenario:
     known = scenario_files.standard()
     found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
     if found:
-        return min(found, key=_is_about_one_fault)
+        return min(found, key=_preference)
     names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenario_files.titles())
     if profile not in names:
         see = "`highwater list` names scenarios, `highwater show PROTOCOL` its profiles"
@@ -157,7 +157,8 @@ def _written_for(profile: str, other: str | None) -> Scenario:
     raise InputError(f"no standard scenario is written for {profile}: name one with --in SCENARIO")
 
 
-def _is_about_one_fault(scenario: Scenario) -> tuple[bool, bool, int]:
+def _preference(scenario: Scenario) -> tuple[bool, bool, int]:
+    """The least is preferred: no rule changed, every invariant checked, the most states."""
     checks_all = scenario.properties is None or scenario_files.INVARIANTS in scenario.properties
     return bool(scenario.rules), not checks_all, -(scenario.promise.distinct_states or 0)
 

@@ -375,23 +375,18 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
 
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
-def reassignments_keep_factor_and_min_isr(m: Controller, before: State, after: State) -> Truth:
-    """In its end a reassignment leaves as many replicas as there were, unless an operator may ask for more or fewer.
+def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
+    """A cancelled reassignment takes its adding replicas out of the ISR, and leaves min ISR members there.
 
-    A cancelled one takes who was being added out of the ISR, and nobody else; min ISR members are left in it.
+    The replication factor need not stay: a reassignment that replaced another one can add fewer than it removes.
     """
     p, then = before.partition, after.partition
-    in_the_end = size(m.assigned(then) - then.removing)
-    kept = [as_bool(bool(m.p.replication_factor_changes)) | (in_the_end == m.factor)]
     going = ~p.adding.is_empty | ~p.removing.is_empty
     over = going & then.adding.is_empty & then.removing.is_empty
     cancelled = over & (then.replicas == p.replicas.filter(lambda r: ~p.adding.has(r)))
     completed = m.assigned(then) == m.assigned(p) - p.removing
-    left = (then.isr == p.isr - p.adding) & (
-        size(then.isr) >= least(m.controllers_min_isr(after), size(m.assigned(then)))
-    )
-    kept.append(implies(cancelled & ~completed, left))
-    return all_of(kept)
+    enough = size(then.isr) >= least(m.controllers_min_isr(after), size(m.assigned(then)))
+    return implies(cancelled & ~completed, (then.isr == p.isr - p.adding) & enough)
 
 
 @step_property("966.10, 966.11, 966.15, 704.2")
@@ -399,7 +394,7 @@ def partitions_remember_their_last_leader(m: Controller, before: State, after: S
     """The last known leader is the one that led when the ISR became empty, until somebody leads again.
 
     A leader recovers exactly when it was elected from outside ISR and ELR; then there is no ELR, unless an operator
-    allows unclean elections. Who comes to be remembered as last known ELR was in the ELR.
+    allows unclean elections.
     """
     p, then = before.partition, after.partition
     kept = []
@@ -416,7 +411,6 @@ def partitions_remember_their_last_leader(m: Controller, before: State, after: S
     if m.on("unclean_election_recovers"):
         kept.append(implies(unclean, recovering))
     kept.append(implies(unclean & ~favours_availability(m, before), then.elr.is_empty))
-    kept.append((then.last_known_elr - p.last_known_elr) <= p.elr)
     return all_of(kept)
 
 
@@ -449,6 +443,6 @@ STEP_PROPERTIES = (
     active_leaders_stay_in_the_isr,
     min_isr_changes_clear_the_elr,
     reassignments_complete_when_they_can,
-    reassignments_keep_factor_and_min_isr,
+    cancelled_reassignments_leave_min_isr_members,
     partitions_remember_their_last_leader,
 )

@@ -29,6 +29,20 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
             "only_active_brokers_join_the_isr",
             "somebody_leads_the_isr",
             "completed_reassignments_leave_min_isr_members",
+            "electable_replicas_are_elected_first",
+            "leaders_from_outside_are_allowed",
+            "active_leaders_stay_in_the_isr",
+            "reassignments_complete_when_they_can",
+            "partitions_remember_their_last_leader",
+        )
+    },
+    # B8. The order of the replicas then elects a member that joins the ISR by the same record.
+    ("leader_stays",): {
+        name: {"alter_partition"}
+        for name in (
+            "electable_replicas_are_elected_first",
+            "leaders_from_outside_are_allowed",
+            "partitions_remember_their_last_leader",
         )
     },
     # 966.5. A broker that lost its log stays where it was, and is fenced there.
@@ -65,6 +79,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # Unfencing decides on an empty ISR, with which none completes.
     ("reassignment_needs_min_isr",): {
         "last_known_elr_is_not_electable": (CHANGES | REASSIGNS) - {"unfence"},
+        "reassignments_complete_when_they_can": {"alter_partition"} | SHRINKS,
     },
     # Alone it breaks nothing (below): with min ISR members left the ELR is empty. Without that rule it matters.
     ("elr_within_replicas", "reassignment_needs_min_isr"): dict.fromkeys(
@@ -73,6 +88,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
             "elr_only_under_min_isr",
             "electable_completeness",
             "last_known_elr_is_not_electable",
+            "reassignments_complete_when_they_can",
         ),
         (CHANGES | REASSIGNS) - {"unfence"},
     ),
@@ -93,6 +109,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     ("cancellation_is_whole",): {
         "reassignment_within_replicas": {"cancel_reassignment"},
         "a_reassignment_has_two_ends": {"cancel_reassignment"},
+        "reassignments_complete_when_they_can": {"cancel_reassignment"},
     },
     # B8. Any change can complete a reassignment, and then a replica is gone.
     ("reassignment_bumps_leader_epoch",): {
@@ -107,7 +124,7 @@ HARMLESS = {
     # A leader here always says that it has recovered.
     "recovery_state_check",
     # Which of several that may lead: any would do.
-    "leader_stays", "replica_order",
+    "replica_order",
     # Whether a leader is found soon: no matter of safety.
     "election_on_unfencing",
     # Sessions are not in this protocol.
