@@ -1,0 +1,82 @@
+"""Check the prose of pages, docstrings, comments and messages against `vocabulary.toml`; `make lint` runs it.
+
+A sentence begins with its subject, and a word that the field does not know has its replacement in the table.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CODE = ("model", "invariants", "traces", "checker", "highwater", "docs")
+_BLOCK = re.compile(r"```.*?```|`[^`\n]*`|<!--.*?-->|\{\{.*?\}\}|\]\([^)]*\)", re.DOTALL)
+
+
+def prose_of_page(text: str) -> Iterator[tuple[int, str]]:
+    """The paragraphs of a Markdown page with the line that each begins at; code, links' targets and templates are blanked."""
+    text = re.sub(r"^#.*$", "", text, flags=re.M)
+    blanked = _BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    line = 1
+    for paragraph in re.split(r"(\n\s*\n|\n(?=\s*[-*|#\d]))", blanked):
+        yield line, paragraph.strip(" \n-*|#>")
+        line += paragraph.count("\n")
+
+
+def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
+    """The docstrings, comments and texts with a space in them of a Python module, each with its line."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.strip("# ")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            for number, paragraph in enumerate(re.split(r"\n\s*\n", node.value)):
+                yield node.lineno + number, re.sub(r"`[^`\n]*`", "", paragraph).strip()
+
+
+def prose_of_table(text: str) -> Iterator[tuple[int, str]]:
+    """The texts of a TOML file, each with its line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        yield number, line.partition("#")[2].strip() if line.startswith("#") else " ".join(re.findall(r'"([^"]* [^"]*)"', line))
+
+
+READERS = {".md": prose_of_page, ".py": prose_of_module, ".toml": prose_of_table}
+
+
+def files() -> Iterator[Path]:
+    """The files with prose of ours."""
+    yield from ROOT.glob("*.md")
+    for folder in CODE:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in READERS and path != HERE / "vocabulary.toml":
+                yield path
+
+
+def complaints(path: Path, table: dict[str, dict[str, str]]) -> Iterator[str]:
+    """What a file says against the table, a line for each place."""
+    name = path.relative_to(ROOT).as_posix()
+    allowed = table["exceptions"]
+    for line, text in READERS[path.suffix](path.read_text()):
+        flat = " ".join(text.split())
+        for pattern, instead in (*table["starts"].items(), *table["words"].items()):
+            start = pattern in table["starts"]
+            found = re.search(rf"(?:^|[.:;] ){pattern}" if start else rf"\b(?:{pattern})\b", flat, 0 if start else re.IGNORECASE)
+            if found and pattern not in allowed.get(name, ""):
+                yield f"{name}:{line}: {found[0].strip()!r}: {instead} ({flat[max(0, found.start() - 20) : found.end() + 50]})"
+
+
+def main() -> int:
+    """Print every complaint; 1 if there is one."""
+    table = tomllib.loads((HERE / "vocabulary.toml").read_text())
+    found = [line for path in files() for line in complaints(path, table)]
+    print("\n".join(found) if found else "vocabulary: no retired word, no sentence without a subject")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
