@@ -1,9 +1,8 @@
-"""Highwater: a formal model of Apache Kafka's replication protocol, and the checker that holds it to account.
+"""Highwater: a formal model of Apache Kafka's replication protocol, and its checker.
 
 The public names (docs/results.md): ``check`` explores a protocol or a scenario, ``simulate`` takes random walks in it,
-``explore`` lets one go by hand, ``replay`` holds a recording against it; ``highwater.language`` has the
-words for a protocol of one's own. What a name stands for is imported when it is first used, so importing this package
-costs nothing.
+``explore`` opens its state space, ``replay`` checks a recording against it; ``highwater.language`` has the language of
+protocols. Each name is imported when it is first used, so importing this package costs nothing.
 """
 
 from importlib import import_module

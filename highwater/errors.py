@@ -2,7 +2,7 @@
 
 
 class HighwaterError(Exception):
-    """Something that was asked or given cannot be used. The message is one line and stands for itself.
+    """A request or an input is invalid. The message is one line.
 
-    InputError: a request, a scenario's file; LanguageError: a protocol's text; TraceError: what is to be replayed.
+    InputError: a request or a scenario file; LanguageError: the text of a protocol; TraceError: the input of a replay.
     """

@@ -89,7 +89,7 @@ def rows(case: Case, found: Measured) -> Iterator[str]:
 
 
 def _result(run: Run) -> str:
-    """What a command found, in a few words."""
+    """The result of a command, in a few words."""
     first = run.results[0]
     if "distinct_states" in first:
         return f"{states(run):,} states"

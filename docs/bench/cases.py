@@ -1,4 +1,4 @@
-"""What the benchmarks measure: commands of ``highwater``, and TLC on the same published specification."""
+"""The cases of the benchmarks: commands of ``highwater``, and TLC on the same published specification."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG = "LOG"
 JAR = "HIGHWATER_TLC"
 """The environment variable that names the jar of TLC."""
 KAFKA_SPECIFICATION, TLA_EXAMPLES = "HIGHWATER_KAFKA_SPECIFICATION", "HIGHWATER_TLA_EXAMPLES"
-"""Those that name checkouts of hachikuji/kafka-specification and tlaplus/Examples."""
+"""The environment variables that name checkouts of hachikuji/kafka-specification and tlaplus/Examples."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Specification:
     configuration: str
 
     def missing(self) -> str | None:
-        """What TLC lacks on this machine to check it; None if it can run."""
+        """The reason why TLC cannot check it on this machine; None if it can."""
         if shutil.which("java") is None:
             return "Java is not installed"
         for name, wanted in ((JAR, ""), (self.variable, self.path)):

@@ -23,7 +23,7 @@ from highwater.language import (
 
 @invariant("example")
 def no_acknowledged_write_is_lost(m: Register, s: State) -> Truth:
-    """The leader holds every write that a client was told of."""
+    """The leader holds every write that was acknowledged to a client."""
     return s.stored[s.leader] >= s.acknowledged
 
 
@@ -71,7 +71,7 @@ class Register(Protocol):
 
     @action(says="the leader acknowledges what it has")
     def acknowledge(self, s: State) -> None:
-        """A client is told that its write is safe."""
+        """The server acknowledges a write to its client."""
         last = s.stored[s.leader]
         require("there is a write to acknowledge", s.acknowledged < last)
         if self.on("wait_for_all"):

@@ -25,12 +25,12 @@ DRAWN = "images/runs"
 """The folder of the drawn runs on the site."""
 
 LARGE = frozenset({"unfenced-fetch", "join-by-old-fetch"})
-"""Those whose search takes longer than seconds."""
+"""Defects whose search takes longer than seconds."""
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A scenario of which it is told what goes wrong, or that nothing does, and in which search."""
+    """A scenario of a gallery with its search and the counterexamples that the search found."""
 
     name: str
     scenario: Scenario
@@ -40,7 +40,7 @@ class Defect:
 
     @property
     def off(self) -> list[str]:
-        """The rules that the scenario takes off."""
+        """The rules that the scenario switches off."""
         return [rule for rule, on in self.scenario.rules.items() if not on]
 
 
@@ -50,7 +50,7 @@ def names(place: str = PLACE) -> list[str]:
 
 
 def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions]:
-    """What is searched for a defect: with one worker, to the first violation, of several that are promised the last."""
+    """The search for a defect: one worker, to the first violation, or to the last of several expected ones."""
     scenario = scenarios.find(place + name)
     model = traced(Request.of(scenario, Overrides()))
     return scenario, model, SearchOptions(workers=1, stop_at_first=len(scenario.promise.violated) < 2)
@@ -94,7 +94,7 @@ class Gallery:
         return find(name, self.place).scenario.title
 
     def run(self, name: str) -> Iterator[str]:
-        """What is off, within which bounds, what is violated, and the shortest run as a chart and in words."""
+        """The rules that are off, the bounds, the violated properties, and the shortest run as a chart and in words."""
         defect = find(name, self.place)
         yield from _facts(defect)
         if defect.examples:
@@ -144,18 +144,16 @@ def _facts(defect: Defect) -> Iterator[str]:
     if example.of_step:
         yield f"- Step {example.depth} of the shortest run violates it; {states} states were searched."
     elif example.loop is not None:
-        yield f"- {_for_ever(example.depth, example.loop)}; {states} states were searched."
+        yield f"- {_endless(example.depth, example.loop)}; {states} states were searched."
     else:
         yield f"- The shortest run has depth {example.depth}; {states} states were searched."
         yield from (f"- Violated as well: `{e.name}`, at depth {e.depth}." for e in others)
 
 
-def _for_ever(depth: int, loop: LoopBack) -> str:
+def _endless(depth: int, loop: LoopBack) -> str:
     if loop.start + 1 == depth:
-        return f"The run stays in its state {depth} for ever: nothing that is fair can be done there"
-    return (
-        f"From its state {depth} the run goes on as from state {loop.start + 1}, which is the same, for ever"
-    )
+        return f"The run stays in its state {depth} forever: no fair step is enabled there"
+    return f"State {depth} equals state {loop.start + 1}, and the run repeats from there forever"
 
 
 REPLICATION = Gallery("gallery.md", PLACE)

@@ -175,7 +175,7 @@ def examined(cell: Cell) -> dict[str, Any]:
 
 
 def _smallest(cell: Cell, name: str) -> list[str] | None:
-    """Closings that close a finding together, none of which can be left out; None if all together do not."""
+    """A minimal set of closings that closes a finding; None if all together do not."""
     keep, only = cell.closings, frozenset({name})
     if name in searched(cell, keep, only).violated:
         return None

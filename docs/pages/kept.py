@@ -1,10 +1,9 @@
-"""Answers that pages tell, kept in answers.json under a fingerprint of what was asked: nothing is searched twice.
+"""The cache of searches for the site's pages: answers.json maps a digest of a question to its answer.
 
-A key is a digest of the models (their expression graphs, instances and properties) and of what is asked of them: with
-another rule, parameter, bound or limit there is no answer under it, and it is asked again. What makes no difference
-to a search is no part of it: comments, names of functions, how a condition is written. A run that is kept is numbers;
-the interpreter takes it again each time it is told, so a run that is none is refused. Engines are no part of a key:
-that they still answer so is what asking ``afresh`` is for.
+A key is a digest of the models (expression graphs, instances, properties) and of the question, so another rule,
+parameter, bound or limit is a cache miss. Comments, names of functions and the form of a condition are no part of it.
+A cached run is numbers, and the interpreter replays it whenever a page shows it, so an impossible run is refused. The
+engines are no part of a key: ``--afresh`` repeats all searches and compares the answers.
 """
 
 from __future__ import annotations
@@ -43,22 +42,22 @@ Answer = Any
 
 
 class Mode(Enum):
-    """What is done about a question: answered by what is kept, else asked; never asked; always asked."""
+    """How a question is answered: from the cache or by a search; from the cache only; by a search."""
 
     KEPT_FIRST = "kept first"
     ONLY_KEPT = "only kept"
     AFRESH = "afresh"
     SAMPLED = "sampled"
-    """One question in four is asked afresh, always the same ones."""
+    """One question in four is searched again, always the same ones."""
 
 
 class NotKeptError(LookupError):
-    """There is no answer to a question, and none is to be searched for: what it is about has changed."""
+    """The cache has no answer to a question, and searches are not allowed: the model has changed."""
 
 
 @dataclass
 class Answers:
-    """What is kept (key to what was asked and the answer), which of it was used, and which came now."""
+    """The cached answers (key to question and answer), the keys that were used, and the new answers."""
 
     kept: dict[str, tuple[str, Answer]]
     mode: Mode = Mode.KEPT_FIRST
@@ -66,14 +65,14 @@ class Answers:
     new: dict[str, tuple[str, Answer]] = field(default_factory=dict)
 
     def to(self, key: str, asked: str, ask: Callable[[], Answer]) -> Answer:
-        """The answer under a key; NotKeptError where there is none and only kept ones are wanted."""
+        """The answer of a key. Raises NotKeptError on a cache miss in the mode ONLY_KEPT."""
         self.used.add(key)
         if key in self.new:
             return self.new[key][1]
         if key in self.kept and not self._asks_again(key):
             return self.kept[key][1]
         if self.mode is Mode.ONLY_KEPT:
-            raise NotKeptError(f"not answered yet, or not of what stands there now: {asked}")
+            raise NotKeptError(f"no cached answer, or the model has changed: {asked}")
         self.new[key] = asked, json.loads(json.dumps(ask()))
         return self.new[key][1]
 
@@ -82,13 +81,13 @@ class Answers:
 
     @property
     def changed(self) -> list[str]:
-        """What was asked again and is answered otherwise than before."""
+        """The questions whose new answer differs from the cached one."""
         return [
             asked for key, (asked, said) in self.new.items() if self.kept.get(key, (asked, said))[1] != said
         ]
 
     def text(self, *, only_used: bool) -> str:
-        """All answers, or those that were used, an answer a line in the order of what was asked."""
+        """All answers, or those that were used, one a line, sorted by question."""
         every = {
             key: one for key, one in {**self.kept, **self.new}.items() if key in self.used or not only_used
         }
@@ -103,12 +102,12 @@ def _read() -> Answers:
 
 
 ANSWERS = _read()
-"""Those of this process."""
+"""The answers of this process."""
 
 
 @contextmanager
 def in_mode(mode: Mode) -> Iterator[Answers]:
-    """Questions are answered so within."""
+    """Answer questions in this mode within the block."""
     before, ANSWERS.mode = ANSWERS.mode, mode
     try:
         yield ANSWERS
@@ -131,7 +130,7 @@ def once(function: Callable[Given, Found]) -> Callable[Given, Found]:
 
 
 def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], Answer]) -> Answer:
-    """The answer to a question about models; ``what`` and ``about`` (plain data) tell it from others about them."""
+    """The answer to a question about models; ``what`` and ``about`` (plain data) identify the question."""
     key = blake2b(digest_size=10)
     for part in (what, json.dumps(about, sort_keys=True), *map(_key_of, models)):
         key.update(part.encode() + b"\0")
@@ -139,12 +138,12 @@ def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], 
 
 
 def search(model: Model, options: SearchOptions) -> SearchResult:
-    """The native search with liveness decided beside it: what was found, without figures of time and memory.
+    """The native search with liveness: its result without times and memory.
 
-    Raises ValueError unless it is one worker's: of several it is not always the same run that violates a property.
+    Raises ValueError unless there is one worker, since several workers can find different violating runs.
     """
     if options.workers != 1:
-        raise ValueError("a run of several workers is another one the next time: it cannot be kept")
+        raise ValueError("several workers can find another run the next time: such a run cannot be cached")
     about = {
         name: value for name, value in asdict(options).items() if value != getattr(SearchOptions(), name)
     }
@@ -155,7 +154,7 @@ def search(model: Model, options: SearchOptions) -> SearchResult:
 
 
 class Graph:
-    """The explored graph of a model, explored only where something is asked of it that is not kept."""
+    """The explored graph of a model, explored on the first cache miss."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -190,7 +189,7 @@ def _size(explored: Explored) -> Answer:
 
 
 _AS_BEFORE: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
-"""Python 3.13 leaves empty lists out of what it shows, unless it is told not to."""
+"""Python 3.13 leaves empty lists out of a dump without this option."""
 
 
 def source(*modules: ModuleType) -> str:
@@ -209,7 +208,7 @@ def source(*modules: ModuleType) -> str:
 
 
 def searched(model: Model, options: SearchOptions) -> SearchResult:
-    """The same, whatever is kept, and nothing of it is."""
+    """The same search without the cache."""
     return search_with_liveness(model, native_search, explore, options)
 
 
@@ -250,11 +249,10 @@ Told = TypeVar("Told")
 
 
 def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
-    """What is told of each part, in their order; the parts that take longest should come first.
+    """The result for each part, in the order of the parts; parts that take longest should come first.
 
-    Parts can be looked up in a dictionary, and what is told is plain data. Each begins with what this process has
-    found so far; of what it finds by itself the answers are kept, and nothing else. Where nothing is to be searched
-    for, a process costs more than it does: each part is told here then.
+    Parts are hashable, results are plain data. Each part runs in a process of its own that starts with the answers so
+    far; its new answers are merged. In the mode ONLY_KEPT no process is started.
     """
     if ANSWERS.mode is Mode.ONLY_KEPT:
         return [tell(part) for part in parts]
@@ -271,11 +269,11 @@ def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
 
 
 _TRACED: dict[object, tuple[Request, Model]] = {}
-"""With the requests, so that what a key names stays what it is."""
+"""Requests are stored too, so that the ids in a key stay valid."""
 
 
 def traced(request: Request) -> Model:
-    """The model of a request. Raises LanguageError or InputError where its text cannot be used."""
+    """The model of a request. Raises LanguageError or InputError if its text is invalid."""
     protocol = request.scenario.definition.protocol
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
     key = (protocol, *request.parameters.items(), *request.rules.items(), *map(id, asked), request.outside)

@@ -79,7 +79,7 @@ class Needed:
 
 
 def needed(name: str) -> Needed:
-    """Ask a scenario. ValueError where what is violated with all assumptions is not what it promises."""
+    """Ask a scenario. ValueError if the violations with all assumptions differ from its expectation."""
     scenario = scenario_files.find(name)
     graph = Graph(traced(Request.of(scenario, Overrides())))
     rows: list[tuple[str, Fairness | None, Counterexample | None]] = []
@@ -87,7 +87,7 @@ def needed(name: str) -> Needed:
         fair = prop.liveness.fair
         found = run_with(graph, prop.liveness, fair)
         if (found is not None) != (prop.name in scenario.promise.violated):
-            raise ValueError(f"{name}: {prop.name} is not as promised")
+            raise ValueError(f"{name}: {prop.name} is not as expected")
         if found is not None:
             rows.append((prop.name, None, found))
             continue
@@ -141,15 +141,15 @@ _OTHER_VERSIONS = (
     "watched-kafka-",
     "watched-letter",
 )
-"""Scenarios of what no proposal asks for as it stands, or of the way to it: of their runs nothing is promised."""
+"""Scenarios of other versions than a full proposal, or of the upgrade to it; liveness is not expected there."""
 
 
 _OF_THE_GATE = ("replication/reassign-cancel", "replication/reassign-fencing")
-"""What the gate asks, as it is too large for every check."""
+"""Scenarios of the gate that are too large for every check."""
 
 
 def names(protocol: str) -> list[str]:
-    """The standard scenarios of a protocol with all rules on, and two of the gate's, but for those told elsewhere."""
+    """The standard scenarios of a protocol with all rules on, and two of the gate's, without those listed elsewhere."""
     asked = (*scenario_files.standard(), *map(scenario_files.find, _OF_THE_GATE))
     named = (s.name for s in asked if s.definition.name == protocol and not s.rules)
     standard = sorted(named, key=lambda name: f"{name}.toml")  # as their files lie
@@ -158,12 +158,12 @@ def names(protocol: str) -> list[str]:
 
 
 def verdicts(protocol: str) -> dict[str, tuple[int, dict[str, str]]]:
-    """The standard scenarios of a protocol: the steps of each, and what came of each property."""
+    """The standard scenarios of a protocol: the steps of each, and the verdict on each property."""
     return dict(zip(names(protocol), in_order(names(protocol), row), strict=True))
 
 
 def row(name: str) -> tuple[int, dict[str, str]]:
-    """The steps of a scenario, and for each liveness property of its protocol what came of it."""
+    """The steps of a scenario, and the verdict on each liveness property of its protocol."""
     scenario = scenario_files.find(name)
     wanted = tuple(p.name for p in scenario.definition.liveness)
     model = traced(Request.of(scenario, Overrides(properties=wanted)))
@@ -191,7 +191,7 @@ def _livelock(property: str) -> Iterator[str]:
     yield "```text"
     for number, step in enumerate(run.steps, 1):
         if number == run.loop.start + 2:
-            yield "    and then for ever:"
+            yield "    and then forever:"
         yield f"{number:3} {step.sentence}"
     yield f"    and so on from state {run.loop.start + 1}"
     yield "```"
@@ -219,7 +219,7 @@ def _needs() -> Iterator[str]:
 
 
 def needs_section(name: str) -> Iterator[str]:
-    """What is said of one scenario."""
+    """The section of one scenario."""
     found = needed(name)
     title = scenario_files.find(name).title
     yield from (f"### {name.partition('/')[2]}", "")

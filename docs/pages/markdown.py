@@ -84,7 +84,7 @@ def anchor(number: str) -> str:
 def link_numbers(text: str, page: str = PAGE) -> str:
     """Markdown with every number of the rulebook in it as a link to ``page`` (empty: the same page).
 
-    What is code, a chart, a heading, or a link already stays as it is; so a text that has been linked does.
+    Code, charts, headings and existing links stay as they are.
     """
     pieces, end = [], 0
     for kept in _KEPT.finditer(text):

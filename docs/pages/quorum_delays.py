@@ -1,13 +1,10 @@
 """How long something takes, in message delays, read off an explored graph.
 
-Time is counted so. Each message takes one delay, from the moment in which it is sent to the moment in which it is
-taken; messages that are under way together count once. What a party does on its own takes no time, and it does it at
-once. A timer runs from the moment in which it is set and is much longer than any number of delays that is met here.
-What is left open is the order in which things happen that happen in one moment: ``least`` and ``most`` are over all
-such orders.
+Each message takes one delay from sending to handling; messages in flight together count once. A local step of a party
+takes no time. A timer runs from the moment it is set and outlasts any number of delays here. The order of steps within
+one moment is open: ``least`` and ``most`` range over all orders.
 
-A message that is under way is a step that can be taken: the one by which it is taken. So nothing is asked of a
-state; the names of the actions say which steps are of which kind.
+A message in flight is an enabled step, the one that handles it. The names of the actions give the kind of each step.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from highwater.checker.engines.state_graph import Explored
 
 @dataclass(frozen=True)
 class Kinds:
-    """Names of actions: by which a message is taken, what a party does at once on its own, and what a timer does.
+    """Names of actions: those that handle a message, local steps without delay, and those of timers.
 
     Steps of other actions are not taken.
     """
@@ -84,8 +81,8 @@ class Delays:
         order, after = self._moments(first, goal)
         least: dict[Moment, Time] = {}
         most: dict[Moment, Time | None] = {}
-        # ``order`` has each moment after those that follow it, but for loops: those are entered on the way and
-        # have no time yet. Who can be in a loop for ever has no most; a least it has by a way out.
+        # ``order`` has each moment after its successors, except in loops: a loop's moments have no time yet.
+        # A state that can stay in a loop has no most time; its least time is that of a way out.
         for moment in order:
             if goal(moment.state):
                 least[moment] = most[moment] = _NOW

@@ -98,7 +98,7 @@ def replication_rows(chosen: Sequence[Subject]) -> list[str]:
     alike: dict[Parameters, list[Subject]] = {}
     for subject in chosen:
         alike.setdefault(_parameters(*subject), []).append(subject)
-    # What fails with every rule on is found once for all that have the same budgets.
+    # The search with every rule on is shared by all subjects with the same budgets.
     parts = [tuple(subjects) for subjects in sorted(alike.values(), key=len, reverse=True)]
     told = {row: text for part in in_order(parts, _replication_part) for row, text in part}
     return [told[subject] for subject in chosen]

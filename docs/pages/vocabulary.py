@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"```.*?```|`[^`\n]*`|<!--.*?-->|\{\{.*?\}\}|\]\([^)]*\)", r
 
 
 def prose_of_page(text: str) -> Iterator[tuple[int, str]]:
-    """The paragraphs of a Markdown page with the line that each begins at; code, links' targets and templates are blanked."""
+    """The paragraphs of a Markdown page, each with its line, without code, targets of links and templates."""
     text = re.sub(r"^#.*$", "", text, flags=re.M)
     blanked = _BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     line = 1
@@ -42,7 +42,12 @@ def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
 def prose_of_table(text: str) -> Iterator[tuple[int, str]]:
     """The texts of a TOML file, each with its line."""
     for number, line in enumerate(text.splitlines(), 1):
-        yield number, line.partition("#")[2].strip() if line.startswith("#") else " ".join(re.findall(r'"([^"]* [^"]*)"', line))
+        yield (
+            number,
+            line.partition("#")[2].strip()
+            if line.startswith("#")
+            else " ".join(re.findall(r'"([^"]* [^"]*)"', line)),
+        )
 
 
 READERS = {".md": prose_of_page, ".py": prose_of_module, ".toml": prose_of_table}
@@ -58,16 +63,19 @@ def files() -> Iterator[Path]:
 
 
 def complaints(path: Path, table: dict[str, dict[str, str]]) -> Iterator[str]:
-    """What a file says against the table, a line for each place."""
+    """A line for each place where a file does not follow the table."""
     name = path.relative_to(ROOT).as_posix()
     allowed = table["exceptions"]
     for line, text in READERS[path.suffix](path.read_text()):
         flat = " ".join(text.split())
         for pattern, instead in (*table["starts"].items(), *table["words"].items()):
-            start = pattern in table["starts"]
-            found = re.search(rf"(?:^|[.:;] ){pattern}" if start else rf"\b(?:{pattern})\b", flat, 0 if start else re.IGNORECASE)
+            if pattern in table["starts"]:
+                found = re.search(rf"(?:^|[.:;] ){pattern}", flat)
+            else:
+                found = re.search(rf"\b(?:{pattern})\b", flat, re.IGNORECASE)
             if found and pattern not in allowed.get(name, ""):
-                yield f"{name}:{line}: {found[0].strip()!r}: {instead} ({flat[max(0, found.start() - 20) : found.end() + 50]})"
+                context = flat[max(0, found.start() - 20) : found.end() + 50]
+                yield f"{name}:{line}: {found[0].strip()!r}: {instead} ({context})"
 
 
 def main() -> int:

@@ -41,9 +41,7 @@ def test_what_was_asked_before_is_not_searched(monkeypatch: pytest.MonkeyPatch) 
 
 def test_another_parameter_or_option_is_another_question() -> None:
     _, model, options = galleries.asked(NAME, PLACE)
-    with pytest.raises(
-        NotKeptError, match="not answered yet, or not of what stands there now: search: zookeeper"
-    ):
+    with pytest.raises(NotKeptError, match="no cached answer, or the model has changed: search: zookeeper"):
         asked(bounces=2)
     with pytest.raises(NotKeptError):
         kept.search(model, replace(options, limit_states=10))

@@ -9,7 +9,7 @@ FAIR = weak("send_again", "acknowledge") + strong("receive", "hear")
 
 @leads_to("SentLeadsToRcvd", fair=FAIR, d="data")
 def arrives(m, s, d):
-    """What is sent arrives."""
+    """A message that is sent arrives."""
     return (s.sent == d) & (s.bit != s.ack), s.rcvd == d
 
 

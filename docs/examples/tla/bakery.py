@@ -21,7 +21,7 @@ def first_of(s, i, j):
 
 @invariant("Inv")
 def inductive(m, s):
-    """What Lamport proves it by."""
+    """The invariant of Lamport's proof."""
 
     def of(i):
         pc, nxt, waits = s.pc[i], s.nxt[i], s.pc[i].in_("w1", "w2")
@@ -60,7 +60,7 @@ def enters(name, fair):
 
     @leads_to("StarvationFree", fair=fair, name=f"everybody_enters{name}", i="proc")
     def everybody(m, s, i):
-        """Who wants to enter does."""
+        """A process that wants to enter does."""
         return s.pc[i] == "e1", s.pc[i] == "cs"
 
     return somebody, everybody

@@ -5,7 +5,7 @@ from highwater.language import *
 
 @invariant("Correctness")
 def the_least_initiator_wins(m, s):
-    """Who has won has started, all others know that they lost, and those that started have greater identities."""
+    """The winner started, all others know that they lost, and those that started have greater identities."""
 
     def right(n):
         others = [o for o in m.node if o != n]
@@ -16,7 +16,7 @@ def the_least_initiator_wins(m, s):
 
 @eventually("Liveness", fair=weak(either("start", "forward"), by=["n"]))
 def somebody_wins(m, s):
-    """Where there is a candidate, one is elected."""
+    """If there is a candidate, one is elected."""
     return any_of(s.state[n] == "cand" for n in m.node), any_of(s.state[n] == "won" for n in m.node)
 
 
@@ -27,18 +27,18 @@ class ChangRoberts(Protocol):
     invariants, liveness = (the_least_initiator_wins,), (somebody_wins,)
 
     def define(self):
-        """What waits at each node, who has started, who starts, what each believes."""
+        """Messages at each node, the nodes that have started, the initiators, and each node's belief."""
         self.node = Index("node", self.p.nodes)
         believes = Enum("Belief", "cand lost won")
         each = dict(msgs=Set(self.node), started=Bool, initiator=Bool, state=believes)
         return Struct("State", **{name: Array(self.node, type) for name, type in each.items()})
 
     def initial(self):
-        """Anybody may be one who starts."""
+        """Any node may be an initiator."""
         return [{"initiator": free, "state": free}]
 
     def initially(self, s):
-        """Who does is a candidate."""
+        """An initiator is a candidate."""
         return all_of(s.state[n] == where(s.initiator[n], s.state[n].type.cand, "lost") for n in self.node)
 
     @action(n="node")
@@ -51,7 +51,7 @@ class ChangRoberts(Protocol):
 
     @action(n="node")
     def forward(self, s, n):
-        """Lesser identities go on, and whoever meets one has lost; of those that have lost all go on."""
+        """A node passes on a lesser identity and has lost; a node that has lost passes on every identity."""
         id, after = one_of("id", self.node), (n + 1) % self.p.nodes
         require("it has started, and the message is there", s.started[n] & s.msgs[n].has(id))
         passes = (s.state[n] == "lost") | (id < n)

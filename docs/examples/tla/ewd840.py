@@ -48,7 +48,7 @@ class EWD840(Protocol):
     step_properties = (detects_termination,)
 
     def define(self):
-        """Who is active, the colours, where the token is."""
+        """The active nodes, the colours, the place of the token."""
         self.node, color = Index("node", self.p.nodes), Enum("Color", "white black")
         nodes = dict(active=Array(self.node, Bool), color=Array(self.node, color))
         return Struct("State", at=self.node, token=color, **nodes)

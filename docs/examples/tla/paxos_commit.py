@@ -8,7 +8,7 @@ from highwater.language import *
 
 
 class PaxosCommit(Protocol):
-    """Messages are never taken away; who leads is not said."""
+    """Messages are never removed, and any process may act as leader."""
 
     parameters = {
         "managers": Parameter(2, 1, 3, "resource managers"),
@@ -17,7 +17,7 @@ class PaxosCommit(Protocol):
     }
 
     def define(self):
-        """What was sent, and what each acceptor knows of each instance."""
+        """The messages sent, and the state of each acceptor in each instance."""
         self.rm, self.acceptor = Enum("r", self.p.managers), Enum("a", self.p.acceptors)
         self.ballot, self.later = Index("ballot", self.p.ballots), range(1, self.p.ballots)
         self.majority = list(combinations(self.acceptor, self.p.acceptors // 2 + 1))
@@ -39,16 +39,16 @@ class PaxosCommit(Protocol):
 
     @action(rm="rm", vote="value")
     def vote(self, s, rm, vote):
-        """A resource manager prepares or aborts: it proposes so itself, in ballot 0."""
+        """A resource manager prepares or aborts: it proposes this itself, in ballot 0."""
         require("it works", s.rm[rm] == "working")
         s.next.rm[rm] = str(vote)
         s.next.msgs.send("phase2a", ins=rm, bal=0, val=vote)
 
     @action(rm="rm")
     def hear_decision(self, s, rm):
-        """It does as it is told."""
+        """A resource manager obeys the decision."""
         to = one_of("to", ["commit", "abort"])
-        require("it is told", s.msgs.has(to))
+        require("the decision was sent", s.msgs.has(to))
         s.next.rm[rm] = "committed" if to == "commit" else "aborted"
 
     @action(rm="rm", bal="later")
@@ -68,7 +68,7 @@ class PaxosCommit(Protocol):
 
     @action()
     def decide(self, s):
-        """A leader tells what was decided: to commit takes all, to abort one."""
+        """A leader announces the decision: commit needs all instances, abort one."""
         to = one_of("to", ["commit", "abort"])
         if to == "commit":
             require("all are decided so", all_of(self.decided(s, rm, "prepared") for rm in self.rm))

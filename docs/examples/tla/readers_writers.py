@@ -25,13 +25,13 @@ def writes(m, s, a):
 
 @always_eventually("Liveness", fair=FAIR, a="actor")
 def stops_reading(m, s, a):
-    """Nobody reads for ever."""
+    """No actor reads forever."""
     return ~s.readers.has(a)
 
 
 @always_eventually("Liveness", fair=FAIR, a="actor")
 def stops_writing(m, s, a):
-    """Nobody writes for ever."""
+    """No actor writes forever."""
     return ~s.writers.has(a)
 
 
@@ -43,7 +43,7 @@ class ReadersWriters(Protocol):
     liveness = (reads, writes, stops_reading, stops_writing)
 
     def define(self):
-        """Who reads, who writes, who waits for what."""
+        """The readers, the writers, and the queue of waiting actors."""
         self.actor, self.kind = Index("actor", self.p.actors), Enum("Kind", "read write")
         self.entry = Struct("Entry", kind=self.kind, who=self.actor)
         waiting = Seq(self.entry, 2 * self.p.actors)

@@ -14,19 +14,19 @@ def a_resource_has_one_holder(m, s):
 
 @leads_to("ClientsWillReturn", fair=FAIR, c="client")
 def clients_return(m, s, c):
-    """Who has got all gives all back."""
+    """A client that holds all it requested returns all."""
     return s.unsat[c].is_empty, s.alloc[c].is_empty
 
 
 @leads_to("ClientsWillObtain", fair=FAIR, c="client", r="resource")
 def clients_obtain(m, s, c, r):
-    """Who waits for a resource gets it."""
+    """A client that waits for a resource gets it."""
     return s.unsat[c].has(r), s.alloc[c].has(r)
 
 
 @always_eventually("InfOftenSatisfied", fair=FAIR, c="client")
 def clients_are_satisfied(m, s, c):
-    """Nobody waits for ever."""
+    """No client waits forever."""
     return s.unsat[c].is_empty
 
 
@@ -38,7 +38,7 @@ class SimpleAllocator(Protocol):
     liveness = (clients_return, clients_obtain, clients_are_satisfied)
 
     def define(self):
-        """What each client waits for, and what it holds."""
+        """The resources that each client waits for, and those that it holds."""
         self.client, self.resource = Enum("c", 3), Enum("r", 2)
         self.resources = Set(self.resource)
         held = Array(self.client, self.resources)
@@ -46,7 +46,7 @@ class SimpleAllocator(Protocol):
 
     @action(c="client", what="resources")
     def request(self, s, c, what):
-        """Who waits for nothing and holds nothing asks."""
+        """A client that waits for nothing and holds nothing sends a request."""
         require("it waits for nothing and holds nothing", s.unsat[c].is_empty & s.alloc[c].is_empty)
         require("something", ~what.is_empty)
         s.next.unsat[c] = what

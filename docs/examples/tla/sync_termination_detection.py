@@ -4,12 +4,12 @@ from highwater.language import *
 
 
 class SyncTerminationDetection(Protocol):
-    """Nodes activate each other and finish; that all have finished is found out, at once or later."""
+    """Nodes activate each other and finish; termination is detected with the last step or later."""
 
     parameters = {"nodes": Parameter(3, 1, 8, "nodes")}
 
     def define(self):
-        """Who is active, and whether it is known that nobody is."""
+        """The active nodes, and whether termination is known."""
         self.node = Index("node", self.p.nodes)
         return Struct("State", active=Array(self.node, Bool), detected=Bool)
 
@@ -18,16 +18,16 @@ class SyncTerminationDetection(Protocol):
         return [{"active": free, "detected": free}]
 
     def initially(self, s):
-        """Nothing is detected that is not so."""
+        """Detection implies termination."""
         return ~s.detected | self.terminated(s.active)
 
     def terminated(self, active):
-        """Nobody is active."""
+        """No node is active."""
         return ~any_of(active[i] for i in self.node)
 
     @action(i="node")
     def terminate(self, s, i):
-        """A node finishes; that it was the last one may be found out with it."""
+        """A node finishes; if it was the last one, the same step may detect it."""
         now = one_of("detects", [False, True])
         require("it is active", s.active[i])
         s.next.active[i] = False
@@ -41,6 +41,6 @@ class SyncTerminationDetection(Protocol):
 
     @action()
     def detect(self, s):
-        """It is found out."""
+        """Termination is detected."""
         require("nobody is active", self.terminated(s.active))
         s.next.detected = True

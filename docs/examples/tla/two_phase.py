@@ -1,4 +1,4 @@
-"""Two-phase commit: a transaction manager asks resource managers, and tells them what was decided."""
+"""Two-phase commit: a transaction manager asks resource managers, and sends them its decision."""
 
 from t_commit import TCommit
 
@@ -6,13 +6,13 @@ from highwater.language import *
 
 
 class TwoPhase(Protocol):
-    """Messages are never taken away: one that was sent can be received again."""
+    """Messages are never removed: a message can be received again."""
 
     parameters = {"managers": Parameter(3, 1, 9, "resource managers")}
     symmetric = ("r",)
 
     def define(self):
-        """The states of both sides, and what was sent."""
+        """The states of both sides, and the messages sent."""
         self.rm = Enum("r", self.p.managers)
         msgs = Messages(prepared=dict(rm=self.rm), commit={}, abort={})
         states = Enum("Resource", "working prepared committed aborted")
@@ -56,9 +56,9 @@ class TwoPhase(Protocol):
 
     @action(rm="rm")
     def hear_decision(self, s, rm):
-        """It does as it is told."""
+        """A resource manager obeys the decision."""
         to = one_of("to", ["commit", "abort"])
-        require("it is told", s.msgs.has(to))
+        require("the decision was sent", s.msgs.has(to))
         s.next.rm[rm] = "committed" if to == "commit" else "aborted"
 
     @invariant("TCommit")
