@@ -1,8 +1,8 @@
-"""Producers (B6): records with acks 0, 1 and all, and their acknowledgement.
+"""Producers: records with acks 0, 1 and all, and when they are acknowledged (B6).
 
-The protocol promises that an acknowledged acks=all record survives while fewer than min ISR brokers lose data.
-Consumers have no actions: ``committed`` holds all records that they can have read, and ``high_watermark.tells_end``
-says when a leader gives them the end of the log.
+An acknowledged acks=all write is the promise that everything else is about: it is never lost while fewer than min ISR
+brokers lose data. Consumers are not modelled as such: what they can have read is ``committed``, and what a leader
+tells them of the end of the log is in ``leadership``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from highwater.model.replication.high_watermark import advance_hwm
     "B6", says="value {value} is written to leader {leader} with acks=all", leader="broker", value="value"
 )
 def write_acks_all(m: Cluster, s: State, leader: Number, value: Number) -> None:
-    """A leader appends an acks=all record, if its ISR has min ISR members (B6).
+    """Refused with NOT_ENOUGH_REPLICAS while the ISR is under min ISR.
 
-    Otherwise it answers NOT_ENOUGH_REPLICAS and appends nothing, because it could not acknowledge the record.
+    It could not be acknowledged as things are, so the producer hears so before anything is appended.
     """
     view = s.brokers[leader].view
     enough = size(view.isr) >= m.min_isr_in(view)
@@ -42,10 +42,10 @@ def write_acks_all(m: Cluster, s: State, leader: Number, value: Number) -> None:
 
 @action("B6", says="value {value} is written to leader {leader} with acks=1", leader="broker", value="value")
 def write_acks_one(m: Cluster, s: State, leader: Number, value: Number) -> None:
-    """A leader appends a record with acks 0 or 1. The write succeeds with the append (B6).
+    """Acks 0 and 1 succeed on the leader's append.
 
-    The producer has no promise for it. But consumers read the record once the HWM passes it, so the gate of the HWM
-    (966.1) applies to it as well.
+    Nobody promised the producer anything. But consumers see the record once the HWM passes it, and 966.1 holds for it,
+    too: else it would be committed by fewer replicas than an election counts on.
     """
     spend(s, "weak_writes")
     write(m, s, leader, value, Write.WRITTEN)
@@ -53,18 +53,18 @@ def write_acks_one(m: Cluster, s: State, leader: Number, value: Number) -> None:
 
 @action("B6", says="leader {leader} acknowledges value {value}", leader="broker", value="value")
 def acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> None:
-    """A leader acknowledges a committed acks=all record to its producer (B6).
+    """The producer learns that its record is written.
 
-    The producer then drops its copy: from now on only replicas hold the record.
+    Once told, it forgets the record: from now on only the replicas have it.
     """
     require("the record is committed", can_acknowledge(m, s, leader, value))
     s.next.writes[value] = Write.ACKNOWLEDGED
 
 
 def can_acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> Truth:
-    """B6. True if the leader can acknowledge an acks=all record that it appended.
+    """B6. Whether a leader may tell a producer that its acks=all record is written.
 
-    Its HWM has passed the record, and the ISR has min ISR members. With fewer members Kafka answers
+    It wrote the record itself, its HWM has passed it, and the ISR is not under min ISR; else the answer is
     NOT_ENOUGH_REPLICAS_AFTER_APPEND.
     """
     broker = s.brokers[leader]
@@ -75,10 +75,9 @@ def can_acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> Trut
 
 
 def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value: Number) -> Truth:
-    """B6. True if the leader's HWM has passed a record that it appended.
+    """B6. Whether a leader's HWM has passed a record that it wrote: in this epoch, or ever since it leads.
 
-    A producer waits for an offset. The record stays at that offset while its leader leads, also across leader epochs
-    (``waiting_producers``); without that parameter the leader must still be in the epoch of the append.
+    A producer waits for an offset. As long as its leader leads on, in whatever epoch, the record stays there.
     """
     if m.p.waiting_producers:
         waiter = s.waiting[value]
@@ -92,9 +91,9 @@ def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value:
 
 
 def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True) -> None:
-    """B6. A broker that no longer leads fails the requests of its waiting producers, if ``condition`` holds.
+    """B6. Producers that wait at a broker are told that it leads no more, where the condition holds.
 
-    As a follower the broker may truncate their records, and other records take these offsets.
+    As a follower it may truncate their records, and others come to be at these offsets.
     """
     if not m.p.waiting_producers or not m.on("followers_end_waiting"):
         return
@@ -105,7 +104,7 @@ def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True)
 
 
 def write(m: Cluster, s: State, leader: Number, value: Number, becomes: Number) -> None:
-    """B1. A leader appends the next unused value as a record of its leader epoch."""
+    """B1. The leader appends a record in its epoch. Values are written in their order."""
     broker: StructValue = s.brokers[leader]
     earlier_is_unwritten = any_of((other < value) & (s.writes[other] == "UNUSED") for other in m.value)
     require("the broker takes itself for the leader", m.leads(leader, broker))
