@@ -139,6 +139,17 @@ def test_parameters_and_rules_of_the_abstract_protocol_are_functions_of_this_one
     assert broken(refined(rules=lambda m: ["in_order"]), skips)
 
 
+def test_what_has_the_same_name_has_the_same_value() -> None:
+    class Same(Clockwork):
+        parameters = {**Clockwork.parameters, "fails": Parameter(0, 0, 1, "whether it can fail")}
+        rules = {**Clockwork.rules, "in_order": Rule("example", "as there")}
+
+    assert broken(is_a_light, Same())
+    assert not broken(is_a_light, Same({"fails": 1}))
+    assert not broken(is_a_light, Same({"fails": 1, "last": 5}, ["stops"]))
+    assert broken(is_a_light, Same({"fails": 1, "last": 5}, ["stops", "in_order"]))
+
+
 def test_leaving_an_abstract_type_is_no_step() -> None:
     class Upwards(Protocol):
         name = "upwards"
@@ -314,3 +325,10 @@ def test_parameters_that_the_abstract_protocol_does_not_take() -> None:
     wrong(mapping, "light has no parameter 'size'", parameters=lambda m: {"size": 1})
     wrong(mapping, "parameter fails of light is 0 to 1, not 2", parameters=lambda m: {"fails": 2})
     wrong(mapping, "light has no rule 'fast'", rules=lambda m: ["fast"])
+
+
+def test_only_a_protocol_is_implemented() -> None:
+    with pytest.raises(LanguageError, match="names the protocol that is implemented"):
+        refines("Light")  # type: ignore[arg-type]
+    with pytest.raises(LanguageError, match="names the protocol that is implemented"):
+        refines(Light())  # type: ignore[arg-type]
