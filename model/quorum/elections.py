@@ -21,7 +21,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.quorum.cluster import UNKNOWN, Cluster
-from highwater.model.quorum.leadership import settle
+from highwater.model.quorum.leadership import advance_hwm
 from highwater.model.replication import logs
 
 
@@ -61,7 +61,7 @@ def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
     me = s.members[leader]
     hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
     log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
-    settle(q, s, leader, stepped_down(q, me, epoch=epoch, leader=leader, log=log, hwm=hwm))
+    advance_hwm(q, s, leader, stepped_down(q, me, epoch=epoch, leader=leader, log=log, hwm=hwm))
     for e in q.epoch:
         s.next.elected[e] = where(epoch == e, leader, s.elected[e])
 

@@ -53,7 +53,7 @@ def append(q: Cluster, s: State, leader: Number) -> None:
     me = s.members[leader]
     require("the member takes itself for the leader", q.leads(leader, me))
     spend(s, "appends")
-    after = settle(q, s, leader, me.replace(log=me.log.append(q.record(epoch=me.epoch))))
+    after = advance_hwm(q, s, leader, me.replace(log=me.log.append(q.record(epoch=me.epoch))))
     if q.on("records_complete"):
         complete_parked(q, s, leader, after, q.leads(leader, me), q.member)
 
@@ -76,7 +76,7 @@ def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
 # --- the high watermark -------------------------------------------------------------------------------------
 
 
-def settle(q: Cluster, s: State, leader: Number, member: StructValue) -> StructValue:
+def advance_hwm(q: Cluster, s: State, leader: Number, member: StructValue) -> StructValue:
     """Write a leader with its HWM advanced as far as possible, never back. Returns the written member."""
     hwm = greatest(member.hwm, reachable_hwm(q, leader, member))
     after: StructValue = member.replace(hwm=hwm, peak=greatest(member.peak, hwm))
@@ -206,10 +206,10 @@ def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
         return q.hwm_field.none()
     if q.is_consumer(f):
         return q.hwm_field.none() if q.on("consumers_leave_it_out") else q.hwm_field.some(UNKNOWN)
-    told = q.hwm_field.some(member.hwm)
+    known = q.hwm_field.some(member.hwm)
     if q.on("unknown_hwm_is_told"):
-        return told
-    return where(member.hwm == UNKNOWN, None, told)
+        return known
+    return where(member.hwm == UNKNOWN, None, known)
 
 
 # --- the leader ---------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
     require("it is for this member", fetch.leader == leader)
     require("the fetch can be used", can_use(q, leader, me, fetch))
     diverging = q.on("divergence_check") & logs.diverges(me.log, fetch.offset, fetch.last_epoch)
-    after = settle(q, s, leader, where(diverging, me, note_fetch(q, me, f, fetch)))
+    after = advance_hwm(q, s, leader, where(diverging, me, note_fetch(q, me, f, fetch)))
     plain = answer(q, f, after, fetch.offset)
     # A response with a truncation offset is not empty, although it has no record.
     empty = plain.record.is_none & ~diverging if q.on("diverging_is_answered") else plain.record.is_none
@@ -285,8 +285,8 @@ def may_park(q: Cluster, leader: Number, remote: OptionValue, hwm: Number) -> Tr
     if q.is_older(leader) or not q.on("behind_is_answered"):
         return as_bool(True)
     missing = as_bool(True) if q.on("missing_hwm_is_greatest") else hwm <= UNKNOWN
-    told = hwm <= remote.value if q.on("equal_hwm_parks") else hwm < remote.value
-    parks: Truth = where(remote.is_some, told, missing)
+    not_behind = hwm <= remote.value if q.on("equal_hwm_parks") else hwm < remote.value
+    parks: Truth = where(remote.is_some, not_behind, missing)
     return parks
 
 
@@ -352,8 +352,8 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
     appended = where(got.record.is_some, me.log.append(got.record.value), me.log)
     end = logs.truncation_offset(me.log, got.end_epoch, got.end)
     log = where(got.diverging, me.log.truncate(end), appended)
-    told = least(got.hwm, log.length) if q.on("hwm_within_log") else got.hwm
-    hwm = where(got.diverging | (got.hwm == UNKNOWN), me.hwm, told)
+    received = least(got.hwm, log.length) if q.on("hwm_within_log") else got.hwm
+    hwm = where(got.diverging | (got.hwm == UNKNOWN), me.hwm, received)
     after = me.replace(log=log, hwm=hwm, peak=greatest(me.peak, hwm), heard=True)
     s.next.members[f] = where(current, after, me)
     s.next.responses[f] = None
