@@ -15,8 +15,7 @@ from typing import Any
 
 from highwater.model import registry
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant
-from highwater.model.language.reachability import Goal
+from highwater.model.language.protocol import Goal, Invariant
 from highwater.model.language.step_properties import StepProperty
 
 METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "request logs"

@@ -1,4 +1,4 @@
-"""What follows from the promise to clients (``model/promise``): that its page says what it is meant to say."""
+"""Properties of the promise to clients (``model/promise``)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from highwater.model.promise import Promise
 
 @invariant("P1")
 def what_is_acknowledged_stays(m: Promise, s: State) -> Truth:
-    """A record whose acks=all producer was answered is in the log, as long as no more is lost than may be."""
+    """An acknowledged record stays in the log, unless more copies were lost than min.insync.replicas allows."""
     return all_of(implies((s.writes[v] == "ACKNOWLEDGED") & ~s.void, s.log.has(v)) for v in m.value)
 
 
 @invariant("B6")
 def consumers_read_the_log(m: Promise, s: State) -> Truth:
-    """Whichever broker a consumer asks, it reads a beginning of the log."""
+    """Every broker shows consumers a prefix of the log."""
     return all_of(
         (s.shown[b].length <= o) | ((s.log.length > o) & (s.shown[b].at(o) == s.log.at(o)))
         for b in m.broker
@@ -26,14 +26,14 @@ def consumers_read_the_log(m: Promise, s: State) -> Truth:
 
 @invariant("B1")
 def the_log_is_in_order(m: Promise, s: State) -> Truth:
-    """Records are in the log in the order in which they were written, each once, and none that nobody wrote."""
+    """The log holds written records only, each once, in the order of their writes."""
     ascending = all_of((s.log.length <= o + 1) | (s.log.at(o) < s.log.at(o + 1)) for o in m.lengths[:-2])
     return ascending & all_of(implies(s.log.has(v), s.writes[v] != "UNUSED") for v in m.value)
 
 
 @step_property("B6")
 def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> Truth:
-    """Each record is written once, and its producer is told once at most: what became of it does not change again."""
+    """Each record is written once and acknowledged at most once, and then does not change."""
     kept = []
     for v in m.value:
         was, is_ = before.writes[v], after.writes[v]

@@ -1,4 +1,4 @@
-"""Properties of the metadata quorum: committed records stay, the HWM comes without waiting, and what is reachable."""
+"""Properties of the metadata quorum: committed records stay, and members learn the HWM without delay; goals."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from highwater.model.replication import logs
 
 
 def _holds(log: SeqValue, committed: SeqValue, end: Number) -> Truth:
-    """Whether a log has all committed records below an offset, and none below it is not committed."""
+    """True if a log holds exactly the committed records below an offset."""
     return all_of((end <= o) | logs.same_record(log, committed, o) for o in range(log.type.maximum))
 
 
 def both_support(m: Quorum, f: Number, leader: Number) -> bool:
-    """1166.4. Whether both ends of a fetch have version 18."""
+    """1166.4. True if both ends of a fetch have version 18."""
     return not m.is_older(f) and not m.is_older(leader) and not m.is_consumer(f)
 
 
 @statements.leader_completeness.seen("595.5, 595.7")
 def leader_completeness(m: Quorum, s: State) -> Truth:
-    """Of the leader of the latest epoch."""
+    """The leader of the latest epoch holds every committed record."""
     return all_of(
         statements.leader_completeness(
             m.leads(v, s.members[v])
@@ -51,7 +51,7 @@ def leader_completeness(m: Quorum, s: State) -> Truth:
 
 @invariant("595.4")
 def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
-    """A majority of the voters holds every committed record: whoever is elected has one of them behind it."""
+    """A majority of the voters holds every committed record, so every electing majority includes one of them."""
     return all_of(
         implies(
             s.committed.length > o,
@@ -63,9 +63,9 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
 
 @invariant("595.6, B6")
 def hwm_is_committed(m: Quorum, s: State) -> Truth:
-    """What is below a member's HWM is committed, and it has it: its state machine applies these records.
+    """Every record below a member's HWM is committed and in its log: its state machine applies these records.
 
-    So is all that a consumer has read.
+    Every record that a consumer has read is committed, too.
     """
     members = [
         (s.members[f], s.members[f].log.length if m.is_consumer(f) else s.members[f].hwm) for f in m.member
@@ -94,10 +94,10 @@ def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
 
 @statements.hwm_never_moves_back.seen("595.5")
 def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
-    """Of what a member has known since it started.
+    """No member's HWM moves back while its process runs.
 
-    A new leader forgets its HWM until it can commit in its epoch. That is all: the next one that it knows is not
-    less. A replica that was told a lesser one would stop with an error.
+    A new leader forgets its HWM until it can commit in its epoch; its next HWM is not smaller. A replica that receives
+    a smaller HWM stops with an error.
     """
     return all_of(
         implies(
@@ -110,9 +110,9 @@ def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
 
 @invariant("595.5")
 def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
-    """A leader that knows an HWM has it past every record of earlier epochs that is committed.
+    """A leader's HWM, once known, is past every committed record of earlier epochs.
 
-    Clients see the HWM through leaders: for them it does not move back when another one takes over.
+    Clients read the HWM from leaders, so it does not move back for them after an election.
     """
     return all_of(
         implies(
@@ -129,7 +129,7 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
 
 @invariant("595.2")
 def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
-    """No answer makes a member truncate below its HWM; it would stop with an error."""
+    """No response makes a member truncate below its HWM; it would stop with an error."""
     return all_of(
         implies(
             s.responses[f].is_some
@@ -159,8 +159,8 @@ def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
 def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
     """A fetch is parked only while the leader's HWM is not past that of the fetching replica.
 
-    Else the replica hears of it when the park timer ends the fetch, up to 500 ms later. It is promised where both
-    have version 18.
+    Otherwise the replica learns of it up to 500 ms later, when the park timer fires. The property is for fetches
+    between members of version 18.
     """
     return all_of(
         implies(
@@ -178,9 +178,9 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
 
 @invariant("1166.2")
 def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Truth:
-    """A fetch is parked only while its sender's log is the beginning of the leader's.
+    """A fetch is parked only while its sender's log is a prefix of the leader's.
 
-    Else the replica, which can do nothing before it has truncated, waits for the park timer.
+    Otherwise the replica, which must truncate first, waits for the park timer.
     """
     return all_of(
         implies(
@@ -202,9 +202,9 @@ def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Truth:
 
 @invariant("1166.2, 1166.4")
 def answers_bring_news(m: Quorum, s: State) -> Truth:
-    """An answer that the park timer did not give brings a record, a greater HWM, or where to truncate.
+    """A response, unless the park timer sent it, has a record, a greater HWM, or a truncation offset.
 
-    Else leader and replica would be busy with fetches that tell nothing.
+    Otherwise leader and replica exchange fetches without effect in a busy loop.
     """
     return all_of(
         implies(
@@ -225,10 +225,10 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
 
 @step_property("996.1, 996.2", rule="votes_travel")
 def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
-    """A leader that a majority of the voters follows, itself among them, goes on leading unless it restarts.
+    """A leader that a majority of the voters follows, itself included, keeps leading unless it restarts.
 
-    It is not promised always: who has not fetched from the leader yet grants a pre-vote, and so does who has just
-    started. It is what a voter that is cut off, and comes back, must not end.
+    A voter that was cut off and returns must not depose it. The property does not hold in every scenario: a voter that
+    has just started, or has not fetched from the leader yet, grants a pre-vote.
     """
     return all_of(
         implies(
@@ -242,7 +242,7 @@ def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> T
 
 
 def _is_with(m: Quorum, s: State, leader: Number, v: Number) -> Truth:
-    """Whether a voter is in a leader's epoch, and is it or follows it."""
+    """True if a voter is the leader, or follows it in its epoch."""
     follower, other = s.members[v], s.members[leader]
     follows = m.follows(v, follower) & follower.leader.is_(leader)
     return (follower.epoch == other.epoch) & (m.leads(v, follower) if int(v) == int(leader) else follows)
@@ -269,7 +269,7 @@ INVARIANTS = (
 
 @step_property("1166.1", rule="fetch_carries_hwm", needs="finalised_late")
 def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
-    """A member's fetch carries its HWM once the member has learnt that version 18 is finalised, and not before."""
+    """A member's fetch carries its HWM if and only if the member knows that version 18 is finalised."""
     kept = []
     for f in m.member:
         sent = after.requests[f].is_some & (before.requests[f] != after.requests[f])
@@ -281,21 +281,21 @@ def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> 
 
 
 def _is_answered(before: State, after: State, f: Number) -> Truth:
-    """Whether a member gets an answer in a step."""
+    """True if a step sends a member a response."""
     return after.responses[f].is_some & (before.responses[f] != after.responses[f])
 
 
 def _has_reason(after: State, f: Number) -> Truth:
-    """Whether an answer has a record, or says where to truncate, or comes from the timer."""
+    """True if a response has a record or a truncation offset, or comes from the park timer."""
     answer = after.responses[f].value
     return answer.record.is_some | answer.diverging | answer.timed_out
 
 
 @step_property("1166.4")
 def fetches_without_hwm_wait_for_records(m: Quorum, before: State, after: State) -> Truth:
-    """A fetch that carries no HWM is answered on arrival only with a record, or with where to truncate.
+    """On arrival, a fetch without an HWM is answered only with a record or a truncation offset.
 
-    Its sender is of an older version, or a consumer. The leader's HWM is no reason to answer it, even if it has grown.
+    Its sender has an older version or is a consumer, so a greater HWM is no reason to answer it.
     """
     kept = []
     for f in m.member:
@@ -308,10 +308,7 @@ def fetches_without_hwm_wait_for_records(m: Quorum, before: State, after: State)
 
 @step_property("1166.5", needs="consumers")
 def consumers_are_answered_with_records(m: Quorum, before: State, after: State) -> Truth:
-    """A consumer does not set the field; it is answered with a record, with where to truncate, or by its timer.
-
-    No HWM is news to a consumer.
-    """
+    """A consumer's fetch has no HWM; it is answered with a record, with a truncation offset, or by the park timer."""
     return all_of(
         implies(_is_answered(before, after, f), _has_reason(after, f))
         & (after.requests[f].is_none | after.requests[f].value.hwm.is_none)
@@ -322,9 +319,9 @@ def consumers_are_answered_with_records(m: Quorum, before: State, after: State) 
 
 @step_property("1166.4", needs="older")
 def older_leaders_ignore_the_hwm_field(m: Quorum, before: State, after: State) -> Truth:
-    """A leader below version 18 answers a fetch with a record, with where to truncate, or when its timer ends it.
+    """A leader below version 18 answers a fetch with a record, with a truncation offset, or by the park timer.
 
-    A greater HWM alone is no reason, whichever HWM the fetch carries: such a leader ignores the field.
+    It ignores the HWM field of the fetch.
     """
     kept = []
     for f in m.member:
@@ -338,7 +335,7 @@ def older_leaders_ignore_the_hwm_field(m: Quorum, before: State, after: State) -
 
 @step_property("1166.4", rule="timer_answers_as_parked")
 def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State) -> Truth:
-    """A fetch parks with the HWM that its leader has then; its timer answers with that one, and without a record."""
+    """A parked fetch stores its leader's HWM; the park timer answers with that HWM and without a record."""
     kept = []
     for f in m.member:
         old, new, sent = before.parked[f], after.parked[f], after.responses[f].value
@@ -378,13 +375,13 @@ def _every_pair(m: Quorum, f: Number, leader: Number) -> bool:
 
 
 def _follows(s: State, f: Number, leader: Number) -> Truth:
-    """Whether a member follows a leader who leads, in the epoch of both."""
+    """True if a member follows, in its epoch, a leader that leads in that epoch."""
     follower, other = s.members[f], s.members[leader]
     return (follower.epoch == other.epoch) & follower.leader.is_(leader) & other.leader.is_(leader)
 
 
 def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
-    """Whether each member that follows a leader knows its HWM, of those pairs."""
+    """True if, in each of these pairs, a member that follows the leader knows its HWM."""
     return all_of(
         ~_follows(s, f, leader) | (s.members[f].hwm >= s.members[leader].hwm)
         for f in m.member
@@ -395,28 +392,28 @@ def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
 
 @always_eventually("P2", fair=_FETCHING)
 def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
-    """Again and again every replica knows the HWM of the leader that it follows, where both have version 18.
+    """Again and again every replica knows its leader's HWM, if both have version 18.
 
-    The park timer may fire or not: nothing waits for it.
+    No replica needs the park timer for it.
     """
     return _all_know(m, s, both_support)
 
 
 @always_eventually("1166.4", fair=_FETCHING)
 def hwm_comes_to_older_without_the_timer(m: Quorum, s: State) -> Truth:
-    """The same of all replicas, be they below version 18: this is not promised, and shows who needs the timer."""
+    """As above for replicas of every version. It does not hold: replicas below version 18 need the park timer."""
     return _all_know(m, s, _every_pair)
 
 
 @always_eventually("1166.4", fair=_FETCHING + _TIMER)
 def hwm_comes_with_the_timer(m: Quorum, s: State) -> Truth:
-    """Where the park timer ends each fetch that stays parked, every replica comes to know its leader's HWM."""
+    """If the park timer ends each parked fetch, every replica comes to know its leader's HWM."""
     return _all_know(m, s, _every_pair)
 
 
 @always_eventually("595.5, 595.7", fair=_FETCHING + _LEARNING + _TIMER)
 def what_a_leader_has_is_committed(m: Quorum, s: State) -> Truth:
-    """The latest leader commits all that it has, and everyone comes to know it, once they have learned of it."""
+    """The latest leader commits its whole log, and every member that knows the leader learns it."""
     return all_of(
         ~(
             s.members[v].leader.is_(v)
@@ -429,10 +426,7 @@ def what_a_leader_has_is_committed(m: Quorum, s: State) -> Truth:
 
 @always_eventually("1166.2, 1166.4", fair=_FETCHING)
 def fetches_come_to_rest(m: Quorum, s: State) -> Truth:
-    """Again and again every fetch to a leader is parked: nobody fetches for ever what is not news.
-
-    Where the scenario leaves out the park timer; else that ends one fetch or another at any time.
-    """
+    """Without the park timer, again and again every fetch to a leader is parked: no member fetches in a busy loop."""
     return all_of(
         ~any_of(_follows(s, f, leader) for leader in m.voter if int(leader) != int(f))
         | (s.parked[f].is_some & (s.parked[f].value.epoch == s.members[f].epoch))
@@ -453,7 +447,7 @@ LIVENESS = (
 
 
 def _votes(m: Quorum, before: State, after: State, voter: Number, candidate: Number) -> Truth:
-    """Whether a voter moves to the epoch in which another one takes over, by the same step."""
+    """True if a voter moves to an epoch in the step in which another voter starts to lead there."""
     old, new = before.members[candidate], after.members[candidate]
     elected = m.leads(candidate, new) & (~m.leads(candidate, old) | (old.epoch != new.epoch))
     moved = (before.members[voter].epoch < new.epoch) & (after.members[voter].epoch == new.epoch)
@@ -465,7 +459,7 @@ _Compared = Callable[[SeqValue, SeqValue], Truth]
 
 
 def _a_voter_votes(m: Quorum, before: State, after: State, compared: _Compared) -> Truth:
-    """Whether a voter votes for a candidate whose log compares so with the voter's own log."""
+    """True if a voter votes for a candidate and ``compare`` holds of their logs."""
     return any_of(
         _votes(m, before, after, voter, candidate)
         & compared(before.members[voter].log, before.members[candidate].log)
@@ -549,7 +543,7 @@ def a_pre_vote_is_given_up(m: Quorum, before: State, after: State) -> Truth:
 
 
 def _hears(before: State, after: State, c: Number) -> Truth:
-    """Whether a member comes to a later epoch by no vote, and without a leader."""
+    """True if a member moves to a later epoch without a vote, and knows no leader there."""
     old, new = before.members[c], after.members[c]
     moves = (old.epoch < new.epoch) & new.leader.is_none & (new.ballot == "none")
     quiet = before.vote_requests == after.vote_requests

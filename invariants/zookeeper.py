@@ -1,4 +1,4 @@
-"""Properties of the control plane in ZooKeeper mode: what KIP-380 is there for, and what the fences beside it are."""
+"""Properties of the control plane in ZooKeeper mode: those that KIP-380 ensures, and those of the older fences."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ from highwater.model.zookeeper import ZooKeeperMode
 
 @invariant("380.2")
 def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker obeys a request that was meant for its former generation.
-
-    What the controller decided for that one need not be true of this one.
-    """
+    """No broker obeys a request for its former generation; the decision may not hold for the current one."""
     return all_of(implies(s.brokers[b].epoch > 0, ~s.brokers[b].misled) for b in m.broker)
 
 
 @invariant("380.2")
 def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Truth:
-    """A replica that is stopped was stopped by a request meant for this generation of its broker, or a later one.
+    """A stopped replica was stopped by a request for this generation of its broker, or a later one.
 
-    Else nobody starts it again: the controller takes it for one that runs.
+    Otherwise no request starts it again, because the controller considers it running.
     """
     return all_of(
         implies(s.brokers[b].stopped_for.is_some, s.brokers[b].stopped_for.value >= s.brokers[b].epoch)
@@ -44,10 +41,10 @@ def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Tr
 
 @invariant("380.2")
 def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker writes its checkpoint of HWMs without a partition that it has.
+    """A broker's HWM checkpoint contains every partition of the broker.
 
-    The HWM of that one would be 0 to the process that reads it: as a leader it takes back what consumers were told, and
-    as a follower, before KIP-101, it truncates its whole log.
+    A restarted process reads a missing HWM as 0: as a leader it takes back records that consumers read; as a follower,
+    before KIP-101, it truncates its whole log.
     """
     if m.p.partitions == 1:
         return as_bool(True)
@@ -56,10 +53,7 @@ def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.2")
 def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Truth:
-    """No member of the ISR has had its log deleted since it joined: a StopReplica from before comes too late.
-
-    It would be elected with an empty log.
-    """
+    """No late StopReplica deletes the log of an ISR member, which could then be elected with an empty log."""
     isr = s.zookeeper.partition.isr
     return all_of(
         implies(isr.has(b) & (m.p.removals > s.budgets.removals), ~s.brokers[b].deleted) for b in m.broker
@@ -74,9 +68,9 @@ def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.3")
 def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
-    """Who counts as shutting down for the active controller has asked for it in the generation that it knows.
+    """A broker that the active controller considers shutting down has requested it in the generation that it knows.
 
-    Such a broker is not elected until it has failed.
+    The controller elects no such broker until it has failed.
     """
     me = s.controllers[s.zookeeper.controller]
     return all_of(
@@ -90,13 +84,13 @@ def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("ZK1, ZK2")
 def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Truth:
-    """No process obeys a request of a lower controller epoch or leader epoch than one that it has obeyed before."""
+    """No process obeys a request with a lower controller epoch or leader epoch than one it has obeyed before."""
     return all_of(implies(m.is_up(s.brokers[b]), ~s.brokers[b].reverted) for b in m.broker)
 
 
 @statements.one_leader_per_epoch.seen("ZK3")
 def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
-    """By what each broker has been told."""
+    """At most one broker believes that it leads in a leader epoch."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].leader_epoch) for b in m.broker]
     )
@@ -106,7 +100,7 @@ def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
 def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
     """A restarted broker does not lead in a leader epoch in which its former process led.
 
-    It may have lost records that followers of that leader epoch have, and no epoch tells the two logs apart.
+    It may have lost records that followers have, and the leader epoch cannot distinguish the two logs.
     """
     return all_of(
         implies(
@@ -119,9 +113,9 @@ def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("ZK4")
 def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
-    """Leader and leader epoch in ZooKeeper are those that the active controller decided and tells brokers.
+    """Leader and leader epoch in ZooKeeper equal those that the active controller sends to brokers.
 
-    Else brokers never hear of a decision that is in ZooKeeper.
+    Otherwise brokers never learn of a decision that is in ZooKeeper.
     """
     me = s.controllers[s.zookeeper.controller]
     return me.leadership == m.leadership_of(s.zookeeper.partition)
@@ -129,7 +123,7 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("ZK2, ZK4")
 def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker is in a leader epoch that ZooKeeper has not, and in ZooKeeper's it has ZooKeeper's leader."""
+    """No broker is in a later leader epoch than ZooKeeper's; in the same epoch it has the same leader."""
     p = s.zookeeper.partition
     return all_of(
         implies(
@@ -161,16 +155,16 @@ INVARIANTS = (
 
 
 def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
-    """The controller in office after a step, as it was before it and as it is."""
+    """The active controller after a step: its state before and after the step."""
     office = after.zookeeper.controller
     return s.controllers[office], after.controllers[office]
 
 
 @step_property("ZK3")
 def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """Nobody is put out of the ISR who runs on, as far as the controller knows; and somebody is left in it.
+    """A controller removes from the ISR only brokers that it considers failed or shutting down, never the last one.
 
-    Who is outside can lose what is committed, and whoever is left must not have done so.
+    A replica outside of the ISR may lack committed records.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
@@ -188,7 +182,7 @@ def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, af
 
 @step_property("ZK3")
 def elected_leaders_were_in_the_isr(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A leader is elected from the ISR, of brokers that the controller knows as live and not as shutting down."""
+    """A controller elects a leader from the ISR members that it considers live and not shutting down."""
     old, new = before.zookeeper.partition, after.zookeeper.partition
     _, then = in_office(before, after)
     elected = new.leader.is_some & (old.leader != new.leader)
@@ -202,7 +196,7 @@ def elected_leaders_were_in_the_isr(m: ZooKeeperMode, before: State, after: Stat
 
 @step_property("ZK3")
 def live_leaders_lead_on(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A leader is replaced only when it has failed, bounced, or shuts down; and by nobody only if nobody can lead."""
+    """A leader is replaced only if it failed, bounced or shuts down; there is none only if no broker is eligible."""
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
     replaced = old.leader.is_some & (old.leader != new.leader)
@@ -227,9 +221,9 @@ def live_leaders_lead_on(m: ZooKeeperMode, before: State, after: State) -> Truth
 
 @step_property("ZK3")
 def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """Who comes into the ISR fetches from the leader, in its leader epoch: else it may lack what is committed.
+    """A replica that joins the ISR fetches in the leader's epoch; otherwise it may lack committed records.
 
-    That leader has a session, as ZooKeeper takes a write of nobody else.
+    The leader has a session, because ZooKeeper accepts no write without one.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     joining = new.isr - old.isr
@@ -251,15 +245,15 @@ def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after:
 
 
 def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
-    """Whether a broker's process is there before and after a step."""
+    """True if a broker's process runs before and after a step."""
     return m.is_up(before.brokers[b]) & m.is_up(after.brokers[b])
 
 
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The controller in office grants a ControlledShutdown whose broker epoch is not lower than the one that it knows.
+    """The active controller grants a ControlledShutdown whose broker epoch is not below the one that it knows.
 
-    The same holds where the request is of a version that has no broker epoch.
+    It also grants a request of a version without a broker epoch.
     """
     me, then = in_office(before, after)
     kept = []
@@ -275,7 +269,7 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
 
 @step_property("ZK2", rule="leader_epoch_check")
 def replicas_move_to_later_epochs_only(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A process whose replica has a leader epoch takes only a later one; a stopped replica starts only with that."""
+    """A replica with a leader epoch moves to later ones only; a stopped replica starts only with a later one."""
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -314,16 +308,16 @@ SESSIONS = weak("register_again", "learn_epoch")
 
 
 def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
-    """Whether a broker runs, is registered, and does not want to stop."""
+    """True if a broker runs, is registered, and does not shut down."""
     return (s.brokers[b].status == "RUNNING") & s.zookeeper.registrations[b].is_(s.brokers[b].epoch)
 
 
 @always_eventually("380.4", fair=DELIVERY + LOOKS)
 def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
-    """Every live broker comes to have the leader and leader epoch that the controller decided, and a running replica.
+    """Every live broker comes to know the controller's leader and leader epoch, and to have a running replica.
 
-    The same of a second partition: it comes to be told of it. A broker that its controller tells nothing serves nobody,
-    and fetches from nobody.
+    The same holds of a second partition. A broker without requests from its controller serves no client and does not
+    fetch.
     """
     p = s.zookeeper.partition
     return all_of(
@@ -341,7 +335,7 @@ def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
 
 @always_eventually("380.4", fair=DELIVERY + LOOKS)
 def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Truth:
-    """Every live broker comes to tell clients of the leader that the controller decided."""
+    """Every live broker comes to report the controller's leader to clients."""
     if not m.p.metadata:
         return as_bool(True)
     leadership = m.leadership_of(s.zookeeper.partition)
@@ -350,7 +344,7 @@ def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Truth:
 
 @always_eventually("380.3", fair=LOOKS)
 def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Truth:
-    """While there is a live broker in the ISR, the partition comes to have a leader that is registered."""
+    """While a live broker is in the ISR, the partition comes to have a registered leader."""
     p = s.zookeeper.partition
     nobody = ~any_of(p.isr.has(b) & _is_live(m, s, b) for b in m.broker)
     return nobody | m.registered(s.zookeeper.registrations).has(p.leader)
@@ -358,7 +352,7 @@ def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Truth:
 
 @always_eventually("380.1", fair=SESSIONS)
 def sessions_come_back(m: ZooKeeperMode, s: State) -> Truth:
-    """A broker that runs comes to be registered, and to know its broker epoch."""
+    """Every running broker comes to be registered and to know its broker epoch."""
     return all_of((s.brokers[b].status != "RUNNING") | _is_live(m, s, b) for b in m.broker)
 
 
@@ -375,7 +369,7 @@ LIVENESS = (
 
 
 def left_out(m: ZooKeeperMode, old: SeqValue, new: SeqValue, position: int) -> Truth:
-    """Whether a channel is another one without the request at a position."""
+    """True if a channel equals another one without the request at a position."""
     before = [(new.length <= i) | (old.at(i) == new.at(i)) for i in m.position[:position]]
     behind = [(new.length <= i) | (old.at(i + 1) == new.at(i)) for i in m.position[position:-1]]
     return all_of([old.length == new.length + 1, old.length > position, *before, *behind])
@@ -384,7 +378,7 @@ def left_out(m: ZooKeeperMode, old: SeqValue, new: SeqValue, position: int) -> T
 def _overtakes(
     m: ZooKeeperMode, before: State, after: State, what: Callable[[StructValue, StructValue], Truth]
 ) -> Truth:
-    """Whether a request arrives before one that was sent earlier: ``what`` is about that one, and the request."""
+    """True if a request overtakes an earlier one, and ``what`` holds of the earlier and the later request."""
     found = []
     for b in m.broker:
         old, new = before.requests[b], after.requests[b]

@@ -22,13 +22,12 @@ from highwater.checker.scenarios.model_key import Fingerprints, by_action
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import graph
-from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Instance, Model, trace_instances
 from highwater.model.language.rulebook import Rulebook
-from highwater.model.language.tracing import guards_so_far
+from highwater.model.language.tracing import guards_so_far, parameter_values
 from highwater.model.language.values import watching
 from highwater.traces.runs.format import LineReader, read_run
 from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for

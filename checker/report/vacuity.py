@@ -19,12 +19,11 @@ from highwater.checker.engines import cache
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import SearchResult
 from highwater.model.language import graph
-from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Instance, Model, state_inputs, trace_instances
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
-from highwater.model.language.tracing import NeverTaken, next_script, tracing
+from highwater.model.language.tracing import NeverTaken, next_script, parameter_values, tracing
 from highwater.model.language.types import Leaf
 
 IMPOSSIBLE, NEVER_TAKEN, CONSTANT = "impossible", "never taken", "constant"

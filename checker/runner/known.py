@@ -17,9 +17,9 @@ from highwater.checker.scenarios.model_key import request_key
 from highwater.checker.scenarios.request import Request
 from highwater.model.language.graph import Node
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.model import Instance, Model, Outline, Property
+from highwater.model.language.model import Instance, Model, Outline, Property, condition_of_steps
 from highwater.model.language.protocol import Invariant, Protocol
-from highwater.model.language.step_properties import StepProperty, TracedStepProperty, condition_of_steps
+from highwater.model.language.step_properties import StepProperty, TracedStepProperty
 
 
 def model_of(request: Request) -> Model:

@@ -24,10 +24,16 @@ from highwater.checker.scenarios.user_code import AsItIs, beside
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language.errors import LanguageError, place_of
-from highwater.model.language.fairness import check_actions
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Action, ChoiceError, Invariant, Protocol, check_conditions
-from highwater.model.language.reachability import Goal
+from highwater.model.language.protocol import (
+    Action,
+    ChoiceError,
+    Goal,
+    Invariant,
+    Protocol,
+    check_actions,
+    check_conditions,
+)
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.names import unknown
 

@@ -34,6 +34,7 @@ from highwater.model.language.model import Model
 from highwater.model.language.protocol import (
     ChoiceError,
     Conditional,
+    Goal,
     Invariant,
     Protocol,
     parameter_of,
@@ -41,7 +42,6 @@ from highwater.model.language.protocol import (
     rule_of,
     why_absent,
 )
-from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
 

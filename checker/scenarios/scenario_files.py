@@ -39,6 +39,7 @@ from highwater.model.language.protocol import (
     Action,
     ChoiceError,
     Conditional,
+    Goal,
     Invariant,
     Protocol,
     parameter_of,
@@ -47,7 +48,6 @@ from highwater.model.language.protocol import (
     rules_on,
     why_absent,
 )
-from highwater.model.language.reachability import Goal
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.names import unknown
 

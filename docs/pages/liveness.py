@@ -13,7 +13,8 @@ from highwater.checker.report.counterexample import Counterexample
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import State
-from highwater.model.language.liveness import Fairness, Liveness, TracedLiveness, trace_liveness
+from highwater.model.language.liveness import Fairness, Liveness, TracedLiveness
+from highwater.model.language.model import trace_liveness
 from highwater.model.language.values import Number, Truth
 from highwater.model.replication import Replication
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.invariants import statements
 from highwater.invariants.replication.knowledge import CRASHES, spent
 from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total, where
-from highwater.model.language.sequences import members_of
+from highwater.model.language.containers import members_of
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication, features
 from highwater.model.replication import logs as log_rules

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from highwater.model.language import Invariant, State, all_of, implies, invariant, size, total, where
-from highwater.model.language.sequences import members_of
+from highwater.model.language.containers import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, SetValue, StructValue, Truth, as_bool
 from highwater.model.replication import Replication

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.model.language import Number, State, all_of, any_of, implies, least, size
-from highwater.model.language.sequences import members_of
+from highwater.model.language.containers import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import SetValue, StructValue, Truth, as_bool
 from highwater.model.replication.controller import Controller

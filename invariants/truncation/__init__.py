@@ -1,4 +1,4 @@
-"""Properties of the truncation protocol: invariants as the published specification states them, steps, and goals."""
+"""Properties of the truncation protocol: the published specification's invariants, step properties, and goals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from highwater.model.truncation import Truncation
 
 @invariant("B4")
 def weak_isr(m: Truncation, s: State) -> Truth:
-    """Every record below a presumed leader's HWM is held by all that this leader has in its ISR.
+    """Every replica in a presumed leader's own ISR holds every record below that leader's HWM.
 
-    Weak, because leaders are elected from the controller's ISR, about which a leader may be wrong.
+    It is weak because leaders are elected from the controller's ISR, which may differ from the leader's.
     """
     return all_of(
         implies(
@@ -29,10 +29,9 @@ def weak_isr(m: Truncation, s: State) -> Truth:
 
 @invariant("B4")
 def strong_isr(m: Truncation, s: State) -> Truth:
-    """Every record below a presumed leader's HWM is held by all that the controller has in the ISR.
+    """Every replica in the controller's ISR holds every record below a presumed leader's HWM.
 
-    These are the replicas that can be elected: a record that one of them lacks can be lost after a consumer
-    has seen it.
+    These replicas can be elected: a record that one of them lacks can be lost after a consumer has read it.
     """
     return all_of(
         implies(
@@ -52,10 +51,9 @@ INVARIANTS = (weak_isr, strong_isr)
 
 @step_property("B3, B4")
 def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> Truth:
-    """A replica whose log is truncated, or that begins to follow, has no HWM past the end of its log.
+    """A replica that truncates its log, or starts to follow, has no HWM past its log end.
 
-    There is no record there that could be committed; and a replica whose HWM is past its log shows consumers what it
-    does not have.
+    A replica with an HWM past its log would promise consumers records that it does not have.
     """
     kept = []
     for r in m.replica:
@@ -68,9 +66,9 @@ def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> T
 
 @step_property("101.1", rule="leader_epoch_lookup")
 def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Truth:
-    """A new follower truncates below its HWM only if its leader has a record of that log's last epoch, or a later one.
+    """A new follower truncates below its HWM only if its leader has a record of the log's last epoch or a later one.
 
-    Where the leader knows no end of that epoch, all below the HWM stays.
+    If the leader knows no end offset of that epoch, the follower keeps every record below its HWM.
     """
     kept = []
     for r in m.replica:
@@ -87,7 +85,7 @@ def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after:
 
 @step_property("B5, 320.4")
 def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) -> Truth:
-    """Who comes into the ISR follows its leader, in its epoch where that is asked, with a log up to its HWM."""
+    """A replica that joins the ISR follows the leader, in its epoch if a rule requires it, and has reached its HWM."""
     joining = after.quorum.isr - before.quorum.isr
     able = []
     for r in m.replica:
@@ -104,7 +102,7 @@ def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) 
 
 @step_property("B7")
 def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader takes nobody out of its ISR who follows in its epoch and has its last record."""
+    """A leader keeps in its ISR every replica that follows in its epoch and has its last record."""
     gone = before.quorum.isr - after.quorum.isr
     same_epoch = before.quorum.leader_epoch == after.quorum.leader_epoch
     stays = []
@@ -119,7 +117,7 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
 
 @step_property("B4, 320.3", rule="fenced_high_watermark")
 def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader's HWM passes a record only when all in its ISR follow it in its epoch, and have logs as long."""
+    """A leader's HWM passes a record only if every ISR member follows in its epoch and has a log that long."""
     kept = []
     for x in m.replica:
         old, new = before.replicas[x], after.replicas[x]
@@ -145,14 +143,14 @@ STEP_PROPERTIES = (
 
 
 def _pairs(m: Truncation) -> list[tuple[Number, Number]]:
-    """Each replica with each other one."""
+    """Each pair of two different replicas."""
     return [(x, r) for x in m.replica for r in m.replica if int(x) != int(r)]
 
 
 def _changes_isr(
     m: Truncation, before: State, after: State, joins: bool, about: Callable[[Number, Number], Truth]
 ) -> Truth:
-    """Whether a leader lets such a replica join or leave the ISR: the controller decides nothing in the step."""
+    """True if a leader, not the controller, adds or removes such a replica in this step."""
     old, new = before.quorum, after.quorum
     return any_of(
         m.is_true_leader(before, x)
@@ -194,7 +192,7 @@ def a_replica_with_all_records_is_removed(m: Truncation, before: State, after: S
 
 
 def _moves_hwm(m: Truncation, before: State, after: State, leader: Number) -> Truth:
-    """Whether a replica that presumes leadership before and after a step advances its HWM."""
+    """True if a replica that presumes leadership before and after a step advances its HWM."""
     further = before.replicas[leader].hwm < after.replicas[leader].hwm
     return further & m.presumes_leadership(before, leader) & m.presumes_leadership(after, leader)
 
@@ -243,7 +241,7 @@ def an_empty_log_follows_the_first_record(m: Truncation, before: State, after: S
 
 
 def _truncates(m: Truncation, before: State, after: State, follower: Number, leader: Number) -> Truth:
-    """Whether a follower truncates to the log of the leader that it follows already."""
+    """True if a follower truncates to the log of the leader that it already follows."""
     same = before.replicas[follower].leader_epoch == after.replicas[follower].leader_epoch
     shorter = after.logs[follower].length < before.logs[follower].length
     return same & shorter & m.follows(before, follower, leader)

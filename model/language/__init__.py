@@ -32,9 +32,9 @@ from highwater.model.language.protocol import (
     Rule,
     action,
     invariant,
+    reachable,
     spend,
 )
-from highwater.model.language.reachability import reachable
 from highwater.model.language.refinement import refines
 from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.state import State

@@ -226,7 +226,7 @@ def sub(a: Node, b: Node) -> Node:
 
 
 def min_(a: Node, b: Node) -> Node:
-    """The lesser of two ints."""
+    """The minimum of two ints."""
     if a is b or a.high <= b.low:
         return a
     if b.high <= a.low:
@@ -237,7 +237,7 @@ def min_(a: Node, b: Node) -> Node:
 
 
 def max_(a: Node, b: Node) -> Node:
-    """The greater of two ints."""
+    """The maximum of two ints."""
     if a is b or a.low >= b.high:
         return a
     if b.low >= a.high:
@@ -489,7 +489,7 @@ _places: dict[int, str | None] = {}
 
 
 def note(node: Node, place: str | None) -> Node:
-    """The node; an error that it leads to is told with this place, the first line that states it."""
+    """The node; an error that it causes names this place, the first line that states it."""
     _places.setdefault(node.id, place)
     return node
 

@@ -10,17 +10,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from highwater.model.language.errors import LanguageError, fail, place_of
 from highwater.model.language.graph import TRUE, Node, compile_nodes
 from highwater.model.language.messages import MessageKind, Messages
+from highwater.model.language.protocol import Protocol
 from highwater.model.language.state import State
-from highwater.model.language.tracing import returned_condition, tracing
+from highwater.model.language.tracing import looking, returned_condition
 from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
-
-if TYPE_CHECKING:
-    from highwater.model.language.protocol import Protocol
 
 Scalars = tuple[int, ...]
 """A concrete state: one int for each leaf, in the order of ``Model.leaves``."""
@@ -160,10 +158,8 @@ def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
 def _condition(protocol: Protocol, inputs: list[Node]) -> Node:
     function = protocol.initially
     where = place_of(function)
-    with tracing(protocol.on) as trace:
+    with looking("initially()", where, protocol.on):
         result = function(State(protocol.state, inputs))
-    if trace.writes or trace.guards:
-        raise LanguageError("initially() writes or requires something; it only looks", where)
     return returned_condition(result, "initially()", where).node
 
 

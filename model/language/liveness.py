@@ -1,16 +1,24 @@
-"""Liveness: what must happen in the end, whichever fair run is taken (``highwater.model.language.fairness``)."""
+"""Liveness: what every fair run must come to; and fairness: which steps a run may not leave out forever.
+
+Fairness is declared with the property that needs it. One assumption takes steps together:
+
+* weak: a run does not from some state on keep one of them enabled without taking any;
+* strong: a run does not enable one of them again and again without taking any from some state on.
+
+A step that changes nothing is neither taken nor enabled, as in TLA+. Stuttering forever in a state is a run; it is fair
+if no fair step is enabled there. A run may leave out forever an action that no assumption names: faults are such
+actions.
+"""
 
 from __future__ import annotations
 
 import inspect
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.model.language import graph
-from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import (
     LanguageError,
     first_paragraph,
@@ -18,22 +26,95 @@ from highwater.model.language.errors import (
     place_of,
     refuse_identity,
 )
-from highwater.model.language.fairness import (
-    FairGroup,
-    Fairness,
-    either,
-    fair_groups,
-    look,
-    strong,
-    tagged,
-    weak,
-)
-from highwater.model.language.graph import Node, undefined
-from highwater.model.language.tracing import returned_condition
-from highwater.model.language.values import as_bool
+from highwater.model.language.graph import Node
 
-if TYPE_CHECKING:
-    from highwater.model.language.model import Model
+Condition = Callable[..., Any]
+"""A function of protocol, state and parameters (by name) to whether something holds; its name says what."""
+
+
+@dataclass(frozen=True)
+class Fairness:
+    r"""One assumption: steps of ``actions`` are weakly fair, or strongly.
+
+    Of several actions each step is as good as the other. ``by`` names the parameters each choice of which is fair for
+    itself, as TLA's ``\A p: WF(A(p))``; None: all that the actions have in common; empty: any choice will do.
+    ``only`` fixes parameters: steps with another value have no part in it. ``when`` is a function of (protocol, state)
+    and, by name, of the parameters of ``by``: only steps from states where it holds have a part in it, as in TLA's
+    ``WF(P /\ A)``. It is for an action that is a duty in some states and a fault in others.
+    """
+
+    actions: tuple[str, ...]
+    strong: bool = False
+    by: tuple[str, ...] | None = None
+    only: Mapping[str, Any] = field(default_factory=dict)
+    when: Condition | None = None
+    apart: bool = False
+    """Whether each of the actions that a tag stands for is fair for itself."""
+
+    def __str__(self) -> str:
+        which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
+        fixed = "".join(f", {k}={v}" for k, v in self.only.items())
+        return (
+            f"{'strong' if self.strong else 'weak'} {' or '.join(self.actions)}{which}{fixed}{self.condition}"
+        )
+
+    @property
+    def condition(self) -> str:
+        """In words, where its steps count; empty: in every state."""
+        return f" where {self.when.__name__.replace('_', ' ')}" if self.when else ""
+
+
+class Tag(str):
+    """All actions that have this tag, in the place of an action's name."""
+
+    __slots__ = ()
+
+
+def tagged(tag: str) -> Tag:
+    """All actions that are marked with this tag, ``@action(…, tags=…)``: each fair for itself; in ``either`` as one."""
+    return Tag(tag)
+
+
+def either(*actions: str) -> tuple[str, ...]:
+    """Actions that are fair as one: a step of any of them will do."""
+    return actions
+
+
+def weak(
+    *actions: str | tuple[str, ...],
+    by: Iterable[str] | None = None,
+    when: Condition | None = None,
+    **only: Any,
+) -> tuple[Fairness, ...]:
+    """Weak fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
+    by = None if by is None else tuple(by)
+    names = [(a,) if isinstance(a, str) else a for a in actions]
+    alone = [isinstance(a, Tag) for a in actions]
+    found = zip(names, alone, strict=True)
+    return tuple(Fairness(n, by=by, only=only, when=when, apart=apart) for n, apart in found)
+
+
+def strong(
+    *actions: str | tuple[str, ...],
+    by: Iterable[str] | None = None,
+    when: Condition | None = None,
+    **only: Any,
+) -> tuple[Fairness, ...]:
+    """Strong fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
+    return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, when=when, **only))
+
+
+@dataclass(frozen=True)
+class FairGroup:
+    """Steps that one assumption takes together: the numbers of their instances in ``Model.instances``.
+
+    Only those from states where ``when`` holds; None: from all.
+    """
+
+    label: str
+    strong: bool
+    instances: frozenset[int]
+    when: Node | None = None
 
 
 class Kind(StrEnum):
@@ -86,99 +167,50 @@ class Liveness:
 Mark = Callable[[Callable[..., Any]], Liveness]
 
 
-def _marker(
-    kind: Kind,
-    source: str,
-    fair: Sequence[Fairness],
-    rule: str | None,
-    name: str | None,
-    domains: Mapping[str, str],
-) -> Mark:
-    has_parentheses(kind.replace("-", "_"), source)
+class LivenessMark:
+    """A decorator that makes a liveness property of one kind from a function of (protocol, state, parameters).
 
-    def mark(function: Callable[..., Any]) -> Liveness:
-        refuse_identity(function)
-        called = name or function.__name__
-        _check_parameters(called, function, domains)
-        return Liveness(called, function, kind, source, tuple(fair), rule, domains)
-
-    return mark
-
-
-def eventually(
-    source: str,
-    /,
-    *,
-    fair: Sequence[Fairness] = (),
-    rule: str | None = None,
-    name: str | None = None,
-    **domains: str,
-) -> Mark:
-    """Mark a function of (protocol, state, parameters) as a goal that every run comes to; or (premise, goal).
-
-    The premise is asked of the initial state. Each parameter of the function has a domain here, as those of an
-    action. The property exists where ``rule`` is on; ``name`` is for one that is made in a loop: without it, it is
-    the function's. LanguageError where a parameter has no domain, or there is no such parameter.
+    The function returns the goal, or (premise, goal); a goal that must last can be a list, see ``Liveness``.
+    ``fair`` are the assumptions. Each parameter of the function has a domain, as the parameters of an action have.
+    The property exists if ``rule`` is on. ``name`` replaces the function's name, for properties made in a loop.
+    Raises LanguageError if a parameter has no domain, or a domain has no parameter.
     """
-    return _marker(Kind.EVENTUALLY, source, fair, rule, name, domains)
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+
+    def __call__(
+        self,
+        source: str,
+        /,
+        *,
+        fair: Sequence[Fairness] = (),
+        rule: str | None = None,
+        name: str | None = None,
+        **domains: str,
+    ) -> Mark:
+        """Give the decorator."""
+        has_parentheses(self.kind.replace("-", "_"), source)
+
+        def mark(function: Callable[..., Any]) -> Liveness:
+            refuse_identity(function)
+            called = name or function.__name__
+            _check_parameters(called, function, domains)
+            return Liveness(called, function, self.kind, source, tuple(fair), rule, domains)
+
+        return mark
 
 
-def leads_to(
-    source: str,
-    /,
-    *,
-    fair: Sequence[Fairness] = (),
-    rule: str | None = None,
-    name: str | None = None,
-    **domains: str,
-) -> Mark:
-    """Mark a function that returns (premise, goal): where the one holds, the other follows. See ``eventually``."""
-    return _marker(Kind.LEADS_TO, source, fair, rule, name, domains)
-
-
-def always_eventually(
-    source: str,
-    /,
-    *,
-    fair: Sequence[Fairness] = (),
-    rule: str | None = None,
-    name: str | None = None,
-    **domains: str,
-) -> Mark:
-    """Mark a function as a goal that every run comes to again and again. See ``eventually``."""
-    return _marker(Kind.ALWAYS_EVENTUALLY, source, fair, rule, name, domains)
-
-
-def eventually_always(
-    source: str,
-    /,
-    *,
-    fair: Sequence[Fairness] = (),
-    rule: str | None = None,
-    name: str | None = None,
-    **domains: str,
-) -> Mark:
-    """Mark a function as a goal that holds for ever from some state on; or (premise, goal), see ``eventually``.
-
-    In the place of the goal a list: for ever one of these holds, always the same one.
-    """
-    return _marker(Kind.EVENTUALLY_ALWAYS, source, fair, rule, name, domains)
-
-
-def leads_to_always(
-    source: str,
-    /,
-    *,
-    fair: Sequence[Fairness] = (),
-    rule: str | None = None,
-    name: str | None = None,
-    **domains: str,
-) -> Mark:
-    """Mark a function that returns (premise, goal): after the one, the other holds for ever from some state on.
-
-    Otherwise as ``eventually_always``.
-    """
-    return _marker(Kind.LEADS_TO_ALWAYS, source, fair, rule, name, domains)
+eventually = LivenessMark(Kind.EVENTUALLY)
+"""Every run comes to the goal; a premise is checked in the initial state only."""
+leads_to = LivenessMark(Kind.LEADS_TO)
+"""After each state that satisfies the premise, the goal holds then or later."""
+always_eventually = LivenessMark(Kind.ALWAYS_EVENTUALLY)
+"""Every run comes to the goal again and again."""
+eventually_always = LivenessMark(Kind.EVENTUALLY_ALWAYS)
+"""From some state on the goal holds forever."""
+leads_to_always = LivenessMark(Kind.LEADS_TO_ALWAYS)
+"""After the premise, from some state on the goal holds forever."""
 
 
 def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[str, str]) -> None:
@@ -241,49 +273,3 @@ class TracedLiveness:
     def kind(self) -> Kind:
         """What it says of its goal."""
         return self.liveness.kind
-
-
-def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
-    """A liveness property on a model. LanguageError where it does more than look, or names what there is not."""
-    model.protocol.check_sources([liveness])
-    cases = tuple(_cases(model, liveness))
-    if not cases:
-        raise LanguageError(
-            f"the parameters of {liveness.name} have no values: it says nothing", place_of(liveness.function)
-        )
-    groups = fair_groups(model, liveness.name, place_of(liveness.function), liveness.fair)
-    return TracedLiveness(liveness, cases, groups)
-
-
-def _cases(model: Model, liveness: Liveness) -> Iterator[Case]:
-    each = [parameter_values(model.protocol, liveness, p) for p in liveness.domains]
-    for choice in itertools.product(*each):
-        symbolic = dict(zip(liveness.domains, (value for value, _ in choice), strict=True))
-        plain = dict(zip(liveness.domains, (value for _, value in choice), strict=True))
-        yield _case(liveness, look(model, liveness.name, liveness.function, **symbolic), plain)
-
-
-def _case(liveness: Liveness, returned: Any, parameters: Mapping[str, Any]) -> Case:
-    name, kind, where = liveness.name, liveness.kind, place_of(liveness.function)
-    what = f"liveness property {name}"
-    if isinstance(returned, tuple):
-        if len(returned) != 2 or kind is Kind.ALWAYS_EVENTUALLY:
-            only = "the goal" if kind is Kind.ALWAYS_EVENTUALLY else "(premise, goal)"
-            raise LanguageError(f"the {kind} property {name} returns {only}", where)
-        asked, returned = returned
-        premise = returned_condition(asked, what, where).node
-        premise = graph.or_(premise, undefined(as_bool(asked).node))
-    elif kind in (Kind.LEADS_TO, Kind.LEADS_TO_ALWAYS):
-        raise LanguageError(f"the {kind} property {name} returns (premise, goal)", where)
-    else:
-        premise = graph.TRUE
-    goals = list(returned) if kind.lasting and isinstance(returned, (list, Iterator)) else [returned]
-    if not goals:
-        raise LanguageError(f"{what} returned no goal at all", where)
-    return Case(premise, tuple(returned_condition(goal, what, where).node for goal in goals), parameters)
-
-
-__all__ = [
-    "Case", "FairGroup", "Fairness", "Kind", "Liveness", "TracedLiveness", "always_eventually", "either", "eventually",
-    "eventually_always", "leads_to", "leads_to_always", "strong", "tagged", "trace_liveness", "weak",
-]  # fmt: skip

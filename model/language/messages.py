@@ -1,4 +1,4 @@
-"""Every value of a finite type as a number from 0 on: how messages are told apart in a set of them."""
+"""Messages in flight as part of the state: each value of a message type has a number, and with it a place."""
 
 from __future__ import annotations
 

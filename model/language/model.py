@@ -3,89 +3,32 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from highwater.model.language import graph, values
-from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import LanguageError, fail, meant, place_of
-from highwater.model.language.graph import INT, Node
+from highwater.model.language.graph import INT, Node, inputs_of, substituted, undefined
 from highwater.model.language.initial import Scalars, Start, start_of
-from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
-from highwater.model.language.protocol import Action, Invariant, Protocol, check_conditions
+from highwater.model.language.instances import (
+    Choice,
+    Instance,
+    said,
+    state_inputs,
+    trace_instance,
+    trace_instances,
+)
+from highwater.model.language.liveness import Case, FairGroup, Fairness, Kind, Liveness, Tag, TracedLiveness
+from highwater.model.language.protocol import Action, Invariant, Protocol, check_actions, check_conditions
 from highwater.model.language.state import State
-from highwater.model.language.step_properties import (
-    JudgedSteps,
-    StepProperty,
-    TracedStepProperty,
-    judged,
-    trace_step_property,
-)
-from highwater.model.language.tracing import (
-    Check,
-    Guard,
-    NeverTaken,
-    Write,
-    bound_checks,
-    guards_asked,
-    next_script,
-    returned_condition,
-    tracing,
-)
+from highwater.model.language.step_properties import JudgedSteps, OfAStep, StepProperty, TracedStepProperty
+from highwater.model.language.tracing import Check, Guard, looking, parameter_values, returned_condition
 from highwater.model.language.types import Leaf
 
-Choice = Mapping[str, tuple[Any, Any]]
-"""An action's parameters, each with its symbolic value and a plain one."""
 NO_STATE = "initially() holds in none of the states that initial() gives"
 """What is said where there is no initial state."""
-
-
-def said(value: object) -> object:
-    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's names."""
-    return str(value).lower() if value is None or isinstance(value, bool) else value
-
-
-@dataclass(frozen=True)
-class Instance:
-    """An action with its parameters fixed: guards, next scalars, and conditions that leave a type.
-
-    A step is enabled where all guards hold. An enabled step that meets a check with a bound is cut there and
-    counted; else, one that meets a check without a bound is an error in the protocol; else it leads to the
-    state in which ``writes`` (leaf number to value) have replaced the old scalars.
-    """
-
-    action: Action
-    parameters: Mapping[str, Any]
-    guards: tuple[Guard, ...]
-    writes: Mapping[int, Write]
-    checks: tuple[Check, ...]
-
-    @cached_property
-    def enabled(self) -> Node:
-        """The conjunction of the guards."""
-        return graph.all_(g.node for g in self.guards)
-
-    @cached_property
-    def leads_on(self) -> Node:
-        """Whether a step can be taken and leads to a state: it is enabled, and meets no check."""
-        return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
-
-    def __str__(self) -> str:
-        return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.said.items())})"
-
-    @property
-    def said(self) -> dict[str, object]:
-        """The parameter values as reports show them."""
-        return {name: said(value) for name, value in self.parameters.items()}
-
-    @property
-    def sentence(self) -> str:
-        """What happens, in the protocol's words, and what the action chose itself."""
-        own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
-        said = self.action.says.format(**self.said)
-        return f"{said} ({', '.join(own)})" if own and said else said
 
 
 @dataclass(frozen=True)
@@ -309,75 +252,11 @@ class Model:
     def trace_invariant(self, invariant: Invariant) -> Property:
         """An invariant on this model's state. LanguageError where it does more than look."""
         self.protocol.check_sources([invariant])
-        with tracing(self.protocol.on, enabled=self.enabled) as trace:
+        what, where = f"invariant {invariant.name}", place_of(invariant.function)
+        with looking(what, where, self.protocol.on, self.enabled) as trace:
             result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
-        where = place_of(invariant.function)
-        if trace.writes or trace.guards:
-            raise LanguageError(
-                f"invariant {invariant.name} writes or requires something; it only looks", where
-            )
-        node = returned_condition(result, f"invariant {invariant.name}", where).node
-        node = graph.not_(node) if invariant.goal else node
-        premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
-        return Property(invariant, node, premise)
-
-
-def trace_instance(
-    protocol: Protocol,
-    leaves: list[Leaf],
-    inputs: list[Node],
-    action: Action,
-    choice: Choice,
-) -> Instance | None:
-    """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None where it can never be taken.
-
-    ``choice`` gives each parameter as a symbolic value and as a plain one. LanguageError where the action chooses more
-    than its parameters (``one_of``), so that it has several instances.
-    """
-    found = list(trace_instances(protocol, leaves, inputs, action, choice))
-    if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
-        raise LanguageError(f"action {action.name} makes choices of its own", place_of(action.function))
-    return found[0] if found else None
-
-
-def trace_instances(
-    protocol: Protocol,
-    leaves: list[Leaf],
-    inputs: list[Node],
-    action: Action,
-    choice: Choice,
-) -> Iterator[Instance]:
-    """As ``trace_instance``, an instance for each of the choices that the action makes itself (``one_of``)."""
-    script: tuple[int, ...] | None = ()
-    while script is not None:
-        with tracing(protocol.on, ends_early=True, script=script) as trace:
-            state = State(protocol.state, inputs)
-            arguments = {name: value for name, (value, _) in choice.items()}
-            try:
-                returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
-                taken = True
-            except NeverTaken:
-                returned, taken = None, False
-        script = next_script(trace.chosen)
-        if returned is not None:
-            raise LanguageError(
-                f"action {action.name} returned a value; it writes s.next and returns nothing",
-                place_of(action.function),
-            )
-        if taken:
-            chosen = {name: plain for name, plain, *_ in trace.chosen}
-            if both := sorted(set(chosen) & set(choice)):
-                raise LanguageError(
-                    f"action {action.name} has a parameter {both[0]!r} already: call the choice otherwise",
-                    place_of(action.function),
-                )
-            yield Instance(
-                action,
-                {name: plain for name, (_, plain) in choice.items()} | chosen,
-                guards_asked(trace),
-                {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
-                tuple(bound_checks(trace, leaves)),
-            )
+        node = returned_condition(result, what, where).node
+        return Property(invariant, graph.not_(node) if invariant.goal else node, trace.premise)
 
 
 def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
@@ -390,37 +269,18 @@ def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProper
         check_conditions(protocol, found)
 
 
-def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:
-    """The scalars of a state as symbolic values, numbered from ``start`` on; 0: of the one before a step."""
-    return [_input(i, leaf) for i, leaf in enumerate(leaves, start)]
-
-
-def _input(number: int, leaf: Leaf) -> Node:
-    """A scalar of a state; known while tracing where its type has one value only."""
-    if leaf.low == leaf.high:
-        return graph.const(leaf.low, leaf.sort)
-    return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
-
-
-# The states just outside a scenario's bounds: looked at, and not gone on from.
+# States just outside a scenario's bounds.
 #
-# A step that crosses a bound is cut, so no invariant is asked of the state that it leads to. In a model
-# whose types were
-# widened (``types.widening``) there is room for that state. Here its steps are told to start inside the
-# bounds.
-
-
-def beyond(leaves: Sequence[Leaf], nodes: Sequence[Node]) -> Node:
-    """Whether a state, given by its scalars, is outside the bounds that its types were widened from."""
-    return graph.any_(_over(leaf, node) for leaf, node in zip(leaves, nodes, strict=True))
+# A step that crosses a bound is cut, so no invariant is checked in the state it leads to. A model with widened types
+# (``types.widening``) has room for that state: its steps start inside the bounds, and may end one value outside.
 
 
 def confine(model: Model) -> Node:
-    """Let steps of a widened model start inside the bounds only; gives whether a state is outside.
+    """Let the steps of a widened model start inside the bounds only; return the condition that a state is outside.
 
-    What is an error inside the bounds is none in a step that crosses one: it is cut there, as without widening.
+    A step that crosses a bound is cut there, as without widening, also where it would be an error inside the bounds.
     """
-    outside = beyond(model.leaves, model.inputs)
+    outside = graph.any_(_over(*scalar) for scalar in zip(model.leaves, model.inputs, strict=True))
     inside = Guard("the state is inside the bounds", graph.not_(outside))
     model.instances = [_confined(model.leaves, instance, inside) for instance in model.instances]
     model.bounds = sorted({c.bound for i in model.instances for c in i.checks if c.bound})
@@ -428,28 +288,165 @@ def confine(model: Model) -> Node:
 
 
 def _confined(leaves: Sequence[Leaf], instance: Instance, inside: Guard) -> Instance:
-    errors = [check for check in instance.checks if check.bound is None]
-    crossing = [
-        Check(
-            number,
-            graph.and_(error.node, _over(leaves[number], write.node)),
-            leaves[number].bound,
-            *told(error),
-        )
-        for error in errors
-        for number, write in instance.writes.items()
-        if leaves[number].limit is not None
-    ]
-    checks = (*instance.checks, *(check for check in crossing if check.node is not graph.FALSE))
-    return replace(instance, guards=(inside, *instance.guards), checks=checks)
-
-
-def told(check: Check) -> tuple[str, str | None]:
-    """What a check says, and where."""
-    return check.message, check.place
+    crossing = []
+    for error in (check for check in instance.checks if check.bound is None):
+        for number, write in instance.writes.items():
+            both = graph.and_(error.node, _over(leaves[number], write.node))
+            if both is not graph.FALSE:
+                crossing.append(Check(number, both, leaves[number].bound, error.message, error.place))
+    return replace(instance, guards=(inside, *instance.guards), checks=(*instance.checks, *crossing))
 
 
 def _over(leaf: Leaf, node: Node) -> Node:
-    if leaf.limit is None:
-        return graph.FALSE
-    return graph.lt(graph.const(leaf.limit, INT), node)
+    """The condition that a scalar is beyond the bound that its type was widened from."""
+    return graph.FALSE if leaf.limit is None else graph.lt(graph.const(leaf.limit, INT), node)
+
+
+# Step properties.
+
+
+def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
+    """A step property as a condition on the states before and after a step, and its premise."""
+    protocol, what, where = model.protocol, f"step property {stated.name}", place_of(stated.function)
+    protocol.check_sources([stated])
+    with looking(what, where, protocol.on, model.enabled) as trace:
+        before, after = (State(protocol.state, list(nodes)) for nodes in (model.inputs, model.after))
+        result = stated.function(protocol, before, after)
+    node = returned_condition(result, what, where).node
+    return graph.not_(node) if stated.goal else node, trace.premise
+
+
+def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
+    """A step property on a model's states. It holds of every step that changes nothing."""
+    node, premise = condition_of_steps(model, stated)
+    still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
+    at_rest, premise_at_rest = substituted([node, premise], still)
+    first = len(model.leaves)
+    read = frozenset(number - first for number in inputs_of([node, premise]) if number >= first)
+    needs_change = at_rest is graph.TRUE and premise_at_rest is graph.FALSE
+    instances = _instances_writing(model, read if at_rest is graph.TRUE else range(first))
+    if at_rest is not graph.TRUE:
+        node = graph.or_(node, model.unchanged)
+    return TracedStepProperty(stated, node, premise, instances, read if needs_change else None)
+
+
+def _instances_writing(model: Model, leaves: Collection[int]) -> frozenset[int]:
+    """The numbers of the instances that write one of these scalars."""
+    return frozenset(n for n, i in enumerate(model.instances) if any(leaf in leaves for leaf in i.writes))
+
+
+def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
+    """For each instance, the step properties as conditions on the state before its step.
+
+    Properties that hold of every step of the instance, vacuously, are left out. Without ``large``, so are large ones.
+    """
+    chosen = {i: (p.node, p.premise) for i, p in enumerate(model.step_properties) if large or not p.is_large}
+    of_a_step = OfAStep(model.inputs, itertools.chain.from_iterable(chosen.values()))
+    found: list[tuple[JudgedSteps, ...]] = []
+    for number, instance in enumerate(model.instances):
+        asked = [i for i in chosen if number in model.step_properties[i].asked]
+        roots = [node for i in asked for node in chosen[i]]
+        nodes = of_a_step.substituted(roots, {i: write.node for i, write in instance.writes.items()})
+        steps = map(JudgedSteps, asked, nodes[::2], nodes[1::2])
+        found.append(tuple(s for s in steps if s.node is not graph.TRUE or s.premise is not graph.FALSE))
+    return found
+
+
+# Liveness properties, and the steps that they assume to be fair.
+
+
+def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
+    """A liveness property on a model: a case for each choice of its parameters."""
+    model.protocol.check_sources([liveness])
+    cases, where = [], place_of(liveness.function)
+    for choice in itertools.product(
+        *(parameter_values(model.protocol, liveness, p) for p in liveness.domains)
+    ):
+        symbolic = {name: value for name, (value, _) in zip(liveness.domains, choice, strict=True)}
+        plain = {name: value for name, (_, value) in zip(liveness.domains, choice, strict=True)}
+        cases.append(_case(liveness, _look(model, liveness.name, liveness.function, symbolic), plain))
+    if not cases:
+        raise LanguageError(f"the parameters of {liveness.name} have no values: it says nothing", where)
+    assumed = [each for fairness in liveness.fair for each in _without_tags(model, liveness, fairness)]
+    groups = tuple(group for fairness in assumed for group in _groups(model, liveness, fairness))
+    return TracedLiveness(liveness, tuple(cases), groups)
+
+
+def _look(model: Model, name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
+    """What a function of (protocol, state, parameters) returns, which may only read."""
+    what, protocol = f"liveness property {name}", model.protocol
+    with looking(what, place_of(function), protocol.on, model.enabled):
+        return function(protocol, State(protocol.state, model.inputs), **parameters)
+
+
+def _case(liveness: Liveness, returned: Any, parameters: Mapping[str, Any]) -> Case:
+    kind, where = liveness.kind, place_of(liveness.function)
+    what, premise = f"liveness property {liveness.name}", graph.TRUE
+    if isinstance(returned, tuple):
+        if len(returned) != 2 or kind is Kind.ALWAYS_EVENTUALLY:
+            only = "the goal" if kind is Kind.ALWAYS_EVENTUALLY else "(premise, goal)"
+            raise LanguageError(f"the {kind} property {liveness.name} returns {only}", where)
+        first, returned = returned
+        premise = returned_condition(first, what, where).node
+        premise = graph.or_(premise, undefined(values.as_bool(first).node))
+    elif kind in (Kind.LEADS_TO, Kind.LEADS_TO_ALWAYS):
+        raise LanguageError(f"the {kind} property {liveness.name} returns (premise, goal)", where)
+    goals = list(returned) if kind.lasting and isinstance(returned, (list, Iterator)) else [returned]
+    if not goals:
+        raise LanguageError(f"{what} returned no goal at all", where)
+    return Case(premise, tuple(returned_condition(goal, what, where).node for goal in goals), parameters)
+
+
+def _without_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fairness]:
+    """The assumption with actions in place of tags; one for each action if the tag stands alone."""
+    actions = model.protocol.actions()
+    check_actions(model.protocol, liveness.name, place_of(liveness.function), [fairness])
+    names: list[str] = []
+    for named in fairness.actions:
+        names += [a.name for a in actions if named in a.tags] if isinstance(named, Tag) else [named]
+    if fairness.apart:
+        yield from (replace(fairness, actions=(own,)) for own in names)
+    else:
+        yield replace(fairness, actions=tuple(dict.fromkeys(names)))
+
+
+def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[FairGroup]:
+    """The instances of an assumption, grouped by the parameters for each choice of which it is fair."""
+    known = {a.name: a for a in model.protocol.actions()}
+    shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
+    by = fairness.by
+    if by is None:
+        by = tuple(d for d in known[fairness.actions[0]].domains if d in shared and d not in fairness.only)
+    for parameter in (*by, *fairness.only):
+        if parameter not in shared:
+            names = " and ".join(fairness.actions)
+            raise LanguageError(
+                f"{liveness.name}: {names} have no parameter {parameter!r} (in common)",
+                place_of(liveness.function),
+            )
+    found: dict[str, set[int]] = {}
+    choices: dict[str, dict[str, Any]] = {}
+    for number, instance in enumerate(model.instances):
+        given = instance.parameters
+        fits = all(p in given and given[p] == value for p, value in fairness.only.items())
+        if instance.action.name in fairness.actions and fits:
+            chosen = {p: given[p] for p in by if p in given}
+            choice = ", ".join(f"{p}={value}" for p, value in chosen.items())
+            found.setdefault(choice, set()).add(number)
+            choices[choice] = chosen
+    for choice, numbers in found.items():
+        strength, names = "strong" if fairness.strong else "weak", " or ".join(fairness.actions)
+        label, when = f"{strength} {names}({choice}){fairness.condition}", None
+        if fairness.when is not None:
+            returned = _look(model, liveness.name, fairness.when, choices[choice])
+            what, where = f"the condition of {label}", place_of(fairness.when)
+            when = returned_condition(returned, what, where).node
+            if undefined(values.as_bool(returned).node) is not graph.FALSE:
+                raise LanguageError(f"{what} divides by what can be zero: put the case in a where()", where)
+        yield FairGroup(label, fairness.strong, frozenset(numbers), when)
+
+
+__all__ = [
+    "NO_STATE", "Instance", "Model", "Outline", "Property", "condition_of_steps", "confine", "said", "state_inputs",
+    "trace_instance", "trace_instances", "trace_liveness",
+]  # fmt: skip

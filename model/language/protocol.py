@@ -32,7 +32,7 @@ from highwater.model.language.errors import (
     place_of,
     refuse_identity,
 )
-from highwater.model.language.liveness import Liveness
+from highwater.model.language.liveness import Fairness, Liveness, Tag
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty
@@ -212,6 +212,34 @@ def invariant(
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         refuse_identity(function)
         return Invariant(name or function.__name__, function, source, rule, needs)
+
+    return mark
+
+
+Goal = Invariant | StepProperty
+"""A goal of states, or of steps."""
+
+
+def reachable(
+    source: str, /, *, rule: str | None = None, needs: str | None = None
+) -> Callable[[Callable[..., Any]], Goal]:
+    """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
+
+    It exists where ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    """
+    has_parentheses("reachable", source)
+
+    def mark(function: Callable[..., Any]) -> Goal:
+        refuse_identity(function)
+        kinds: dict[int, type[Goal]] = {2: Invariant, 3: StepProperty}
+        kind = kinds.get(len(inspect.signature(function).parameters))
+        if kind is None:
+            name = function.__name__
+            raise LanguageError(
+                f"the goal {name} is a function of (protocol, state), or of (protocol, before, after)",
+                place_of(function),
+            )
+        return kind(function.__name__, function, source, rule, needs, goal=True)
 
     return mark
 
@@ -518,6 +546,27 @@ def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -
         raise LanguageError(no_rule(protocol, stated.rule), place_of(stated.function))
     if needs is not None and needs not in protocol.parameters:
         raise LanguageError(_no_parameter(protocol, needs), place_of(stated.function))
+
+
+def check_actions(
+    protocol: Protocol | type[Protocol], name: str, where: str | None, fair: Iterable[Fairness]
+) -> None:
+    """LanguageError where an assumption of the property of this name, stated there, has no such action or tag."""
+    actions = protocol.actions()
+    known, tags = {a.name for a in actions}, {tag for a in actions for tag in a.tags}
+    for named in (named for fairness in fair for named in fairness.actions):
+        if isinstance(named, Tag):
+            if named not in tags:
+                has = f"it has {', '.join(sorted(tags))}{meant(named, tags)}" if tags else "none has a tag"
+                raise LanguageError(
+                    f"{name}: no action of {protocol.name} has the tag {str(named)!r}; {has}", where
+                )
+        elif named not in known:
+            raise LanguageError(
+                f"{name} calls {named!r} fair, which is no action of {protocol.name}; "
+                f"it has {', '.join(sorted(known)) or 'none'}{meant(named, known)}",
+                where,
+            )
 
 
 def no_rule(protocol: Protocol | type[Protocol], name: str) -> str:

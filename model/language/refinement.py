@@ -22,7 +22,7 @@ from highwater.model.language.model import Model, state_inputs
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.tracing import implies, tracing
+from highwater.model.language.tracing import implies, looking
 from highwater.model.language.values import Truth
 
 Mapped = Mapping[str, Any]
@@ -116,10 +116,8 @@ class Implementation:
     def mapped(self, nodes: Sequence[Node]) -> list[Node]:
         """The abstract state of a state, as scalars. LanguageError where the mapping does not give one."""
         m, name = self.concrete, f"refinement {self.refinement.name}"
-        with tracing(m.on) as trace:
+        with looking(name, self.place, m.on):
             fields: object = self.refinement.mapping(m, State(m.state, list(nodes)))
-        if trace.writes or trace.guards:
-            raise LanguageError(f"{name} writes or requires something; it only looks", self.place)
         if not isinstance(fields, Mapping):
             raise LanguageError(
                 f"{name} returned {fields!r}; it returns a dict of the abstract fields", self.place

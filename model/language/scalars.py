@@ -1,25 +1,138 @@
-"""Symbolic values of one scalar: what is common to all values, conditions and numbers.
+"""What all types and all symbolic values have, and the values of one scalar: conditions and numbers.
 
-A value is a type and a flat tuple of scalar nodes. Operators build new nodes; nothing is ever changed
-in place. A value that is known while tracing behaves like a plain one (``if``, ``int(...)``); one that
-is not raises a LanguageError that says what to write instead.
+A type is a finite set of plain values with a fixed layout of scalars (leaves). A value is a type and a flat tuple of
+scalar nodes. Operators build new nodes; no value ever changes. A value that is known while tracing behaves like a
+plain one (``if``, ``int(...)``). Any other value raises a LanguageError that names what to write instead.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Node, note
 
-if TYPE_CHECKING:
-    from highwater.model.language.composites import OptionValue
-    from highwater.model.language.types import Type
+Hits = tuple[tuple[int, Node], ...]
+"""Where a place in the state can be: the offset of its first scalar, and the condition under which it is there."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and the bound that it declares.
+
+    ``bound`` names the scenario's bound whose crossing cuts a step; None means that leaving the interval
+    is an error in the protocol. ``limit`` is the bound's own end where the type was widened (see ``widening``).
+    """
+
+    path: str
+    sort: str
+    low: int
+    high: int
+    bound: str | None = None
+    limit: int | None = None
+
+    @property
+    def bits(self) -> int:
+        """Width in a packed state: enough for every value of the interval, stored from ``low``; 0 for a constant."""
+        return (self.high - self.low).bit_length()
+
+    def left_by(self, node: Node) -> Node:
+        """Whether a value that is written here is none of its type; false where its interval says that it is one."""
+        if node.low >= self.low and node.high <= self.high:
+            return graph.FALSE
+        if self.sort == INT:
+            return graph.not_(graph.within(node, self.low, self.high))
+        fits = graph.intersection(node, graph.const(self.high, self.sort))
+        return graph.not_(graph.eq(fits, node))
+
+
+_widening: ContextVar[bool] = ContextVar("widening", default=False)
+
+
+@contextmanager
+def widening() -> Iterator[None]:
+    """While inside, a type that declares a bound has room for one value, or one element, beyond it."""
+    token = _widening.set(True)
+    try:
+        yield
+    finally:
+        _widening.reset(token)
+
+
+def is_widened() -> bool:
+    """Whether types that declare a bound have room beyond it now."""
+    return _widening.get()
+
+
+class Type:
+    """Base of all types."""
+
+    is_counted = False
+    """Whether its plain values are whole numbers, to be added and compared with others."""
+
+    next_class: ClassVar[type[Any] | None] = None
+    """What stands for such a value in the state after a step, where that is more than ``state.Next``."""
+
+    def goes_with(self, other: Type | None) -> bool:
+        """Whether a value of this type can stand beside one of the other (None: the result of arithmetic)."""
+        return self == other
+
+    @cached_property
+    def leaf_count(self) -> int:
+        """How many scalars a value has."""
+        return len(self.leaves(""))
+
+    def leaves(self, path: str) -> list[Leaf]:
+        """The scalars of a value at a path, in order."""
+        raise NotImplementedError
+
+    def wrap(self, nodes: Sequence[Node]) -> Any:
+        """The symbolic value made of these nodes."""
+        raise NotImplementedError
+
+    def lift(self, plain: object) -> Any:
+        """A symbolic value of this type from a plain or a symbolic one."""
+        raise NotImplementedError
+
+    def decode(self, scalars: Sequence[int]) -> Any:
+        """The plain, readable value that these scalars stand for."""
+        raise NotImplementedError
+
+    def zero(self) -> Any:
+        """The value that stands where there is none."""
+        raise NotImplementedError
+
+    def encode(self, plain: object) -> tuple[int, ...]:
+        """The scalars of a plain value."""
+        nodes = self.lift(plain).nodes
+        for leaf, node in zip(self.leaves(""), nodes, strict=True):
+            if not node.is_const:
+                raise fail(f"{plain!r} is not a plain value")
+            if not leaf.low <= node.value <= leaf.high:
+                raise fail(
+                    f"{node.value} is outside {leaf.low}..{leaf.high}{leaf.path and f' of {leaf.path}'}"
+                )
+        return tuple(n.value for n in nodes)
+
+    def constants(self) -> Iterator[Any]:
+        """All values, for the types that a parameter of an action can have."""
+        raise fail(f"{self} cannot be enumerated; use an Index, Enum, Int, Bool, Set or Option of these")
+
+    def _wrong(self, plain: object) -> Exception:
+        shown = plain.describe() if isinstance(plain, Value) else repr(plain)
+        return fail(f"expected {self}, not {shown}")
+
+
+def is_type(given: object, what: str) -> None:
+    """LanguageError where this is no type; ``what`` needs one."""
+    if not isinstance(given, Type):
+        raise fail(f"{what} needs a type, not {given!r}")
 
 
 class Value:
@@ -373,8 +486,8 @@ def _operand(symbol: str, value: object) -> Truth:
     raise fail(f"{symbol} combines conditions, not {value!r}{_PRECEDENCE}")
 
 
-def is_option(value: object) -> TypeGuard[OptionValue]:
-    """Whether this is a value of an Option."""
+def is_option(value: object) -> bool:
+    """True for a value of an Option."""
     return isinstance(value, Value) and value._is_option
 
 
@@ -391,7 +504,7 @@ def lift_like(like: Value, other: object) -> Value:
             if like.type is not other.type and not of_one_kind(like.type, other.type):
                 raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
             return other
-        if is_option(like):
+        if like._is_option and like.type is not None:
             return like.type.lift(other)
         if is_option(other):
             raise fail("an Option is compared with .is_(x), or its .value is taken under .is_some")
@@ -417,145 +530,3 @@ def lift_like(like: Value, other: object) -> Value:
 def of_one_kind(a: Type | None, b: Type | None) -> bool:
     """Whether numbers of these types can be compared: a member of an enumeration only with one of the same."""
     return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
-
-
-# One value of several: choices by a condition, conditions joined, the least and the greatest number.
-
-_watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
-
-
-@contextmanager
-def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
-    """While inside, ``watch`` is called with the condition of every ``where`` that is traced, and its place."""
-    token = _watch.set(watch)
-    try:
-        yield
-    finally:
-        _watch.reset(token)
-
-
-def watched(condition: Node) -> None:
-    """Tell the condition of a branch to who watches."""
-    if (watch := _watch.get()) is not None:
-        watch(condition, place())
-
-
-def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
-    """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
-    condition = as_bool(condition)
-    watched(condition.node)
-    if not isinstance(yes, Value) and not isinstance(no, Value):
-        yes = _plain(yes)
-    if is_option(yes) and is_option(no) and yes.type != no.type:
-        raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
-    if not isinstance(yes, Value) or (is_option(no) and not is_option(yes)):
-        yes = lift_like(no, yes)
-    no = lift_like(yes, no)
-    nodes = graph.selected(condition.node, yes.nodes, no.nodes)
-    if mutation.active is not None and not condition.node.is_const:
-        nodes = mutation.branched(condition.node, nodes, yes.nodes, no.nodes)
-    if isinstance(yes, (Truth, Number)):
-        return type(yes)(yes.type if yes.type == no.type else None, nodes)
-    if yes.type != no.type:
-        raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
-    return yes.type.wrap(nodes)
-
-
-def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
-    """The value beside the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
-    result = _first_that_holds(choices, otherwise)
-    if mutation.active is None or not isinstance(result, Value):
-        return result
-    kind: Any = result.type.wrap if result.type is not None else functools.partial(type(result), None)
-
-    def without(number: int) -> tuple[Node, ...]:
-        rest = choices[:number] + choices[number + 1 :]
-        return lift_like(result, _first_that_holds(rest, otherwise)).nodes
-
-    others = {f"case {i + 1} dropped": functools.partial(without, i) for i in range(len(choices))}
-    return kind(mutation.offered("branch", result.nodes, others))
-
-
-def _first_that_holds(choices: tuple[tuple[Truth | bool, Any], ...], otherwise: Any) -> Any:
-    given = [*(value for _, value in choices), otherwise]
-    symbolic = [v for v in given if isinstance(v, Value)]
-    options = [v for v in symbolic if is_option(v)]
-    result = otherwise
-    if symbolic and not isinstance(otherwise, Value):
-        result = lift_like((options or symbolic)[0], otherwise)
-    for condition, value in reversed(choices):
-        result = where(condition, value, result)
-    return result
-
-
-def _plain(value: object) -> Value:
-    if isinstance(value, bool):
-        return as_bool(value)
-    if isinstance(value, int):
-        return Number(None, (graph.const(value, INT),))
-    raise fail(f"there must be a symbolic value to know the type by, not only {value!r}")
-
-
-def choose(index: Node, items: list[Any], element: Type) -> Any:
-    """The item at a symbolic position; the element type's zero outside."""
-    if index.is_const:
-        return items[index.value] if 0 <= index.value < len(items) else element.zero()
-    exact = index.low >= 0 and index.high < len(items)
-    result = items[-1] if exact else element.zero()
-    for i in range(len(items) - (2 if exact else 1), -1, -1):
-        if index.low <= i <= index.high:
-            result = where(Truth(None, (graph.eq(index, graph.const(i, INT)),)), items[i], result)
-    return result
-
-
-def all_of(items: Iterable[Truth | bool]) -> Truth:
-    """Whether all hold (true for none)."""
-    if mutation.active is None:
-        return Truth(None, (graph.all_(as_bool(i).node for i in items),))
-    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
-    said = (graph.all_(found),)
-    if listed:
-        return Truth(None, mutation.joined("all of", said, found, graph.all_))
-    return Truth(None, mutation.offered("operation", said, {"all of: any of": lambda: (graph.any_(found),)}))
-
-
-def any_of(items: Iterable[Truth | bool]) -> Truth:
-    """Whether at least one holds (false for none)."""
-    if mutation.active is None:
-        return Truth(None, (graph.any_(as_bool(i).node for i in items),))
-    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
-    said = (graph.any_(found),)
-    if listed:
-        return Truth(None, mutation.joined("any of", said, found, graph.any_))
-    return Truth(None, mutation.offered("operation", said, {"any of: all of": lambda: (graph.all_(found),)}))
-
-
-def total(items: Iterable[Truth]) -> Number:
-    """How many of the conditions hold."""
-    one, zero = graph.const(1, INT), graph.const(0, INT)
-    result = zero
-    for item in items:
-        result = graph.add(result, graph.select(as_bool(item).node, one, zero))
-    return Number(None, (result,))
-
-
-def least(first: Number | int, *others: Number | int) -> Number:
-    """The least of some numbers."""
-    return _fold("least", graph.min_, first, others)
-
-
-def greatest(first: Number | int, *others: Number | int) -> Number:
-    """The greatest of some numbers."""
-    return _fold("greatest", graph.max_, first, others)
-
-
-def _fold(word: str, op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
-    items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
-    for item in items:
-        if not isinstance(item, Number) or (item.type is not None and not item.type.is_counted):
-            raise fail(f"least() and greatest() compare numbers, not {item!r}")
-    node = items[0].nodes[0]
-    for item in items[1:]:
-        lift_like(items[0], item)
-        node = mutation.binary(word, op, node, item.nodes[0], depth=3)
-    return Number(None, (node,))

@@ -89,7 +89,7 @@ class Next:
         if not isinstance(self._type, Struct):
             raise NoSuchAttribute(f"{self._type} has no field {name!r} to write; {READ}", place())
         if name in self._type.absent:
-            return Nowhere(self._type.absent[name])
+            return AbsentField(self._type.absent[name])
         scalars, field = self._type.field(name)
         return self._within(field, self._start + scalars.start, self._hits, self._at)
 
@@ -192,21 +192,21 @@ class Next:
             current("s.next").checks.append(Check(self._start, twice, None, message, target.place))
 
 
-class Nowhere(Next):
-    """A place within a field that is not there (``Only``): what is written must be of its type, and is dropped."""
+class AbsentField(Next):
+    """A place in a field that ``Only`` leaves out: a written value must have its type, and is dropped."""
 
     def __init__(self, type: Type) -> None:
         super().__init__(type.zero(), type, 0)
 
     def __getattr__(self, name: str) -> Any:
         """A field of a struct: a place again, or messages, which are sent and received."""
-        return Nowhere(super().__getattr__(name)._type)
+        return AbsentField(super().__getattr__(name)._type)
 
     def __getitem__(self, index: object) -> Next:
         """An element of an array, or of a sequence."""
         if not isinstance(self._type, (Array, Seq)):
             raise fail(f"{self._type} has no elements")
-        return Nowhere(self._type.element)
+        return AbsentField(self._type.element)
 
     def _write(self, value: object) -> None:
         self._type.lift(value)

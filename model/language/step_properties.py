@@ -7,25 +7,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.model.language import graph
-from highwater.model.language.errors import (
-    LanguageError,
-    first_paragraph,
-    has_parentheses,
-    place_of,
-    refuse_identity,
-)
-from highwater.model.language.graph import Node, inputs_of, remade, substituted
-from highwater.model.language.state import State
-from highwater.model.language.tracing import returned_condition, tracing
-
-if TYPE_CHECKING:
-    from highwater.model.language.model import Model
+from highwater.model.language.errors import first_paragraph, has_parentheses, refuse_identity
+from highwater.model.language.graph import Node, remade
 
 
 @dataclass(frozen=True)
@@ -94,39 +83,6 @@ class TracedStepProperty:
         return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 
 
-def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
-    """A property of steps on a model's states. LanguageError where it does more than look."""
-    return of_changes(model, stated, *condition_of_steps(model, stated))
-
-
-def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
-    """What a property says of the states before and after a step, and its premise; LanguageError as above."""
-    protocol = model.protocol
-    protocol.check_sources([stated])
-    with tracing(protocol.on, enabled=model.enabled) as trace:
-        before, after = (State(protocol.state, list(nodes)) for nodes in (model.inputs, model.after))
-        result = stated.function(protocol, before, after)
-    where = place_of(stated.function)
-    if trace.writes or trace.guards:
-        raise LanguageError(f"step property {stated.name} writes or requires something; it only looks", where)
-    node = returned_condition(result, f"step property {stated.name}", where).node
-    node = graph.not_(node) if stated.goal else node
-    return node, graph.any_(trace.premises) if trace.premises else graph.TRUE
-
-
-def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) -> TracedStepProperty:
-    """A condition on two states as a property of steps: asked of those that change something."""
-    still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
-    at_rest, said_at_rest = substituted([node, premise], still)
-    first = len(model.leaves)
-    read = frozenset(number - first for number in inputs_of([node, premise]) if number >= first)
-    of_changes_alone = at_rest is graph.TRUE and said_at_rest is graph.FALSE
-    asked = _asked(model, read, at_rest)
-    if at_rest is not graph.TRUE:
-        node = graph.or_(node, model.unchanged)
-    return TracedStepProperty(stated, node, premise, asked, read if of_changes_alone else None)
-
-
 @dataclass(frozen=True)
 class JudgedSteps:
     """What a property of steps (by its number) says of the steps of one instance, over the state before alone."""
@@ -136,36 +92,14 @@ class JudgedSteps:
     premise: Node
 
 
-def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
-    """For each instance what the properties of steps say of its steps; those left out hold, and say nothing.
-
-    Without ``large`` the large ones are left out, too.
-    """
-    properties = model.step_properties
-    asked_at_all = [i for i, p in enumerate(properties) if large or not p.is_large]
-    of_a_step = OfAStep(
-        model, [node for i in asked_at_all for node in (properties[i].node, properties[i].premise)]
-    )
-    found: list[tuple[JudgedSteps, ...]] = []
-    for number, instance in enumerate(model.instances):
-        asked = [i for i in asked_at_all if number in properties[i].asked]
-        roots = [node for i in asked for node in (properties[i].node, properties[i].premise)]
-        nodes = of_a_step.substituted(roots, {i: write.node for i, write in instance.writes.items()})
-        pairs = zip(asked, nodes[::2], nodes[1::2], strict=True)
-        found.append(
-            tuple(JudgedSteps(*one) for one in pairs if one[1] is not graph.TRUE or one[2] is not graph.FALSE)
-        )
-    return found
-
-
 class OfAStep:
     """Conditions on two states as conditions on the one before, for one step after another.
 
     Most of a condition is about what a step does not write: that is the same for all of them, and made once.
     """
 
-    def __init__(self, model: Model, roots: Sequence[Node]) -> None:
-        self._first = len(model.leaves)
+    def __init__(self, inputs: Sequence[Node], roots: Iterable[Node]) -> None:
+        self._first = len(inputs)
         self._at_rest: dict[Node, Node] = {}
         """What each expression is where nothing is written."""
         self._of_after: list[tuple[Node, int]] = []
@@ -175,7 +109,7 @@ class OfAStep:
         for node in graph.reachable(roots):
             if node.op == "input" and node.value >= self._first:
                 reads[node] = 1 << (node.value - self._first)
-                self._at_rest[node] = model.inputs[node.value - self._first]
+                self._at_rest[node] = inputs[node.value - self._first]
             else:
                 reads[node] = functools.reduce(operator.or_, (reads[operand] for operand in node.args), 0)
                 self._at_rest[node] = remade(node, self._at_rest) if reads[node] else node
@@ -197,12 +131,3 @@ class OfAStep:
         for node in touched:
             known[node] = self._at_rest[node]
         return found
-
-
-def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]:
-    """The instances that write what is read of the state after, or any, where a property is not one of changes."""
-
-    def matters(writes: Iterable[int]) -> bool:
-        return any(at_rest is not graph.TRUE or leaf in read for leaf in writes)
-
-    return frozenset(number for number, instance in enumerate(model.instances) if matters(instance.writes))

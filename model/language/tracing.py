@@ -7,14 +7,14 @@ takes what is written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from highwater.model.language import graph, mutation, values
-from highwater.model.language.errors import LanguageError, fail, place
+from highwater.model.language.errors import LanguageError, fail, place, place_of
 from highwater.model.language.graph import (
     Node,
     conjuncts,
@@ -97,6 +97,11 @@ class Trace:
     chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
     """What each ``one_of`` took: its name, the plain value, its number, of how many."""
 
+    @property
+    def premise(self) -> Node:
+        """The condition that one of the premises holds; true if there is none."""
+        return graph.any_(self.premises) if self.premises else graph.TRUE
+
 
 class NeverTaken(BaseException):
     """A guard is false whatever the state: the rest of the action is not run (nothing but a trace catches this)."""
@@ -124,6 +129,20 @@ def tracing(
         yield trace
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def looking(
+    what: str,
+    where: str | None,
+    on: Callable[[str], bool],
+    enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
+) -> Iterator[Trace]:
+    """Trace a function that may only read. Raises LanguageError at ``where`` if it writes or requires something."""
+    with tracing(on, enabled=enabled) as trace:
+        yield trace
+    if trace.writes or trace.guards:
+        raise LanguageError(f"{what} writes or requires something; it only looks", where)
 
 
 def current(word: str) -> Trace:
@@ -426,3 +445,55 @@ class Checks:
         """Make every check a guard of the action that is being stated: it happens only where all hold."""
         for check in self._checks:
             require(check.name, check.holds)
+
+
+# The values that a parameter ranges over: of an action, and of a liveness property.
+
+
+class HasDomains(Protocol):
+    """An action or a property: ``domains`` names the attribute of the protocol that enumerates each parameter."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What states it."""
+
+    @property
+    def domains(self) -> Mapping[str, str]:
+        """Parameter to attribute of the protocol."""
+
+
+def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> list[tuple[Any, Any]]:
+    """The values of a parameter of an action or a property, each as a symbolic value and as a plain one.
+
+    LanguageError where ``define`` sets nothing that it ranges over.
+    """
+    attribute, where = stated.domains[parameter], place_of(stated.function)
+    domain = getattr(protocol, attribute, None)
+    if domain is None:
+        raise LanguageError(
+            f"{stated.name}: parameter {parameter!r} ranges over {attribute!r}, which define() does not set",
+            where,
+        )
+    try:
+        found = [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
+    except LanguageError as wrong:
+        raise LanguageError(f"{stated.name}: parameter {parameter!r}: {wrong.message}", where) from None
+    except TypeError:
+        raise LanguageError(
+            f"{stated.name}: parameter {parameter!r} ranges over {attribute!r}, which is neither a type nor a list",
+            where,
+        ) from None
+    return found
+
+
+def _parameter(value: Any) -> tuple[Any, Any]:
+    """A parameter's symbolic value and its plain one."""
+    if isinstance(value, values.Value):
+        type_ = value.type
+        assert type_ is not None
+        return value, type_.decode([n.value for n in value.nodes])
+    return value, value

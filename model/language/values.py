@@ -1,14 +1,18 @@
-"""Symbolic values: what a protocol's functions compute with. Each kind of them has a module of its own."""
+"""Symbolic values: what a protocol's functions compute with."""
 
-from highwater.model.language.composites import (
-    ArrayValue,
-    OptionValue,
-    SeqValue,
-    SetValue,
-    StructValue,
-    members,
+from highwater.model.language.choices import (
+    all_of,
+    any_of,
+    cases,
+    greatest,
+    least,
+    total,
+    watched,
+    watching,
+    where,
 )
-from highwater.model.language.graph import BOOL
+from highwater.model.language.containers import ArrayValue, SeqValue, SetValue, first, least_by, members, size
+from highwater.model.language.records import OptionValue, StructValue
 from highwater.model.language.scalars import (
     COMPARISONS,
     OPERATORS,
@@ -16,24 +20,13 @@ from highwater.model.language.scalars import (
     Number,
     Truth,
     Value,
-    all_of,
-    any_of,
     as_bool,
-    cases,
-    choose,
-    greatest,
-    least,
     lift_like,
     of_one_kind,
-    total,
-    watched,
-    watching,
-    where,
 )
-from highwater.model.language.sequences import first, least_by, size
 
 __all__ = [
-    "BOOL", "COMPARISONS", "OPERATORS", "UNARY", "ArrayValue", "Number", "OptionValue", "SeqValue", "SetValue",
-    "StructValue", "Truth", "Value", "all_of", "any_of", "as_bool", "cases", "choose", "first", "greatest", "least",
+    "COMPARISONS", "OPERATORS", "UNARY", "ArrayValue", "Number", "OptionValue", "SeqValue", "SetValue",
+    "StructValue", "Truth", "Value", "all_of", "any_of", "as_bool", "cases", "first", "greatest", "least",
     "least_by", "lift_like", "members", "of_one_kind", "size", "total", "watched", "watching", "where",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""What Kafka promises its clients, of one partition. Read this first: all else is there to keep it.
+"""What Kafka promises the clients of one partition. Read this protocol first: the others must keep its promise.
 
-The log is what is committed. A record that is written and not committed is promised to nobody: it may be gone at any
-time, and nothing here changes by that. What is committed stays, in its order, as long as fewer than
-min.insync.replicas brokers lose data and no leader is elected uncleanly (P1).
+The log holds the committed records. Kafka promises nothing about a record that is written and not committed; its loss
+is no step here. Committed records stay, in their order, as long as fewer than min.insync.replicas brokers lose data and
+no leader is elected uncleanly (P1).
 """
 
 from __future__ import annotations  # noqa: I001 (so that it stays a page)
@@ -17,11 +17,11 @@ from highwater.model.language import (
 from highwater.model.rulebook import RULEBOOK
 
 Write = Enum("Write", "UNUSED WRITTEN PENDING ACKNOWLEDGED")
-"""Of a record: not there yet; written with acks 0 or 1; with acks=all, and its producer waits; or has its answer."""
+"""A record is unused; written with acks 0 or 1; pending, with acks=all; or acknowledged to its producer."""
 
 
 class Promise(Protocol):
-    """One partition as its clients see it, through whichever brokers take themselves for its leader."""
+    """One partition as its clients see it, through every broker that believes it leads."""
 
     name = "promise"
     rulebook = RULEBOOK
@@ -36,7 +36,7 @@ class Promise(Protocol):
     }
 
     def define(self) -> Struct:
-        """What became of each record; what is committed; what each broker shows consumers; what was lost."""
+        """The state: each record's fate, the committed log, each broker's visible log, and the lost copies."""
         self.value, self.broker = Index("value", self.p.records), Index("broker", self.p.brokers)
         self.log, self.lengths = Seq(self.value, self.p.records), range(self.p.records + 1)
         runs = (run for n in self.lengths[1:] for run in combinations(range(self.p.records), n))
@@ -57,7 +57,7 @@ class Promise(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """Nothing is written yet, but for what the scenario begins with; that is acknowledged."""
+        """The initial records of the scenario are committed and acknowledged; no other record is written."""
         count = min(self.p.initial_records, self.p.records)
         log, writes = list(range(count)), ["ACKNOWLEDGED"] * count + ["UNUSED"] * (self.p.records - count)
         return [
@@ -72,34 +72,34 @@ class Promise(Protocol):
 
     @action("B1, B6", says="record {v} is written to broker {b}", v="value", b="broker")
     def write(self, s: State, v: Number, b: Number) -> None:
-        """A leader appends. With acks 0 or 1 that is all that the producer is told."""
+        """A leader appends a new record. With acks 0 or 1 the producer waits for no commit."""
         acks = one_of("acks", ["1", "all"])
         require("it is a new record", s.writes[v] == "UNUSED")
         s.next.writes[v] = "PENDING" if acks == "all" else "WRITTEN"
-        if one_of("committed", [False, True]):  # at once, where the leader waits for nobody
+        if one_of("committed", [False, True]):  # in the same step, if the leader waits for no other replica
             self.append(s, self.log.lift([v]), b)
 
     @action("B4, 966.1", says="records {run} are committed by broker {b}", run="runs", b="broker")
     def commit(self, s: State, run: SeqValue, b: Number) -> None:
-        """The high watermark of a leader passes them. From now on nobody may lose them."""
+        """A leader's high watermark passes written records. From then on they must not be lost."""
         require("they were written", all_of(~run.has(v) | (s.writes[v] != "UNUSED") for v in self.value))
         self.append(s, run, b)
 
     def append(self, s: State, run: SeqValue, b: Number) -> None:
-        """The log grows at its end, in the order in which records were written. The broker shows all of it."""
+        """Append records to the committed log, in the order of their writes; the broker shows all of the log."""
         require("they follow what is committed", s.log.is_empty | (s.log.last < run.head))
         s.next.log = s.next.shown[b] = s.log + run
 
     @action("B6", says="broker {b} acknowledges record {v}", v="value", b="broker")
     def acknowledge(self, s: State, v: Number, b: Number) -> None:
-        """acks=all: the producer is told that its record is committed, and forgets it."""
+        """acks=all: a broker that shows the record as committed acknowledges it to the waiting producer."""
         require("its producer waits", s.writes[v] == "PENDING")
         require("it is committed", s.shown[b].has(v) | s.void)
         s.next.writes[v] = "ACKNOWLEDGED"
 
     @action("B6", says="consumers read {n} records from broker {b}", n="lengths", b="broker")
     def read(self, s: State, n: int, b: Number) -> None:
-        """Consumers read the log from its start on; from a broker that does not lead, nothing."""
+        """A broker shows consumers the first ``n`` committed records; it shows none if it does not lead."""
         require("so many are committed", s.log.length >= n)
         s.next.shown[b] = s.log.truncate(n)
 

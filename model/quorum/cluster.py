@@ -1,15 +1,15 @@
-"""What the quorum is made of: members with their logs, fetches under way and parked, what is committed.
+"""The state of the metadata quorum: members with their logs, fetches in flight and parked, the committed records.
 
-What is left out. Who is a member is fixed; a version of Fetch can be finalised, and is not taken back; there are no
-snapshots; logs are on disk at once. A member learns of a leader at any time after its election, or never:
-BeginQuorumEpoch is not a message. Votes are messages where the rule ``votes_travel`` is on (``elections.py``). Else a
-majority votes in one step, which stands for the moment of the last vote that it took, as neither a voter nor a
-candidate moves between its vote and the end of the election; elections that fail, and pre-votes, are not told: they
-show as members that are slow.
+The model leaves out:
 
-An answer has one record at most. A member has one fetch under way in an epoch: a new one is sent when the last is
-answered or lost. An error tells nothing, so the fetch just ends; a fetch that is parked ends when its leader leads no
-more.
+* changes of the membership, snapshots, and unflushed logs; a finalised Fetch version is never taken back;
+* BeginQuorumEpoch as a message: a member learns of a leader at any time after its election, or never;
+* votes as messages, unless the rule ``votes_travel`` is on (``elections.py``). Otherwise a majority votes in one step,
+  at the moment of the last vote that the election needs. Failed elections and pre-votes then appear as slow members.
+
+A response carries at most one record. A member has one fetch in flight in an epoch: it sends the next one after the
+response, or the loss, of the last. An error ends a fetch and has no other effect. A parked fetch ends when its leader
+no longer leads.
 
 The steps are functions of (q, s, …) in the modules beside this one: ``q`` is the quorum, with the types, the parameters
 and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
@@ -48,7 +48,7 @@ from highwater.model.quorum.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
 UNKNOWN = -1
-"""1166.1. The HWM of who knows none, in memory and in a fetch."""
+"""1166.1. The HWM of a member that knows none, in memory and in a fetch."""
 
 BUDGETS = Budgets(
     {
@@ -59,11 +59,11 @@ BUDGETS = Budgets(
     },
     most=3,
 )
-"""Work and faults, each with a number that a scenario grants."""
+"""Work and faults; a scenario grants a number of each."""
 
 
 class Cluster(Protocol):
-    """Types, initial states and the words that all parts of the protocol share."""
+    """Types, initial states and predicates that all parts of the protocol share."""
 
     rulebook = RULEBOOK
     parameters = {
@@ -94,7 +94,7 @@ class Cluster(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Size the types. A log has room for all that the budgets let be written, so nothing is ever cut."""
+        """Size the types. A log has room for every record that the budgets allow, so no step is pruned."""
         p = self.p
         self.size = 1 + p.appends + p.elections
         self.majority = p.voters // 2 + 1
@@ -161,7 +161,7 @@ class Cluster(Protocol):
         )
 
     def _define_fetches(self, offset: Int, hwm: Int) -> None:
-        """Fetches, where they wait, and their answers."""
+        """The types of fetches, parked fetches and responses."""
         self.request = Struct(
             "Fetch",
             leader=self.member,
@@ -213,7 +213,7 @@ class Cluster(Protocol):
         self.some_response = Option(self.response)
 
     def _define_votes(self, offset: Int) -> None:
-        """Who can be elected by whom; requests for votes, and their answers."""
+        """The electorates, and the types of vote requests and responses."""
         self.votes_needed = self.majority if self.on("majority_elects") else 1
         self.electorates = [
             Set(self.voter).lift(list(chosen))
@@ -240,7 +240,7 @@ class Cluster(Protocol):
         self.some_vote_response = Option(self.vote_response)
 
     def initial(self) -> list[dict[str, Any]]:
-        """Member 0 leads in epoch 0 and has written the record with which an epoch starts; all know who leads."""
+        """Member 0 leads in epoch 0 and has written the first record of that epoch; every member knows the leader."""
         p = self.p
         first = [{"epoch": 0}]
         members = []
@@ -278,31 +278,31 @@ class Cluster(Protocol):
         ]
 
     def no_ballot(self, voted: int | None) -> dict[str, Any]:
-        """Of a member that asks for no votes; all that are settled have heard from their leader."""
+        """The vote fields of a member that requests no votes. In a settled quorum all followers are in contact."""
         heard = bool(self.p.settled) and voted is None
         return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}
 
     # --- words ------------------------------------------------------------------------------------
 
     def is_older(self, m: Number) -> bool:
-        """1166.4. Whether a member neither sends the HWM with its fetches nor looks at that of others."""
+        """1166.4. True if a member's version neither sends nor reads the HWM of a fetch."""
         return bool(self.p.older >> int(m) & 1)
 
     def is_consumer(self, m: Number) -> bool:
-        """1166.5. Whether a member reads what is committed, as a consumer of a partition does."""
+        """1166.5. True if a member reads committed records only, as a consumer of a partition."""
         members = self.p.voters + self.p.observers
         return int(m) >= members - min(self.p.consumers, self.p.observers)
 
     def leads(self, m: Number, member: StructValue) -> Truth:
-        """Whether a member takes itself for the leader."""
+        """True if a member believes that it leads."""
         return member.leader.is_(m)
 
     def follows(self, m: Number, member: StructValue) -> Truth:
-        """Whether a member knows a leader to fetch from, and does not ask for votes against it."""
+        """True if a member knows another member as leader and requests no votes."""
         return member.leader.is_some & ~member.leader.is_(m) & (member.ballot == self.ballot.none)
 
     def is_impatient(self, v: Number) -> bool:
-        """Whether the timers of a voter can run out."""
+        """True if a voter's fetch timer can expire in this scenario."""
         return bool(self.p.impatient >> int(v) & 1)
 
 

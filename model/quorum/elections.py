@@ -1,6 +1,6 @@
-"""Elections, how members learn of them, and restarts.
+"""Elections in the metadata quorum, how members learn of them, and restarts.
 
-Here they matter for one thing: a new leader knows less of the HWM than the old one, and so do its followers of it.
+A new leader forgets its HWM. An election therefore delays the HWM for the leader and for all members.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.quorum.cluster import UNKNOWN, Cluster
-from highwater.model.quorum.leadership import settle
+from highwater.model.quorum.leadership import advance_hwm
 from highwater.model.replication import logs
 
 
@@ -32,11 +32,11 @@ from highwater.model.replication import logs
     electorate="electorates",
 )
 def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None:
-    """A majority, the candidate in it, moves to a new epoch and votes for one that is not behind it.
+    """A majority, which includes the candidate, moves to a new epoch and elects the candidate in one step.
 
-    Any two majorities share a member, so somebody who voted has what was committed, and votes for nobody without it.
-    The new leader forgets its HWM, and appends a record of its own epoch at once: it can commit nothing before that
-    one.
+    Precondition: the candidate does not lead, and its log is not behind the log of any voter of this majority. Any two
+    majorities share a member, so one of these voters holds every committed record.
+    The new leader forgets its HWM and appends a record of its own epoch, because it can commit nothing before that one.
     """
     voters = [v for v in q.voter if electorate.has(v)]
     require("the candidate votes for itself", electorate.has(candidate))
@@ -57,23 +57,23 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
 
 
 def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
-    """Whoever is elected forgets its HWM, and appends a record of its epoch."""
+    """The elected member leads: it forgets its HWM and appends a record of its epoch."""
     me = s.members[leader]
     hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
     log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
-    settle(q, s, leader, stepped_down(q, me, epoch=epoch, leader=leader, log=log, hwm=hwm))
+    advance_hwm(q, s, leader, stepped_down(q, me, epoch=epoch, leader=leader, log=log, hwm=hwm))
     for e in q.epoch:
         s.next.elected[e] = where(epoch == e, leader, s.elected[e])
 
 
 def is_up_to_date(candidate: StructValue, voter: StructValue) -> Truth:
-    """Whether a voter can vote for a candidate: a later last epoch, or the same and a LEO not behind."""
+    """True if the candidate's last epoch is later than the voter's, or equal with a LEO that is not behind."""
     ours = candidate.log
     return is_not_behind(~ours.is_empty, ours.last.epoch, ours.length, voter)
 
 
 def is_not_behind(has_records: Truth, last_epoch: Number, end: Number, voter: StructValue) -> Truth:
-    """The same of a log that is told by its last epoch, where it has records, and its LEO."""
+    """As ``is_up_to_date``, for a log given by its last epoch (if it has records) and its LEO."""
     theirs = voter.log
     later = last_epoch > theirs.last.epoch
     same = (last_epoch == theirs.last.epoch) & (end >= theirs.length)
@@ -82,9 +82,10 @@ def is_not_behind(has_records: Truth, last_epoch: Number, end: Number, voter: St
 
 @action("595.7", says="member {m} learns who leads in epoch {epoch}", m="member", epoch="epoch")
 def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
-    """By BeginQuorumEpoch, or by the answer of a member that knows.
+    """A member learns the leader of an epoch, from BeginQuorumEpoch or from another member's response.
 
-    Until then a former leader takes itself for the leader, and members go on fetching from it.
+    Precondition: the epoch is later than the member's, or the member knows no leader in it. The member follows that
+    leader, and fetches parked with it end. Before this step a former leader still leads, and members fetch from it.
     """
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))
@@ -96,9 +97,9 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
 
 @action("F2", says="member {m} restarts", m="member")
 def restart(q: Cluster, s: State, m: Number) -> None:
-    """It has its log and its epoch, knows no HWM and no leader, and leads no more. Its connections are gone.
+    """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead. Its connections close.
 
-    The HWM is nowhere on disk. The member hears of it with the answer to its next fetch, if that is not parked.
+    The HWM is not on disk. The member learns it from the response to its next fetch, unless that fetch is parked.
     """
     me = s.members[m]
     spend(s, "restarts")
@@ -119,9 +120,9 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """A member that has heard of no voter in its epoch, and asks for no votes. The HWM that it knows it keeps.
+    """A member that requests no votes and knows no voter's fetch offset. It keeps its HWM.
 
-    Its own vote it forgets with the epoch that it was for.
+    It forgets its own vote if it moves to another epoch.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
     ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes
@@ -129,9 +130,9 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 
 
 def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
-    """595.8. A member as its quorum-state file has it: the epoch, the leader, the vote.
+    """595.8. A restarted member, as its quorum-state file has it: with its epoch, leader and vote.
 
-    A former leader has resigned: it leads no more in this epoch, and has voted in it. A candidate still is one.
+    A former leader has resigned: it keeps its vote and does not lead in this epoch. A candidate is still a candidate.
     """
     voted = member.voted if q.on("vote_is_kept") else None
     leader = where(q.leads(m, member), None, member.leader)
@@ -143,7 +144,7 @@ def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
 
 
 def drop_parked(q: Cluster, s: State, *members: Number) -> None:
-    """Fetches that are parked with these members, who lead no more, end."""
+    """End the fetches that are parked with these members, which no longer lead."""
     for f in q.member:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
@@ -152,23 +153,20 @@ def drop_parked(q: Cluster, s: State, *members: Number) -> None:
 
 # Elections whose votes are messages, with pre-votes (KIP-996). Of the rule ``votes_travel``.
 #
-# A voter whose leader is silent for too long wants to lead. It first asks whether the others would vote for
-# it, in the
-# epoch that it is in (pre-vote); when a majority would, it goes to the next epoch and asks for their votes.
-# A vote
-# request of a greater epoch makes whoever takes it leave its own, a leader too: so one that was cut off,
-# and asks for
-# votes at once, ends the lead of a leader whom everybody hears.
+# A voter loses contact with its leader and its timer expires. It first requests pre-votes in its current epoch.
+# If a majority grants them, it moves to the next epoch and requests votes. A vote request with a later epoch moves its
+# receiver, a leader too, to that epoch. Without pre-votes a voter that was cut off therefore ends the term of a leader
+# that all others hear.
 
-# --- who wants to lead ------------------------------------------------------------------------------------------
+# --- candidates ------------------------------------------------------------------------------------------------
 
 
 @action("996.1, 595.7", rule="votes_travel", says="the timer of voter {c} runs out", c="voter")
 def stand(q: Cluster, s: State, c: Number) -> None:
-    """Its leader was silent for too long, or its election came to nothing.
+    """A voter that does not lead lost contact with its leader, or its election failed: its timer expires.
 
-    With pre-votes it stays in its epoch, and still knows the leader; without, it is a candidate at once. The budget of
-    elections is spent here, on those that fail as well: so there are no more epochs than it grants.
+    With pre-votes it stays in its epoch, keeps its leader and requests pre-votes. Without, it becomes a candidate. Each
+    such step spends the budget of elections, also if the election fails. The budget therefore limits the epochs.
     """
     me = s.members[c]
     spend(s, "elections")
@@ -183,7 +181,7 @@ def stand(q: Cluster, s: State, c: Number) -> None:
 
 @action("996.1", rule="pre_vote", says="voter {c} has a majority of pre-votes and is a candidate", c="voter")
 def win_pre_votes(q: Cluster, s: State, c: Number) -> None:
-    """A majority would vote for it: now it asks in earnest."""
+    """A voter with pre-votes of a majority becomes a candidate in the next epoch."""
     require("voters have votes that are messages", q.on("votes_travel"))
     me = s.members[c]
     require("it asks for pre-votes", me.ballot == "pre_vote")
@@ -192,7 +190,7 @@ def win_pre_votes(q: Cluster, s: State, c: Number) -> None:
 
 
 def become_candidate(q: Cluster, s: State, c: Number) -> None:
-    """The next epoch, and its own vote in it."""
+    """The voter moves to the next epoch and votes for itself."""
     me = s.members[c]
     mine = {"ballot": "vote", "granted": [int(c)], "voted": c}
     s.next.members[c] = stepped_down(q, me, epoch=me.epoch + 1, leader=None, **mine)
@@ -200,7 +198,7 @@ def become_candidate(q: Cluster, s: State, c: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="voter {c} has a majority of votes and leads", c="voter")
 def win(q: Cluster, s: State, c: Number) -> None:
-    """Any two majorities share a voter, and that one voted once: nobody else wins this epoch."""
+    """A candidate with votes of a majority leads. Any two majorities share a voter, so each epoch has one winner."""
     me = s.members[c]
     require("it is a candidate", me.ballot == "vote")
     require("a majority voted for it", size(me.granted) >= q.votes_needed)
@@ -209,7 +207,7 @@ def win(q: Cluster, s: State, c: Number) -> None:
 
 @action("996.1", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
 def give_up(q: Cluster, s: State, c: Number) -> None:
-    """Denied by a majority, or out of time: it follows the leader that it knows, or waits for one."""
+    """A voter ends its pre-vote, denied by a majority or by timeout, and returns to the leader that it knows."""
     require("it asks for pre-votes", s.members[c].ballot == "pre_vote")
     s.next.members[c] = s.members[c].replace(ballot="none", granted=[])
 
@@ -219,7 +217,7 @@ def give_up(q: Cluster, s: State, c: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="voter {c} asks voter {v} for its vote", c="voter", v="voter")
 def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """With its epoch, and how far its log goes. One request to a voter at a time."""
+    """A voter sends a vote or pre-vote request with its epoch, last epoch and LEO; one at a time to each voter."""
     me = s.members[c]
     require("another one", int(c) != int(v))
     require("it asks for votes", me.ballot != "none")
@@ -242,7 +240,7 @@ def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
     c="voter",
 )
 def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
-    """A request of a greater epoch takes the voter there first, be it a leader; one of an earlier epoch is refused."""
+    """A voter answers a vote request. A later epoch first moves it there, also a leader; an earlier one is refused."""
     request, me = s.vote_requests[c][v], s.members[v]
     require("a request is under way", request.is_some)
     asks = request.value
@@ -262,9 +260,9 @@ def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
 
 
 def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
-    """Whether a voter gives this one what it asks for, both in one epoch.
+    """True if a voter grants a vote or pre-vote to a candidate in its epoch.
 
-    A pre-vote binds nobody: it can be given to several, and by who has voted. Only who hears from a leader denies it.
+    A pre-vote does not bind: a voter can grant several, also after its vote. A voter that hears a leader denies it.
     """
     up_to_date = under(
         "up_to_date_vote", is_not_behind(asks.last_epoch.is_some, asks.last_epoch.value, asks.offset, voter)
@@ -281,7 +279,7 @@ def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructVal
 
 @action("595.7", rule="votes_travel", says="voter {c} takes the answer of voter {v}", c="voter", v="voter")
 def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """It counts for what the voter asks for now; one of a greater epoch ends what it asks for."""
+    """A voter takes a vote response: it counts a grant of its current request, and moves to a later epoch."""
     answer, me = s.vote_responses[c][v], s.members[c]
     require("an answer is under way", answer.is_some)
     got = answer.value
@@ -305,7 +303,7 @@ def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
     v="voter",
 )
 def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """The connection breaks. The voter asks again."""
+    """A vote request or its response is lost with its connection; the voter can send it again."""
     require("one is under way", s.vote_requests[c][v].is_some | s.vote_responses[c][v].is_some)
     spend(s, "losses")
     s.next.vote_requests[c][v] = None
@@ -314,9 +312,9 @@ def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="member {m} hears of epoch {epoch}", m="member", epoch="epoch")
 def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
-    """From the answer to a fetch, of somebody who was there when it answered. Who leads in it, it does not know yet.
+    """A member that does not lead moves to a later epoch that a fetch response named; it knows no leader there.
 
-    A leader fetches from nobody.
+    Precondition: another voter has been in that epoch.
     """
     me = s.members[m]
     require("it does not lead", ~q.leads(m, me))

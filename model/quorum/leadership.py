@@ -1,4 +1,4 @@
-"""How far a leader's high watermark can move. Pure functions."""
+"""A leader of the metadata quorum appends, commits, and answers or parks fetches; members take the responses."""
 
 from __future__ import annotations
 
@@ -28,37 +28,32 @@ from highwater.model.replication import logs
 
 
 def replicated_offset(ends: Sequence[Number], count: int) -> Number:
-    """The greatest of these offsets that at least ``count`` of them have reached; −1 where fewer than that are known.
-
-    An offset that is not known is −1.
-    """
+    """The greatest of these offsets that at least ``count`` of them have reached; −1 if fewer are known (not −1)."""
     reached = [where(total(other >= end for other in ends) >= count, end, -1) for end in ends]
     return greatest(reached[0], *reached[1:])
 
 
 def epoch_start(log: SeqValue, epoch: Number) -> Number:
-    """Where a leader's epoch starts on its log: one past the last record of an earlier one."""
+    """The start offset of a leader's epoch: the offset after the last record of an earlier epoch."""
     return total((log.length > i) & (log.at(i).epoch < epoch) for i in range(log.type.maximum))
 
 
-# What a leader does with its log: append, commit, and complete the fetches that are parked with it.
+# The leader's log: append, commit, and complete parked fetches.
 #
-# In the metadata quorum a majority commits, not an ISR. The leader's HWM moves when a voter's fetch says
-# how far that one
-# is, or when the leader is its own majority; it then has to reach the others, and that is what KIP-1166 is
-# about.
+# In the metadata quorum a majority commits, not an ISR. The leader's HWM advances when a voter's fetch carries a larger
+# offset, or if the leader alone is a majority. KIP-1166 is about how the other members learn the new HWM.
 
 
 @action("595.3", says="leader {leader} appends a record", leader="voter")
 def append(q: Cluster, s: State, leader: Number) -> None:
-    """A record of the leader's epoch. What waits for records is answered.
+    """A leader appends a record of its epoch, and answers the fetches that wait for records.
 
-    Parked fetches are what makes this quick: who waits at the log end hears of the record without asking again.
+    A member with a parked fetch receives the record immediately, without another request.
     """
     me = s.members[leader]
     require("the member takes itself for the leader", q.leads(leader, me))
     spend(s, "appends")
-    after = settle(q, s, leader, me.replace(log=me.log.append(q.record(epoch=me.epoch))))
+    after = advance_hwm(q, s, leader, me.replace(log=me.log.append(q.record(epoch=me.epoch))))
     if q.on("records_complete"):
         complete_parked(q, s, leader, after, q.leads(leader, me), q.member)
 
@@ -70,7 +65,7 @@ def append(q: Cluster, s: State, leader: Number) -> None:
     leader="voter",
 )
 def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
-    """Its timer for appends runs out, and the queue is empty: fetches that wait at the log end are answered."""
+    """The leader's append timer fires with an empty queue: the leader answers fetches parked at the log end."""
     me = s.members[leader]
     require("the member takes itself for the leader", q.leads(leader, me))
     waits = (s.parked[f].is_some & (s.parked[f].value.leader == leader) for f in q.member)
@@ -81,8 +76,8 @@ def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
 # --- the high watermark -------------------------------------------------------------------------------------
 
 
-def settle(q: Cluster, s: State, leader: Number, member: StructValue) -> StructValue:
-    """Write a leader as a step leaves it, its HWM as far as it can be and never back. Returns what was written."""
+def advance_hwm(q: Cluster, s: State, leader: Number, member: StructValue) -> StructValue:
+    """Write a leader with its HWM advanced as far as possible, never back. Returns the written member."""
     hwm = greatest(member.hwm, reachable_hwm(q, leader, member))
     after: StructValue = member.replace(hwm=hwm, peak=greatest(member.peak, hwm))
     s.next.members[leader] = after
@@ -91,7 +86,7 @@ def settle(q: Cluster, s: State, leader: Number, member: StructValue) -> StructV
 
 
 def commit(q: Cluster, s: State, log: SeqValue, hwm: Number) -> None:
-    """What a leader's HWM has passed is committed, and stays so whatever becomes of that leader."""
+    """Record as committed every record below a leader's HWM; committed records stay committed."""
     committed: SeqValue = s.committed
     for offset in q.offsets:
         is_news = (hwm > offset) & (committed.length == offset)
@@ -100,11 +95,11 @@ def commit(q: Cluster, s: State, log: SeqValue, hwm: Number) -> None:
 
 
 def reachable_hwm(q: Cluster, leader: Number, member: StructValue) -> Number:
-    """The offset that a majority has and that the rules let the HWM move to; −1 where there is none.
+    """The offset to which the rules let the HWM advance: a majority has it; −1 if there is none.
 
-    A record of an earlier epoch does not count for itself, however many have it: a later leader may still come that
-    lacks it. Once a record of the leader's own epoch is on a majority, nobody without it is elected, and all before
-    it is safe with it.
+    A record of an earlier epoch is not committed by its copies alone, because a later leader may lack it. Once a
+    majority holds a record of the leader's own epoch, no member without it can be elected. Every record before it is
+    then safe, too.
     """
     ends = [member.log.length if int(v) == int(leader) else member.fetched[v] for v in q.counted]
     count = q.majority if q.on("majority_commits") else min(2, q.majority)
@@ -118,7 +113,7 @@ def reachable_hwm(q: Cluster, leader: Number, member: StructValue) -> Number:
 
 
 def readable(q: Cluster, f: Number, leader: StructValue) -> Number:
-    """B6, 595.4. The end of what a leader gives out: all to members of the quorum, what is committed to consumers."""
+    """B6, 595.4. The end of the readable log: the LEO for members of the quorum, the HWM for consumers."""
     if q.is_consumer(f) and q.on("consumers_read_committed"):
         return greatest(leader.hwm, 0)
     end: Number = leader.log.length
@@ -126,7 +121,7 @@ def readable(q: Cluster, f: Number, leader: StructValue) -> Number:
 
 
 def answer(q: Cluster, f: Number, leader: StructValue, offset: Number) -> StructValue:
-    """What a leader says to a fetch from this offset on: the next record, if there is one, and its HWM."""
+    """A leader's response to a fetch at this offset: the next record, if there is one, and the HWM."""
     has_record = readable(q, f, leader) > offset
     return q.response(
         epoch=leader.epoch,
@@ -140,7 +135,7 @@ def answer(q: Cluster, f: Number, leader: StructValue, offset: Number) -> Struct
 
 
 def respond(q: Cluster, s: State, f: Number, condition: Truth, sent: StructValue) -> None:
-    """Send an answer, where the condition holds. One of an older epoch that is still under way is of no use."""
+    """Send a response if the condition holds. It replaces a response of an older epoch that is in flight."""
     before = s.responses[f]
     sends = condition & (before.is_none | (before.value.epoch <= sent.epoch))
     s.next.responses[f] = where(sends, q.some_response.some(sent), before)
@@ -149,9 +144,9 @@ def respond(q: Cluster, s: State, f: Number, condition: Truth, sent: StructValue
 def complete_parked(
     q: Cluster, s: State, leader: Number, after: StructValue, condition: Truth, among: Iterable[Number]
 ) -> None:
-    """Answer those of these members' fetches that are parked with a leader, where the condition holds.
+    """If the condition holds, answer the fetches of these members that are parked with a leader.
 
-    A consumer's only where there is a record for it.
+    A consumer's fetch is answered only if there is a record for it.
     """
     for f in among:
         parked = s.parked[f]
@@ -164,20 +159,17 @@ def complete_parked(
 
 # Members fetch, leaders answer or park the fetch, and the park timer ends it (KIP-1166).
 #
-# A fetch without new records is parked at the leader, for 500 ms at most, so that members need not ask all
-# the time. But
-# an answer has two things in it, records and the HWM. Before KIP-1166 the leader did not know which HWM a
-# member has, and
-# parked fetches of members that lacked only that: a record was committed, and members heard of it half a
-# second later.
-# Now the fetch says it.
+# A leader parks a fetch without new records for at most 500 ms, so members need not poll. A response carries records
+# and the HWM. Before KIP-1166 the leader did not know a member's HWM, and parked fetches of members that lacked only
+# the HWM: they learned of a commit half a second late. With KIP-1166 the fetch carries the member's HWM.
 
 
 @action("595.1, 1166.1", says="member {f} sends a fetch", f="member")
 def send_fetch(q: Cluster, s: State, f: Number) -> None:
-    """From its LEO, with its epoch, the epoch of its last record and its HWM.
+    """A member fetches at its LEO, with its epoch, the epoch of its last record and its HWM.
 
-    One at a time in an epoch. A new epoch has a new leader, and what was asked of the old one is given up.
+    Precondition: it follows a leader and has no other fetch or response of this epoch. A fetch of an earlier epoch is
+    abandoned.
     """
     me, before, parked = s.members[f], s.requests[f], s.parked[f]
     require("the member knows a leader", q.follows(f, me))
@@ -197,7 +189,7 @@ def send_fetch(q: Cluster, s: State, f: Number) -> None:
 
 @action("1166.1", says="member {m} learns that version 18 of Fetch is finalised", m="member")
 def learn_version(q: Cluster, s: State, m: Number) -> None:
-    """From its next fetch on it says which HWM it knows. One that is parked has not said so."""
+    """A member learns that Fetch version 18 is finalised. Its later fetches carry its HWM; a parked one does not."""
     require("versions are finalised", bool(q.p.finalised_late))
     require("the member supports it", not q.is_older(m))
     require("the member does not know yet", ~s.finalised[m])
@@ -205,19 +197,19 @@ def learn_version(q: Cluster, s: State, m: Number) -> None:
 
 
 def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
-    """1166.1, 1166.5. The HWM field of a member's fetch; none: it is not there, or has its default.
+    """1166.1, 1166.5. The HWM field of a member's fetch; none if it is missing or has its default.
 
-    To know none, −1, is another thing than to say nothing: who says −1 is answered, who says nothing is parked. A
-    consumer is parked: it waits for records, and no HWM is news to it.
+    An unknown HWM is sent as −1: the leader answers such a fetch, and parks a fetch without the field. A consumer
+    leaves the field out, because it waits for records only.
     """
     if q.is_older(f) or not q.on("fetch_carries_hwm"):
         return q.hwm_field.none()
     if q.is_consumer(f):
         return q.hwm_field.none() if q.on("consumers_leave_it_out") else q.hwm_field.some(UNKNOWN)
-    told = q.hwm_field.some(member.hwm)
+    known = q.hwm_field.some(member.hwm)
     if q.on("unknown_hwm_is_told"):
-        return told
-    return where(member.hwm == UNKNOWN, None, told)
+        return known
+    return where(member.hwm == UNKNOWN, None, known)
 
 
 # --- the leader ---------------------------------------------------------------------------------------------
@@ -230,10 +222,11 @@ def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
     f="member",
 )
 def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
-    """The leader notes how far a voter is, which can move its HWM, and then answers the fetch or parks it.
+    """A leader notes a voter's fetch offset, which can advance its HWM, and then answers or parks the fetch.
 
-    In this order: a fetch that moves the HWM is itself answered with it. The HWM that has grown is news to all others
-    that are parked, so they are answered, too (1166.3): nothing else would tell them before their timers.
+    Precondition: the fetch is for this leader and its epoch. The order matters: the response to a fetch that advances
+    the HWM carries the new HWM. 1166.3: if the HWM advances, the leader answers the parked fetches of all others;
+    otherwise they would learn of it from the park timer only.
     """
     request, me = s.requests[f], s.members[leader]
     require("a fetch is under way", request.is_some)
@@ -241,9 +234,9 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
     require("it is for this member", fetch.leader == leader)
     require("the fetch can be used", can_use(q, leader, me, fetch))
     diverging = q.on("divergence_check") & logs.diverges(me.log, fetch.offset, fetch.last_epoch)
-    after = settle(q, s, leader, where(diverging, me, note_fetch(q, me, f, fetch)))
+    after = advance_hwm(q, s, leader, where(diverging, me, note_fetch(q, me, f, fetch)))
     plain = answer(q, f, after, fetch.offset)
-    # An answer that tells where to truncate is not empty, although it has no record.
+    # A response with a truncation offset is not empty, although it has no record.
     empty = plain.record.is_none & ~diverging if q.on("diverging_is_answered") else plain.record.is_none
     parks = empty & may_park(q, leader, fetch.hwm, after.hwm)
     s.next.requests[f] = None
@@ -256,9 +249,9 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
 
 
 def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
-    """1166.3. Those whose parked fetches end when a fetch of another one has moved the HWM.
+    """1166.3. The members whose parked fetches end when another member's fetch advances the HWM: all of them.
 
-    All of them, as it is news to all. For consumers it is a record that comes to be there, as it always was.
+    Before 1166.3 only consumers' fetches ended, because records became readable for them.
     """
     others = [g for g in q.member if int(g) != int(f)]
     if not q.on("hwm_growth_completes") or q.is_older(leader):
@@ -270,46 +263,47 @@ def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
 
 
 def note_fetch(q: Cluster, leader: StructValue, f: Number, fetch: StructValue) -> StructValue:
-    """A leader that has heard of a member: it holds all before the fetch offset. Of observers nothing is noted."""
+    """A leader that notes a voter's fetch offset: the voter holds all records before it. Observers do not count."""
     if int(f) >= q.counted.size:
         return leader
     return leader.replace(fetched=leader.fetched.set(f, fetch.offset))
 
 
 def truncation(q: Cluster, leader: StructValue, fetch: StructValue, plain: StructValue) -> StructValue:
-    """The answer to a log that diverges: the last epoch that both can have, and where it ends on the leader's log."""
+    """The response to a diverging log: the last epoch that both logs can share, and its end on the leader's log."""
     end = logs.end_offset_for_epoch(leader.log, fetch.last_epoch.value)
     end_epoch = where(end > 0, q.some_epoch.some(logs.epoch_before(leader.log, end)), None)
     return plain.replace(diverging=True, record=None, end_epoch=end_epoch, end=end)
 
 
 def may_park(q: Cluster, leader: Number, remote: OptionValue, hwm: Number) -> Truth:
-    """1166.2, 1166.4. Whether a leader with this HWM may park a fetch that has no new records.
+    """1166.2, 1166.4. True if a leader with this HWM may park a fetch without new records.
 
-    Where the member is behind, the answer is news to it. Where the field is missing its sender is older and the leader
-    does as before: the greatest HWM there is stands for it, so that one comparison will do for all.
+    A member with a smaller HWM must be answered. A missing field counts as the greatest HWM: its sender has an older
+    version, and the leader parks its fetch as before KIP-1166.
     """
     if q.is_older(leader) or not q.on("behind_is_answered"):
         return as_bool(True)
     missing = as_bool(True) if q.on("missing_hwm_is_greatest") else hwm <= UNKNOWN
-    told = hwm <= remote.value if q.on("equal_hwm_parks") else hwm < remote.value
-    parks: Truth = where(remote.is_some, told, missing)
+    not_behind = hwm <= remote.value if q.on("equal_hwm_parks") else hwm < remote.value
+    parks: Truth = where(remote.is_some, not_behind, missing)
     return parks
 
 
 def can_use(q: Cluster, m: Number, member: StructValue, fetch: StructValue) -> Truth:
-    """Whether a member takes itself for the leader, and a fetch for one of its epoch.
+    """True if a member leads and the fetch is of its epoch.
 
-    A fetch of another epoch says nothing of this leader's log: counted, it could commit what its sender truncates.
+    The offset of a fetch of another epoch does not refer to this leader's log. If it counted, the leader could commit
+    records that the sender truncates.
     """
     return q.leads(m, member) & under("fetch_epoch_check", fetch.epoch == member.epoch)
 
 
 @action("595.1", says="the fetch of member {f} is refused", f="member")
 def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
-    """It came to a member that does not lead, or not in its epoch.
+    """A voter that does not lead in the fetch's epoch refuses it.
 
-    The error tells the member nothing here; it fetches again when it has learnt of a leader.
+    The model ignores the content of the error: the member fetches again when it knows a leader.
     """
     request = s.requests[f]
     require("a fetch is under way", request.is_some)
@@ -326,10 +320,9 @@ def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
     f="member",
 )
 def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
-    """500 ms are over: the fetch is answered without records.
+    """After 500 ms the leader answers a parked fetch without records.
 
-    Kafka answers with what it had in hand when the fetch parked, the HWM of that time included: even the timer need
-    not bring the news.
+    Kafka answers with the HWM at the time of parking, so even the timer need not deliver the current HWM.
     """
     parked, me = s.parked[f], s.members[leader]
     require("there is a park timer", bool(q.p.timer))
@@ -347,9 +340,10 @@ def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
 
 @action("595.1, 595.2, 595.6", says="member {f} takes the answer to its fetch", f="member")
 def take_answer(q: Cluster, s: State, f: Number) -> None:
-    """It appends the record or truncates its log, and takes over the HWM.
+    """A member takes a fetch response: it appends the record, or truncates its log where the logs diverge.
 
-    Only in the epoch that it fetched in: the log of a former leader may not be that of the present one.
+    A response of another epoch changes nothing, because a former leader's log may differ from the current leader's.
+    HWM := min(leader's HWM, own LEO) (595.6); an unknown HWM and a truncation leave it as it is.
     """
     me, response = s.members[f], s.responses[f]
     require("an answer is under way", response.is_some)
@@ -358,8 +352,8 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
     appended = where(got.record.is_some, me.log.append(got.record.value), me.log)
     end = logs.truncation_offset(me.log, got.end_epoch, got.end)
     log = where(got.diverging, me.log.truncate(end), appended)
-    told = least(got.hwm, log.length) if q.on("hwm_within_log") else got.hwm
-    hwm = where(got.diverging | (got.hwm == UNKNOWN), me.hwm, told)
+    received = least(got.hwm, log.length) if q.on("hwm_within_log") else got.hwm
+    hwm = where(got.diverging | (got.hwm == UNKNOWN), me.hwm, received)
     after = me.replace(log=log, hwm=hwm, peak=greatest(me.peak, hwm), heard=True)
     s.next.members[f] = where(current, after, me)
     s.next.responses[f] = None
@@ -367,9 +361,9 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
 
 @action("F1", says="the fetch of member {f}, or its answer, is lost", f="member")
 def lose_fetch(q: Cluster, s: State, f: Number) -> None:
-    """The connection breaks; a fetch that is parked is lost with it.
+    """A connection breaks: the member's fetch, parked fetch and response on it are lost.
 
-    The member cannot tell how far it came, and asks again: nothing in a fetch may count twice.
+    The member cannot know which of them arrived, and fetches again. A repeated fetch must therefore change nothing.
     """
     under_way = s.requests[f].is_some | s.parked[f].is_some | s.responses[f].is_some
     require("a fetch or an answer is under way", under_way)

@@ -6,102 +6,101 @@ from highwater.model.language import Profile, Rule
 
 _KIP_1166 = {
     "fetch_carries_hwm": Rule(
-        "1166.1", "A fetch carries the HWM of its sender. Off: no fetch does, as below version 18."
+        "1166.1", "A fetch carries its sender's HWM. Off: no fetch does, as before version 18."
     ),
     "unknown_hwm_is_told": Rule(
         "1166.1",
-        "A replica that knows no HWM says so, by −1. Off: it leaves the field out, which says nothing.",
+        "A replica without an HWM sends −1. Off: it leaves the field out.",
     ),
     "behind_is_answered": Rule(
-        "1166.2", "A fetch without new records is answered at once where its HWM is less than the leader's."
+        "1166.2", "A leader immediately answers a fetch without new records if its HWM is below the leader's."
     ),
     "equal_hwm_parks": Rule(
         "1166.2",
-        "A fetch without new records parks where its HWM is the leader's. Off: only where it is greater.",
+        "A fetch without new records parks if its HWM equals the leader's. Off: only if it is greater.",
     ),
-    "hwm_growth_completes": Rule("1166.3", "When the leader's HWM grows, it completes parked fetches."),
+    "hwm_growth_completes": Rule("1166.3", "A leader whose HWM advances answers parked fetches."),
     "growth_completes_all": Rule(
-        "1166.3", "It completes all of them at once. Off: all but one, whichever that is."
+        "1166.3", "It answers all parked fetches at once. Off: all but one, chosen freely."
     ),
     "diverging_is_answered": Rule(
         "595.2, 1166.2",
-        "An answer that tells where to truncate is not empty, and is sent at once. Off: it has no records, so the "
-        "fetch parks.",
+        "A leader immediately answers a fetch of a diverging log with the truncation offset. Off: the fetch parks, "
+        "because the response has no records.",
     ),
     "consumers_leave_it_out": Rule(
-        "1166.5", "A consumer's fetch has no HWM. Off: it says −1, as a replica that knows none."
+        "1166.5", "A consumer's fetch has no HWM. Off: it carries −1, as from a replica without an HWM."
     ),
     "consumers_read_committed": Rule(
-        "B6", "A consumer is given what is below the HWM. Off: all that the leader has, as a replica."
+        "B6", "A consumer reads records below the HWM only. Off: every record of the leader, as a replica."
     ),
     "missing_hwm_is_greatest": Rule(
         "1166.4",
-        "A fetch without the field counts as one with the greatest HWM there is, 2⁶³−1, and parks as it did before. "
-        "Off: as one whose sender knows no HWM.",
+        "A fetch without the field counts as one with the greatest HWM, 2⁶³−1, and parks as before KIP-1166. "
+        "Off: it counts as one without an HWM.",
     ),
 }
 
 _KRAFT = {
     # Fetching.
-    "fetch_epoch_check": Rule("595.1", "A leader uses a fetch only when it carries the leader's own epoch."),
-    "fetch_response_check": Rule(
-        "595.1", "A replica uses an answer to its fetch only in the epoch that it fetched in."
-    ),
+    "fetch_epoch_check": Rule("595.1", "A leader uses a fetch only if it carries the leader's own epoch."),
+    "fetch_response_check": Rule("595.1", "A replica uses a fetch response only in the epoch of its fetch."),
     "divergence_check": Rule(
-        "595.2", "A fetch finds where the replica's log leaves the leader's, and the replica truncates there."
+        "595.2",
+        "A fetch detects where the replica's log diverges from the leader's, and the replica truncates there.",
     ),
-    "records_complete": Rule(
-        "595.3", "When the leader appends, it completes the fetches that wait for records."
-    ),
+    "records_complete": Rule("595.3", "A leader that appends answers the fetches that wait for records."),
     "timer_answers_as_parked": Rule(
         "K4",
-        "A fetch that the park timer ends gets the answer that it would have had when it parked, with the HWM of "
-        "that time. Off: with the HWM of now.",
+        "When the park timer fires, the response carries the HWM at the time of parking. Off: the current HWM.",
     ),
     # The high watermark.
     "majority_commits": Rule(
         "595.4",
-        "The leader's HWM goes as far as a majority of the voters has fetched. Off: as one other has.",
+        "A leader's HWM advances to an offset that a majority of the voters has. Off: that one other voter has.",
     ),
-    "observers_do_not_count": Rule("595.4", "Only voters count for the HWM. Off: observers do as well."),
+    "observers_do_not_count": Rule("595.4", "Only voters count for the HWM. Off: observers count, too."),
     "own_epoch_commits": Rule(
         "595.5",
-        "The HWM moves only past a record of the leader's own epoch: records of earlier ones follow it.",
+        "The HWM advances only past a record of the leader's own epoch; that commits the earlier records, too.",
     ),
     "new_leader_forgets_hwm": Rule(
         "595.5",
-        "A new leader knows no HWM until it can commit in its epoch. Off: it goes on with the one that it had.",
+        "A new leader has no HWM until it can commit in its epoch. Off: it keeps its HWM as a follower.",
     ),
-    "hwm_within_log": Rule("595.6", "A replica's HWM is the lesser of the leader's and its own LEO."),
+    "hwm_within_log": Rule("595.6", "A replica's HWM is the minimum of the leader's HWM and its own LEO."),
     # Elections.
-    "majority_elects": Rule("595.7", "A candidate needs the votes of a majority. Off: its own is enough."),
+    "majority_elects": Rule(
+        "595.7", "A candidate needs the votes of a majority. Off: its own vote is enough."
+    ),
     "up_to_date_vote": Rule(
         "595.7", "A voter votes only for a candidate whose last epoch and LEO are not behind its own."
     ),
-    "leader_change_record": Rule("595.5", "A new leader appends a record of its epoch at once."),
+    "leader_change_record": Rule("595.5", "A new leader immediately appends a record of its epoch."),
 }
 
 _VOTES = {
     "votes_travel": Rule(
-        "595.7", "Votes are messages, asked for and given one by one. Off: a majority votes in one step."
+        "595.7", "Votes are messages, requested and granted one by one. Off: a majority votes in one step."
     ),
     "one_vote_per_epoch": Rule("595.8", "A voter votes for one candidate in an epoch."),
     "vote_is_kept": Rule(
-        "595.8", "A vote is on disk before it is given. Off: a voter that restarts forgets it."
+        "595.8",
+        "A voter stores its vote on disk before it grants it. Off: a restarted voter forgets its vote.",
     ),
     "pre_vote": Rule(
         "996.1",
-        "Who wants to lead asks first whether it could be elected, and raises the epoch when a majority says so.",
+        "A prospective candidate first requests pre-votes; it raises the epoch only if a majority grants them.",
     ),
     "contact_denies_pre_vote": Rule(
-        "996.2", "A follower that has fetched from its leader, and a leader, deny pre-votes."
+        "996.2", "A leader, and a follower that has fetched from its leader, deny pre-votes."
     ),
 }
 
 _KAFKA = {
     "empty_drain_completes": Rule(
         "K25",
-        "A leader that finds nothing to append answers what is parked. Off: only what is news ends a wait.",
+        "A leader whose append timer fires without records answers parked fetches. Off: only news ends a wait.",
     ),
 }
 

@@ -38,7 +38,7 @@ from highwater.model.language import (
     size,
     where,
 )  # fmt: skip
-from highwater.model.language.sequences import members_of
+from highwater.model.language.containers import members_of
 from highwater.model.replication import features
 from highwater.model.replication.controller.partition_change import effective_min_isr
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES

@@ -26,7 +26,7 @@ from highwater.model.language import (
     spend,
     where,
 )  # fmt: skip
-from highwater.model.language.sequences import ascending, members_of
+from highwater.model.language.containers import ascending, members_of
 from highwater.model.replication import features
 from highwater.model.replication.cluster import Cluster, Outcome, is_the
 from highwater.model.replication.controller import handlers, registrations

@@ -1,6 +1,11 @@
-"""How runs of log truncation are drawn: the controller and the replicas, and what the controller's requests say.
+"""Log truncation after a leader change: Kafka before KIP-101, and with KIP-101, KIP-279 and KIP-320.
 
-A LeaderAndIsr request stays, for whoever takes it late or again; records and offsets pass within a step.
+One partition. The controller shrinks the ISR and elects leaders. Brokers learn of it through LeaderAndIsr requests,
+which may arrive late, in any order, more than once, or never. Leaders and followers read each other's state directly,
+because the question is not the transport but which state a broker acts on.
+
+The state space equals that of the published specification hachikuji/kafka-specification, state for state. Each of its
+five modules is a profile here, and switches select between them.
 """
 
 from __future__ import annotations
@@ -65,17 +70,6 @@ DRAWING = Drawing(
 )
 
 
-# Log truncation after a leader change: what Kafka did before KIP-101, and what each KIP since repaired.
-#
-# One partition. The controller shrinks the ISR and elects leaders; brokers learn of it through LeaderAndIsr
-# requests that may arrive late, in any order, more than once or never. Leaders and followers see each
-# other's
-# state directly: what is in question is not the transport but which state a broker acts on.
-#
-# The state space is, state for state, that of the published specification hachikuji/kafka-specification;
-# each
-# of its five modules is a profile here, and what tells them apart are switches.
-
 _KIP_320 = (
     "matching_tail",
     "fenced_truncation",
@@ -109,26 +103,26 @@ class Truncation(Protocol):
             "279.1", "A new follower truncates to the end of the last record both logs share."
         ),
         "fenced_truncation": Rule(
-            "320.2", "The truncation point is asked of a leader in the same epoch only."
+            "320.2", "A follower asks for its truncation point only a leader in the same leader epoch."
         ),
         "fenced_fetch": Rule(
-            "320.1, B2", "A leader uses a fetch only when its leader epoch is the leader's own."
+            "320.1, B2", "A leader uses a fetch only if the fetch carries the leader's own leader epoch."
         ),
         "fenced_high_watermark": Rule(
-            "320.3, B4", "The HWM counts only ISR members that fetch in this epoch."
+            "320.3, B4", "Only ISR members that fetch in the leader's epoch count for the HWM."
         ),
         "fenced_shrink": Rule(
-            "320.4", "A replica that is not in the leader's epoch may be taken out of the ISR."
+            "320.4", "A leader may remove from the ISR a replica that is not in its leader epoch."
         ),
         "fenced_join": Rule(
-            "320.4, B5", "A follower joins the ISR only when it follows in the leader's epoch."
+            "320.4, B5", "A follower joins the ISR only if it follows in the leader's epoch."
         ),
         "join_at_epoch_start": Rule(
-            "320.5, B5", "No follower joins the ISR before the HWM has reached the leader's own epoch."
+            "320.5, B5", "A follower joins the ISR only after the HWM has reached the leader's own epoch."
         ),
         "divergence_on_fetch": Rule(
             "320.6, B3",
-            "A follower truncates when a fetch finds its last record's epoch on the leader to differ, not before.",
+            "A follower truncates when a fetch finds that its last record has another epoch on the leader.",
         ),
     }
     profiles = {
@@ -155,7 +149,7 @@ class Truncation(Protocol):
         self.record = Struct("Record", id=Int(0, p.max_records - 1, bound="max_records"), epoch=self.epoch)
         self.record.about(id="which record it is", epoch="leader epoch in which it was appended")
         self.log = Seq(self.record, p.log_size, bound="log_size")
-        # What a broker believes: its own HWM, and the last LeaderAndIsr request that it took.
+        # A broker knows its own HWM and the last LeaderAndIsr request that it took.
         self.replica_state = Struct(
             "ReplicaState",
             hwm=offset,
@@ -187,7 +181,7 @@ class Truncation(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """Empty logs, everyone in the ISR, no leader yet."""
+        """Every log is empty, every replica is in the ISR, and no replica leads."""
         unaware: dict[str, Any] = {"hwm": 0, "leader_epoch": None, "leader": None, "isr": []}
         return [
             {
@@ -202,11 +196,11 @@ class Truncation(Protocol):
     # --- what brokers believe ---------------------------------------------------------------------
 
     def presumes_leadership(self, s: State, broker: Number) -> Truth:
-        """Whether a broker takes itself for the leader, rightly or not."""
+        """True if a broker believes that it leads, rightly or not."""
         return s.replicas[broker].leader.is_(broker)
 
     def is_true_leader(self, s: State, broker: Number) -> Truth:
-        """Whether a broker leads in the controller's eyes, in the controller's epoch."""
+        """True if the controller's current leader knows that it leads in the controller's epoch."""
         return (
             s.quorum.leader.is_(broker)
             & self.presumes_leadership(s, broker)
@@ -214,11 +208,11 @@ class Truncation(Protocol):
         )
 
     def follows(self, s: State, follower: Number, leader: Number) -> Truth:
-        """Whether the follower's last request named this leader, in whatever epoch."""
+        """True if the follower's last LeaderAndIsr named this leader, in any epoch."""
         return s.replicas[follower].leader.is_(leader)
 
     def follows_in_epoch(self, s: State, follower: Number, leader: Number) -> Truth:
-        """KIP-320: both took the same leader epoch for the current one (B2)."""
+        """KIP-320: follower and leader know the same leader epoch (B2)."""
         return (
             self.presumes_leadership(s, leader)
             & self.follows(s, follower, leader)
@@ -226,7 +220,7 @@ class Truncation(Protocol):
         )
 
     def caught_up(self, s: State, follower: Number, leader: Number, end: Number) -> Truth:
-        """Whether the follower holds the leader's records up to `end`, by offsets, or by the last record's epoch."""
+        """True if the follower has the leader's records up to `end`, judged by offset or by the last record's epoch."""
         follower_log, leader_log = s.logs[follower], s.logs[leader]
         holds = (leader_log.length >= end) & (follower_log.length >= end)
         if self.on("divergence_on_fetch"):
@@ -241,7 +235,7 @@ class Truncation(Protocol):
     # --- the controller ---------------------------------------------------------------------------
 
     def decide(self, s: State, leader: Any, isr: Any) -> None:
-        """A decision of the controller: the next leader epoch, and a LeaderAndIsr request to tell it."""
+        """The controller starts the next leader epoch and sends a LeaderAndIsr request for it."""
         epoch = where(s.quorum.leader_epoch.is_some, s.quorum.leader_epoch.value + 1, 0)
         s.next.quorum = {"leader_epoch": epoch, "leader": leader, "isr": isr}
         for e in self.epoch:
@@ -249,10 +243,11 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller takes replica {replica} out of the ISR", replica="replica")
     def controller_shrink_isr(self, s: State, replica: Number) -> None:
-        """A broker failed or shuts down. A leader loses its leadership, and stays in the ISR where it is the last.
+        """The controller removes a broker that failed or shuts down from the ISR; a leader loses its leadership.
 
-        Without an ISR nobody can be elected cleanly ever again. As in the published specification, the last member of a
-        partition without a leader leaves it all the same.
+        Precondition: the replica leads or is in the ISR. A leader that is the last ISR member stays in the ISR, because
+        no replica could be elected cleanly from an empty ISR. As in the published specification, the last ISR member of
+        a partition without a leader is removed nevertheless.
         """
         leads = s.quorum.leader.is_(replica)
         require("the replica leads or is in the ISR", leads | s.quorum.isr.has(replica))
@@ -262,9 +257,9 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller elects replica {replica}", replica="replica")
     def controller_elect_leader(self, s: State, replica: Number) -> None:
-        """Any ISR member can be elected, at any time.
+        """The controller elects an ISR member that does not lead, and starts a leader epoch.
 
-        So everything else is about who is in the ISR: each member must hold what is committed, all the time.
+        Any ISR member can be elected at any time. Every ISR member must therefore always hold every committed record.
         """
         require("the replica is in the ISR", s.quorum.isr.has(replica))
         require("the replica does not lead already", ~s.quorum.leader.is_(replica))
@@ -273,17 +268,18 @@ class Truncation(Protocol):
     # --- becoming leader or follower --------------------------------------------------------------
 
     def newer_request(self, s: State, epoch: Number, broker: Number) -> Truth:
-        """Whether the request of this epoch was sent and is news to the broker."""
+        """True if the controller sent a request in this epoch, and the broker knows an earlier epoch only."""
         known = s.replicas[broker].leader_epoch
         sent = s.quorum.leader_epoch.is_some & (s.quorum.leader_epoch.value >= epoch)
         return sent & (known.is_none | (known.value < epoch))
 
     @action("B5", says="replica {replica} becomes leader in epoch {epoch}", replica="replica", epoch="epoch")
     def become_leader(self, s: State, replica: Number, epoch: Number) -> None:
-        """A broker takes a LeaderAndIsr request that names it. Its own HWM may lag behind the true one.
+        """A broker takes a LeaderAndIsr request that names it as leader, and keeps its HWM.
 
-        It hears of the HWM with its fetches, one behind. It is to hold what is committed nevertheless: it was in the
-        ISR.
+        Precondition: the request is newer than the broker's leader epoch. The broker's HWM may lag behind the former
+        leader's, because fetch responses carry the HWM one fetch late. Its log holds every committed record: it was in
+        the ISR.
         """
         request = s.requests[epoch]
         require("the request names the replica", request.leader.is_(replica))
@@ -296,7 +292,7 @@ class Truncation(Protocol):
         }
 
     def epoch_end_offset(self, s: State, leader: Number, follower: Number) -> Number:
-        """KIP-101: where the epoch of the follower's last record ends on the leader; its HWM where unknown."""
+        """KIP-101: the leader's end offset of the follower's last epoch; the follower's HWM if there is none."""
         log, last_epoch, hwm = s.logs[leader], s.logs[follower].last.epoch, s.replicas[follower].hwm
         end: Number = hwm
         for offset in reversed(range(self.p.log_size)):
@@ -304,7 +300,7 @@ class Truncation(Protocol):
         return where(log.is_empty, hwm, where(log.last.epoch == last_epoch, log.length, end))
 
     def matching_end_offset(self, s: State, leader: Number, follower: Number) -> Number:
-        """KIP-279: one past the last offset at which both logs hold the same record."""
+        """KIP-279: the offset after the last record that both logs hold at the same offset."""
         ours, theirs = s.logs[follower], s.logs[leader]
         end: Any = where(ours.length == 0, 0, 0)
         for offset in range(self.p.log_size):
@@ -313,7 +309,7 @@ class Truncation(Protocol):
         return end
 
     def truncation_offset(self, s: State, leader: Number, follower: Number) -> Number:
-        """Where a follower truncates its log before it fetches from this leader (B3)."""
+        """The offset to which a follower truncates before it fetches from this leader (B3)."""
         if self.on("matching_tail"):
             return self.matching_end_offset(s, leader, follower)
         if self.on("leader_epoch_lookup"):
@@ -327,8 +323,9 @@ class Truncation(Protocol):
     def become_follower(self, s: State, replica: Number, epoch: Number) -> None:
         """A broker takes a LeaderAndIsr request that names another leader, and truncates its log.
 
-        The leader may be in another epoch than the request, not yet or no more in this one: where the logs part is then
-        found with the wrong log, unless the two are held to one epoch (KIP-320).
+        Precondition: the request is newer than the broker's leader epoch. The named leader may be in an earlier or a
+        later epoch than the request. The broker then computes the truncation offset against the wrong log. KIP-320
+        therefore requires that both are in the request's epoch.
         """
         request, hwm = s.requests[epoch], s.replicas[replica].hwm
         leader = request.leader.value
@@ -352,7 +349,7 @@ class Truncation(Protocol):
 
     @action("B1", says="replica {leader} appends a record", leader="replica")
     def leader_write(self, s: State, leader: Number) -> None:
-        """A broker that takes itself for the leader appends a record in its epoch."""
+        """A broker that believes it leads appends a record with its leader epoch."""
         require("the replica presumes leadership", self.presumes_leadership(s, leader))
         record = self.record(id=s.next_record_id, epoch=s.replicas[leader].leader_epoch.value)
         s.next.logs[leader] = s.logs[leader].append(record)
@@ -365,10 +362,11 @@ class Truncation(Protocol):
         leader="replica",
     )
     def follower_fetch(self, s: State, follower: Number, leader: Number) -> None:
-        """A follower appends the leader's record at its log end, and takes over the leader's HWM (B4).
+        """A follower appends the leader's record at its log end; HWM := min(leader's HWM, own LEO) (B4).
 
-        A fetch names an offset. That the record before it is the same on both logs the offset does not say: with a
-        leader of another epoch the follower would append to a log that has parted from the leader's.
+        Precondition: the follower follows this broker, which believes it leads and has a record at that offset.
+        The fetch offset does not show whether the records before it are equal. If the two are in different epochs, the
+        follower may append to a log that diverges from the leader's.
         """
         ours, theirs = s.logs[follower], s.logs[leader]
         require("the replica presumes leadership", self.presumes_leadership(s, leader))
@@ -389,9 +387,10 @@ class Truncation(Protocol):
         leader="replica",
     )
     def follower_truncate(self, s: State, follower: Number, leader: Number) -> None:
-        """A fetch finds that the follower's log end is not on the leader's log.
+        """A fetch finds that the logs diverge, and the follower truncates to the last record that both share.
 
-        Truncation at the fetch, not before it (KIP-320): the leader that is asked is then the one that is fetched from.
+        Precondition: the leader's log is shorter, or has another epoch at the follower's last offset. KIP-320 truncates
+        at the fetch, so the follower compares its log with the leader that it fetches from.
         """
         ours, theirs = s.logs[follower], s.logs[leader]
         require("the replica presumes leadership", self.presumes_leadership(s, leader))
@@ -405,9 +404,10 @@ class Truncation(Protocol):
 
     @action("B4", says="replica {leader} moves its high watermark", leader="replica")
     def leader_advance_hwm(self, s: State, leader: Number) -> None:
-        """The HWM passes the next record when every member of the leader's ISR has it.
+        """A leader advances its HWM by one record that every member of its ISR has.
 
-        Has it of this leader, in this epoch: a follower whose log is as long may hold something else there.
+        KIP-320 counts a member only if it follows in the leader's epoch: the log of another follower may be as long and
+        hold a different record at that offset.
         """
         me = s.replicas[leader]
         require("the replica presumes leadership", self.presumes_leadership(s, leader))
@@ -433,9 +433,9 @@ class Truncation(Protocol):
     # --- the ISR ----------------------------------------------------------------------------------
 
     def alter_isr(self, s: State, leader: Number, isr: Any) -> None:
-        """Only the true leader changes the ISR, and controller and leader learn of it at once (B8).
+        """The current leader changes the ISR of the controller and its own in one step (B8).
 
-        It writes by the version of the partition's state, so that who is none any more fails.
+        The write is conditional on the version of the partition state, so the write of a former leader fails.
         """
         require("the replica is the true leader", self.is_true_leader(s, leader))
         s.next.quorum.isr = isr
@@ -448,9 +448,9 @@ class Truncation(Protocol):
         follower="replica",
     )
     def leader_shrink_isr(self, s: State, leader: Number, follower: Number) -> None:
-        """A follower that lags behind the leader's log end can be taken out.
+        """The current leader removes from the ISR a follower that lags behind its log end.
 
-        Else the HWM, which waits for all ISR members, would wait for it for ever.
+        Otherwise the HWM, which needs every ISR member, could never advance.
         """
         isr, end = s.replicas[leader].isr, s.logs[leader].length
         require("the follower is another replica", follower != leader)
@@ -469,10 +469,10 @@ class Truncation(Protocol):
         follower="replica",
     )
     def leader_expand_isr(self, s: State, leader: Number, follower: Number) -> None:
-        """A follower that has caught up with the leader's HWM joins the ISR.
+        """The current leader adds to the ISR a follower that has reached its HWM; the follower can then be elected.
 
-        From then on it can be elected. A new leader's HWM lags behind what is committed, so it is not enough to have
-        reached that one before it has come to the leader's own epoch (`join_at_epoch_start`).
+        A new leader's HWM may lag behind the committed records. With `join_at_epoch_start` a follower joins only after
+        the HWM has reached the leader's own epoch.
         """
         isr, hwm = s.replicas[leader].isr, s.replicas[leader].hwm
         require("the follower is not in the ISR", ~isr.has(follower))
@@ -490,7 +490,7 @@ class Truncation(Protocol):
     # --- for properties ---------------------------------------------------------------------------
 
     def holds_below_hwm(self, s: State, leader: Number, replica: Number) -> Truth:
-        """Whether a replica holds every record below a leader's HWM, at the same offset."""
+        """True if a replica holds every record below a leader's HWM, at the same offset."""
         ours, theirs, hwm = s.logs[replica], s.logs[leader], s.replicas[leader].hwm
         return all_of(
             (hwm <= offset)

@@ -1,7 +1,7 @@
-"""Brokers: how they take control requests, change the ISR, stop, and come back as another generation.
+"""Brokers: how they handle control requests, change the ISR, stop, and restart as a new generation.
 
-Everything here asks one question: was this said to me, or to the broker that I was? A request can outlive the broker
-that it was meant for, as it waits in the controller's queue or is sent again on a new connection.
+A request can outlive its receiver, because it waits in the controller's queue or is resent on a new connection. Each
+handler must therefore decide whether the request is for this generation of the broker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again: bool) -> StructValue:
-    """A request of this kind arrives; with ``again`` its answer is lost and a copy of it arrives later."""
+    """A request of this kind arrives; with ``again`` its response is lost and a copy arrives later."""
     channel = s.requests[b]
     request: StructValue = channel.at(position)
     require("it is such a request", (channel.length > position) & (request.kind == kind))
@@ -33,7 +33,7 @@ def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again:
 
 
 def refused(m: Cluster, broker: StructValue, request: StructValue, rule: str) -> Truth:
-    """380.2 and the controller epoch: whether the answer is STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH."""
+    """380.2. True if the broker answers STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH."""
     missing = m.names_no_epoch(request.controller)
     stale: Any = m.is_outdated(request.broker_epoch, broker.epoch, missing=missing) & m.on(rule)
     if not m.on("newer_epoch_is_obeyed"):
@@ -44,7 +44,7 @@ def refused(m: Cluster, broker: StructValue, request: StructValue, rule: str) ->
 
 
 def of_former_controller(broker: StructValue, request: StructValue) -> Truth:
-    """Whether the sender's controller epoch is lower than one that the process has seen."""
+    """True if the sender's controller epoch is below one that the process has seen."""
     seen = broker.controller_epoch
     return seen.is_some & (request.controller < seen.value)
 
@@ -61,10 +61,10 @@ def take(
     besides: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> None:
-    """The broker after a request: it remembers the controller epoch of one heard, and is changed by one obeyed.
+    """Write a broker after a request: it stores the controller epoch of a request it accepts, and obeys it.
 
-    Properties look at whether it should have obeyed. ``back``: the request takes its replica back. ``besides``: what
-    one that is heard changes of other partitions.
+    The state records for the properties whether it should have obeyed. ``back``: the request moves its replica back.
+    ``besides``: the changes that an accepted request makes to other partitions.
     """
     broker = s.brokers[b]
     former = (request.broker_epoch < broker.epoch) & ~m.names_no_epoch(request.controller)
@@ -86,10 +86,10 @@ def take(
     again="again",
 )
 def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
-    """The replica becomes leader or follower, unless an epoch is stale: broker, controller, leader epoch.
+    """A broker takes a LeaderAndIsr: its replica becomes leader or follower.
 
-    The leader epoch alone is no protection: a new generation has seen none, so that an old request is news to it. It
-    would lead, or follow, by a decision that was taken about a broker that is gone.
+    It refuses a stale broker epoch, controller epoch or leader epoch. The leader epoch alone does not protect: a new
+    generation knows none, so it would obey a decision about its former generation.
     """
     request = arrives(m, s, b, position, Kind.LEADER_AND_ISR, again)
     broker = s.brokers[b]
@@ -125,9 +125,9 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
     again="again",
 )
 def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
-    """The broker tells clients from now on what the request says. No leader epoch is compared.
+    """A broker takes an UpdateMetadata and reports its content to clients. It compares no leader epoch.
 
-    So what arrives last counts, be it the older: a late copy sends clients to a broker that leads no more.
+    The last request to arrive therefore wins: a late copy sends clients to a former leader.
     """
     require("UpdateMetadata is part of the exploration", bool(m.p.metadata))
     request = arrives(m, s, b, position, Kind.UPDATE_METADATA, again)
@@ -145,10 +145,10 @@ def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: 
     again="again",
 )
 def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
-    """The replica stops to fetch and to serve, where the process has one. No leader epoch is compared.
+    """A broker takes a StopReplica: its replica stops fetching and serving. It compares no leader epoch.
 
-    It is the last request of a controlled shutdown. A restarted broker that obeys it stops a replica that everybody
-    takes for alive, and nothing starts it again. Or it deletes the log of a replica that it has got anew.
+    It is the last request of a controlled shutdown. A restarted broker that obeys it stops a replica that the
+    controller considers live, and no request starts it again; or it deletes the log of a replica that was added again.
     """
     request = arrives(m, s, b, position, Kind.STOP_REPLICA, again)
     broker = s.brokers[b]
@@ -179,9 +179,9 @@ def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: boo
     follower="broker",
 )
 def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
-    """A follower that fetches in the leader's epoch is back; the leader writes the ISR by the node's version.
+    """A leader adds to the ISR a follower that fetches in its epoch; ZooKeeper checks the node's version.
 
-    Every write of a controller has another leader epoch, so that comparing those is comparing versions.
+    Each controller write has a new leader epoch, so the model compares leader epochs in place of versions.
     """
     require("the follower is another broker", leader is not follower)
     partition, me, other = s.zookeeper.partition, s.brokers[leader], s.brokers[follower]
@@ -201,7 +201,7 @@ def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
 
 
 def down(m: Cluster, s: State, b: Number) -> None:
-    """The process is gone, its memory too; its session ends, so that its registration is gone as well."""
+    """The process ends: its memory, its session and its registration are gone."""
     broker = s.brokers[b]
     led = broker.leader_epoch.is_some & m.leads(b, broker)
     s.next.brokers[b] = m.broker_type.zero().replace(
@@ -215,9 +215,9 @@ def down(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.4", says="broker {b} crashes, and its session ends", b="broker")
 def crash(m: Cluster, s: State, b: Number) -> None:
-    """A crash. That the session lasts a while longer is not told apart from a controller that looks late.
+    """A broker crashes and its session ends at once; a longer session equals a controller that reads late.
 
-    The broker can be back before the controller looks: then the list that it reads is as it was before.
+    The broker can restart before the controller reads the broker list, which then has the same brokers as before.
     """
     spend(s, "bounces")
     require("the broker runs", s.brokers[b].status == "RUNNING")
@@ -226,9 +226,9 @@ def crash(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.3", says="broker {b} asks for a controlled shutdown", b="broker")
 def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """The broker asks the controller that the controller node names.
+    """A broker requests a controlled shutdown from the controller that the controller node names.
 
-    It does not wait for ever for the answer: the request can be taken when the broker has stopped, or has come back.
+    It does not wait forever: the controller may handle the request after the broker stopped, or restarted.
     """
     spend(s, "controlled_shutdowns")
     broker = s.brokers[b]
@@ -241,9 +241,9 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.3", says="broker {b} asks again for its controlled shutdown", b="broker")
 def ask_again(m: Cluster, s: State, b: Number) -> None:
-    """The broker has no answer, and asks the controller that the controller node names now.
+    """A broker without a response repeats its request to the current controller.
 
-    It can be another one than it asked before: that one has taken the request, or was the controller no more.
+    That may be another controller than before: the former one took the request, or no longer was the controller.
     """
     spend(s, "reconnects")
     require("the broker is shutting down", s.brokers[b].status == "SHUTTING_DOWN")
@@ -260,16 +260,16 @@ def ask(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.3", says="broker {b} stops, and its session ends", b="broker")
 def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """It has its answer, or has asked often enough; its request can still be under way.
+    """A broker stops after a response or enough attempts; its request may still be in flight.
 
-    A new generation could lose its leaderships to it: that is why it carries the broker epoch (380.3).
+    380.3: the request carries the broker epoch, so it cannot take leaderships from the next generation.
     """
     require("the broker is shutting down", s.brokers[b].status == "SHUTTING_DOWN")
     down(m, s, b)
 
 
 def register(s: State, b: Number) -> Number:
-    """380.1. A new registration; its epoch."""
+    """380.1. Register a broker; return its new broker epoch."""
     epoch: Number = s.zookeeper.last_epochs[b] + 1
     s.next.zookeeper.last_epochs[b] = epoch
     s.next.zookeeper.registrations[b] = epoch
@@ -278,10 +278,9 @@ def register(s: State, b: Number) -> Number:
 
 @action("380.1", says="broker {b} starts and registers", b="broker")
 def start(m: Cluster, s: State, b: Number) -> None:
-    """A new generation, which knows nothing yet.
+    """A broker starts as a new generation with an empty memory and registers.
 
-    ZooKeeper gives each registration an epoch of its own, and a greater one each time: by that alone the controller and
-    the broker can tell generations apart, without a clock.
+    ZooKeeper gives each registration a greater broker epoch. Controller and broker distinguish generations by it.
     """
     require("the broker is down", ~m.is_up(s.brokers[b]))
     s.next.brokers[b].epoch = register(s, b)
@@ -290,9 +289,9 @@ def start(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.1", says="broker {b} loses its session and runs on", b="broker")
 def expire(m: Cluster, s: State, b: Number) -> None:
-    """The registration is gone, the process is not.
+    """A broker's session expires while its process runs: its registration is gone.
 
-    To the controller it has failed; it goes on as it was, and does not know.
+    The controller considers it failed. The broker does not know and continues.
     """
     spend(s, "expirations")
     require("the broker runs", s.brokers[b].status == "RUNNING")
@@ -302,10 +301,9 @@ def expire(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.1", says="broker {b} registers again", b="broker")
 def register_again(m: Cluster, s: State, b: Number) -> None:
-    """A new generation of the same process, which does not yet know its epoch.
+    """A process whose session expired registers again: a new generation that does not know its epoch yet.
 
-    Until it does, requests for the new generation reach it with an epoch that is greater than its own. They are meant
-    for it, so it obeys them.
+    Until it does, requests for the new generation carry a broker epoch above its own, and it obeys them.
     """
     require("sessions end while brokers run", bool(m.p.expirations))
     require("the session is over", s.zookeeper.registrations[b].is_none)
@@ -315,9 +313,9 @@ def register_again(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.1", says="broker {b} learns its new broker epoch", b="broker")
 def learn_epoch(m: Cluster, s: State, b: Number) -> None:
-    """The answer of ZooKeeper to the registration. The process keeps its replica.
+    """A process learns its new broker epoch from ZooKeeper and keeps its replica.
 
-    From here on it refuses what was meant for the generation before.
+    From then on it refuses requests for its former generation.
     """
     require("sessions end while brokers run", bool(m.p.expirations))
     registration = s.zookeeper.registrations[b]

@@ -40,8 +40,7 @@ from highwater.model.rulebook import RULEBOOK
 KIP_380 = {
     "epoch_per_registration": Rule(
         "380.1",
-        "Each registration of a broker has a broker epoch, and it grows. Off: all have the same, as versions of a "
-        "new node have.",
+        "Each registration of a broker has a greater broker epoch. Off: all have the same, as a new node's version.",
     ),
     "leader_and_isr_epoch_check": Rule(
         "380.2", "A broker refuses a LeaderAndIsr with a lower broker epoch than its own: STALE_BROKER_EPOCH."
@@ -64,8 +63,7 @@ KIP_380 = {
     ),
     "missing_epoch_is_obeyed": Rule(
         "380.2, 380.3",
-        "A request of a version without broker epoch is obeyed as before. Off: its −1 counts as an epoch lower than "
-        "any.",
+        "A broker obeys a request of a version without broker epoch. Off: its −1 counts as the lowest epoch.",
     ),
     "bounce_detection": Rule(
         "380.4",
@@ -151,11 +149,10 @@ BUDGETS = Budgets(
 
 
 class Cluster(Protocol):
-    """Types, the initial state and the words that controllers and brokers share.
+    """Types, the initial state and the predicates that controllers and brokers share.
 
-    A broker epoch is the count of the broker's registrations, from 0: of creation transaction ids only the order
-    counts. The epoch that a request carries is also the generation that it was meant for; without the rules of
-    KIP-380 nobody compares it, and only properties look at it.
+    A broker epoch counts the broker's registrations from 0, because only the order of creation transaction ids matters.
+    The epoch that a request carries names the generation it is for. Without KIP-380 only properties read it.
     """
 
     parameters = {
@@ -270,7 +267,7 @@ class Cluster(Protocol):
         )
 
     def _define_controllers(self) -> None:
-        """A controller, what it sends to a broker, and a broker to it."""
+        """The types of controllers, and of the requests between controllers and brokers."""
         p = self.p
         # Of a controller that is not active, or not yet, everything is zero.
         self.controller_type = Struct(
@@ -317,7 +314,7 @@ class Cluster(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """Every broker runs, is registered and in the ISR; broker 0 leads; all know."""
+        """Every broker runs, is registered and in the ISR; broker 0 leads, and every broker knows it."""
         p = self.p
         registrations = [0] * p.brokers
         leadership = {"leader": 0, "leader_epoch": 0}
@@ -361,24 +358,24 @@ class Cluster(Protocol):
     # --- words ------------------------------------------------------------------------------------
 
     def older(self, epoch: Number, other: Number) -> Truth:
-        """380.1. Whether one broker epoch is seen to be lower than another."""
+        """380.1. True if one broker epoch compares as lower than another."""
         return (epoch < other) & self.on("epoch_per_registration")
 
     def is_outdated(self, epoch: Number, known: Number, *, missing: Truth) -> Truth:
-        """380.2, 380.3. Whether a request's broker epoch is lower than the known one; a missing one never is."""
+        """380.2, 380.3. True if a request's broker epoch is lower than the known one; a missing epoch is not."""
         found: Truth = where(missing, not self.on("missing_epoch_is_obeyed"), self.older(epoch, known))
         return found
 
     def names_no_epoch(self, controller: Number) -> Truth:
-        """Whether a controller sends requests of the former version."""
+        """True if a controller's requests carry no broker epoch."""
         return any_of(controller == c for c in self.controller if self.p.older_controllers >> int(c) & 1)
 
     def is_up(self, broker: StructValue) -> Truth:
-        """Whether a broker's process runs, be it shutting down."""
+        """True if a broker's process runs, also during its shutdown."""
         return broker.status != "DOWN"
 
     def leads(self, b: Number, broker: StructValue) -> Truth:
-        """Whether a broker takes itself for the leader."""
+        """True if a broker believes that it leads."""
         return self.is_up(broker) & broker.leader.is_(b) & broker.stopped_for.is_none
 
     def registered(self, registrations: Any) -> SetValue:
@@ -386,14 +383,14 @@ class Cluster(Protocol):
         return self.brokers.of(lambda b: registrations[b].is_some)
 
     def first(self, candidates: SetValue) -> OptionValue:
-        """The first of some replicas in the order of the assignment, which is that of their ids; or none."""
+        """The first of some replicas in the order of the assignment (by id); none if there is none."""
         found: OptionValue = self.some_broker.none()
         for b in reversed(list(self.broker)):
             found = where(candidates.has(b), self.some_broker.some(b), found)
         return found
 
     def decided(self, p: StructValue, condition: Truth, leader: Any, isr: Any) -> StructValue:
-        """The partition as the controller decides it where the condition holds: in the next leader epoch."""
+        """The partition with a controller's decision, in the next leader epoch, if the condition holds."""
         epoch = p.leader_epoch + (1 if self.on("decision_bumps_leader_epoch") else 0)
         after: StructValue = where(condition, p.replace(leader=leader, leader_epoch=epoch, isr=isr), p)
         return after
@@ -405,7 +402,7 @@ class Cluster(Protocol):
         return found
 
     def leadership_of(self, partition: StructValue) -> StructValue:
-        """What requests say of a partition. The ISR is left out: a leader changes it in ZooKeeper, by version."""
+        """A partition's leadership as requests carry it. They have no ISR, which a leader changes in ZooKeeper."""
         return self.leadership(leader=partition.leader, leader_epoch=partition.leader_epoch)
 
 
@@ -417,7 +414,7 @@ class Cluster(Protocol):
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:
-    """Whether a request can arrive next: it heads its connection. A late copy did so before it was one."""
+    """True if a request can arrive next: it is first on its connection, or a late copy."""
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]
     waits = any_of(
@@ -428,7 +425,7 @@ def deliverable(channel: SeqValue, position: int) -> Truth:
 
 
 def without(channel: SeqValue, position: int) -> SeqValue:
-    """The requests but for one; there is a request at that position."""
+    """The requests without the one at this position, which must exist."""
     last = channel.type.maximum - 1
     nodes = list((channel.length - 1).nodes)
     for i in range(channel.type.maximum):
@@ -442,7 +439,7 @@ def without(channel: SeqValue, position: int) -> SeqValue:
 
 
 def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue:
-    """One more request where the condition holds; over its length the channel leaves its type."""
+    """Append a request if the condition holds; a channel that is too long leaves its type."""
     result: SeqValue = where(as_bool(condition), channel.append(request), channel)
     return result
 

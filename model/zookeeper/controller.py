@@ -1,7 +1,7 @@
-"""Controllers: what they do when they have read the broker list, for a ControlledShutdown, and at a failover.
+"""Controllers: how they handle changes of the broker list, ControlledShutdown requests, reassignments and failovers.
 
-A controller acts on what it has read, and hears of a change only that there was one. What happened between two looks it
-has to find by comparing them. What it decides it writes to ZooKeeper, and then tells the brokers in requests.
+A watch tells a controller only that the broker list changed. It finds the change by comparing the list that it reads
+with the one before. It writes a decision to ZooKeeper and then sends requests to the brokers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
-    """Brokers failed: they leave the ISR, whose last member stays, and another leader is elected if need be.
+    """The partition after brokers failed: they leave the ISR, whose last member stays, and a new leader is elected.
 
     Without a live ISR member the partition has no leader. ``electable``: live and not shutting down.
     """
@@ -43,13 +43,13 @@ def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetVa
 def elected(
     m: Cluster, p: StructValue, leaderless: Truth, live: SetValue, electable: SetValue
 ) -> StructValue:
-    """A partition without a live leader has one elected from the live ISR, if there is anyone."""
+    """Elect a leader from the live ISR members, if the partition has no live leader."""
     leader = m.first(p.isr & electable)
     return m.decided(p, leaderless & leader.is_some, leader, p.isr & live)
 
 
 def may_write(m: Cluster, s: State, c: Number) -> Truth:
-    """ZK4. Whether ZooKeeper takes what a controller writes."""
+    """ZK4. True if ZooKeeper accepts a controller's write."""
     return (s.zookeeper.controller == c) | (not m.on("controller_epoch_fencing"))
 
 
@@ -71,7 +71,7 @@ def sent(
     of_all: SetValue | None = None,
     replicas: SetValue | None = None,
 ) -> None:
-    """What a controller sends in one go: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
+    """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
     ``known``: the broker list that the broker epochs of the requests are taken from (380.2). UpdateMetadata is
     for everyone in it, LeaderAndIsr for the replicas in a set; ``stopped`` gets the StopReplica, under the condition
@@ -101,11 +101,10 @@ def sent(
 
 @action("380.4", says="controller {c} reads the broker list", c="controller")
 def read_broker_list(m: Cluster, s: State, c: Number) -> None:
-    """The watch has fired, and the controller reads: some brokers are gone, some are new, some have bounced.
+    """A controller reads the broker list after its watch fired, and handles failed, new and bounced brokers.
 
-    One that has bounced is in the list as before, and only its broker epoch tells. It has lost all that it was told, so
-    it is handled as failed and then as new (380.4): else nobody would send it a LeaderAndIsr, and its replica would
-    never fetch again.
+    380.4: a bounced broker is in both lists, with another broker epoch. It has lost its memory, so the controller
+    handles it as failed and then as new. Otherwise no LeaderAndIsr would reach it, and its replica would never fetch.
     """
     me, now = s.controllers[c], s.zookeeper.registrations
     require("the controller acts", me.active)
@@ -141,7 +140,7 @@ def read_broker_list(m: Cluster, s: State, c: Number) -> None:
 
 
 def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
-    """380.4. Whether a broker that is in the list as before has another broker epoch."""
+    """380.4. True if a broker is in both lists with different broker epochs."""
     both = known.is_some & registration.is_some
     return both & m.older(known.value, registration.value) & m.on("bounce_detection")
 
@@ -156,10 +155,10 @@ def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
     b="broker",
 )
 def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None:
-    """The broker is to lead no more: another is elected, or, where it follows, its replica is stopped.
+    """A controller handles a ControlledShutdown: it elects another leader, or stops the broker's follower replica.
 
-    The broker may be back by now as another generation, which asked for nothing: taken for its own, the request would
-    take leadership from a broker that has just started (380.3).
+    380.3: the broker may have restarted meanwhile. A request of the former generation must not take leadership from the
+    restarted broker.
     """
     request = s.shutdown_requests[b].value
     require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
@@ -209,7 +208,7 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None
 
 @action("380.2", says="broker {b} has its replica taken away by controller {c}", c="controller", b="broker")
 def remove_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
-    """A reassignment: the follower leaves the replicas and the ISR, and a StopReplica tells it to delete its log."""
+    """A reassignment removes a follower from replicas and ISR; a StopReplica makes it delete its log."""
     spend(s, "removals")
     old = s.zookeeper.partition
     require("the broker has a replica", m.replicas(old).has(b))
@@ -219,7 +218,7 @@ def remove_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
 
 @action("380.2", says="broker {b} gets a replica again by controller {c}", c="controller", b="broker")
 def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
-    """The broker is among the replicas again. By its log it is a new one."""
+    """A reassignment adds the broker to the replicas again; its log is empty."""
     old = s.zookeeper.partition
     require("replicas are removed", bool(m.p.removals))
     require("the broker has no replica", ~m.replicas(old).has(b))
@@ -227,7 +226,7 @@ def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
 
 
 def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, deletes: bool) -> None:
-    """The controller writes other replicas in the next leader epoch, and tells all live ones, and who was one."""
+    """Write new replicas in the next leader epoch, and send it to every live old and new replica."""
     me = s.controllers[c]
     require("the controller acts", me.active & may_write(m, s, c))
     new = m.decided(changed, changed.leader == changed.leader, changed.leader, changed.isr)
@@ -254,9 +253,9 @@ def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, d
 
 @action("ZK1", says="controller {c} is elected", c="successor")
 def fail_over(m: Cluster, s: State, c: int) -> None:
-    """The controller node is gone and taken anew, the controller epoch is the next one; the successor reads all.
+    """Another controller takes the controller node with the next controller epoch, and reads the whole state.
 
-    What the former one knew of brokers is lost: a bounce that it has not seen is seen by nobody.
+    The former controller's broker list is lost, so a bounce that it has not handled stays undetected.
     """
     spend(s, "failovers")
     require("it is next", s.zookeeper.controller == c - 1)
@@ -285,9 +284,10 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
 
 @action("ZK4", says="controller {c} learns that it is none any more", c="controller")
 def resign(m: Cluster, s: State, c: Number) -> None:
-    """It forgets everything; what it has sent is still under way.
+    """A former controller resigns and forgets its state; its requests may still be in flight.
 
-    Until then two controllers act. Brokers tell them apart by the controller epoch, ZooKeeper by who may write.
+    Before this step two controllers act. Brokers distinguish them by the controller epoch; ZooKeeper refuses the former
+    one's writes.
     """
     require("the controller acts", s.controllers[c].active)
     require("another one has the node", s.zookeeper.controller != c)

@@ -45,7 +45,7 @@ from highwater.model.language import (
     when,
     where,
 )
-from highwater.model.language import sequences as words
+from highwater.model.language import containers as words
 from highwater.model.language.types import BoolType, IntType, Type
 
 

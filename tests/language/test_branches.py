@@ -161,28 +161,6 @@ def test_a_guard_that_keeps_two_writes_apart_leaves_nothing_to_check() -> None:
     assert model(apart).instances[0].checks == ()
 
 
-def test_the_third_write_meets_the_first_one() -> None:
-    def three(m: Any, s: State) -> None:
-        with when(s.i == 0):
-            s.next.n = 1
-        with when(s.j == 1):
-            s.next.n = 2
-        with otherwise():
-            s.next.n = 3
-
-    def elements(m: Any, s: State) -> None:
-        both(m, s)
-        s.next.row[2] = 0
-
-    assert after(three, i=1, j=0)["n"] == 3
-    for i, j in ((0, 0), (0, 1)):
-        with pytest.raises(BoundError, match="a second time"):
-            after(three, i=i, j=j)
-    for i, j in ((0, 2), (2, 0)):
-        with pytest.raises(BoundError, match="a second time"):
-            after(elements, i=i, j=j)
-
-
 def test_fields_of_one_element_and_of_two() -> None:
     def body(m: Any, s: State) -> None:
         s.next.pairs[s.i].a = 1
@@ -305,20 +283,6 @@ def test_an_action_has_a_step_for_each_choice() -> None:
         "step(answer=no)",
     ]
     assert len({tuple(w) for w in found.values()}) == 4
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_takes_all_choices(engine: Any) -> None:
-    assert engine(model(chooses), SearchOptions()).distinct_states == 16
-
-
-def test_a_choice_that_no_guard_allows_is_no_step() -> None:
-    def body(m: Any, s: State) -> None:
-        to = one_of("to", m.node)
-        require("not the first", to != 0)
-        s.next.i = to
-
-    assert [dict(i.parameters) for i in model(body).instances] == [{"to": 1}, {"to": 2}]
 
 
 def test_fairness_takes_the_choices_of_an_action_together() -> None:

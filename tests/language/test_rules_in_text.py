@@ -31,9 +31,7 @@ from highwater.model.language import (
     invariant,
     require,
     under,
-    where,
 )
-from highwater.model.language.function import Function
 from highwater.model.language.interpreter import Interpreter, compile_nodes
 from highwater.model.language.tracing import NamedCheck
 
@@ -116,19 +114,6 @@ class TestUnderARule:
 
         with pytest.raises(LanguageError, match=r"test_rules_in_text\.py:\d+: counter has no rule 'smal'"):
             Model(Counter(), [wrong])
-
-    def test_without_a_protocol_there_are_no_rules(self) -> None:
-        with pytest.raises(LanguageError, match="belongs to no protocol"):
-            Function(lambda n: under("small", n < 1), n=Int(0, 3))
-
-    def test_a_condition_that_is_no_truth_is_an_error_also_where_the_rule_is_off(self) -> None:
-        class Wrong(Counter):
-            @action()
-            def count(self, s: State) -> None:
-                require("below 1", 1, rule="small")  # type: ignore[arg-type]
-
-        with pytest.raises(LanguageError, match="expected a bool"):
-            Model(Wrong(None, ()))
 
 
 class TestChecks:
@@ -213,11 +198,6 @@ class TestCases:
         value = cases((n == 0, 10), (n <= 1, n + 20), (n <= 2, 30), otherwise=40)
         assert [self.run(value, [i]) for i in range(4)] == [10, 21, 30, 40]
 
-    def test_it_is_the_chain_of_where(self) -> None:
-        n = Number(None, (graph.leaf(0, graph.INT, 0, 3),))
-        chain = where(n == 0, COLOUR.RED, where(n == 1, COLOUR.BLUE, COLOUR.GREEN))
-        assert cases((n == 0, COLOUR.RED), (n == 1, COLOUR.BLUE), otherwise=COLOUR.GREEN).nodes == chain.nodes
-
     def test_plain_values_become_what_the_symbolic_ones_are(self) -> None:
         n = Number(None, (graph.leaf(0, graph.INT, 0, 3),))
         option = Option(Int(0, 3))
@@ -252,10 +232,6 @@ class TestModules:
     def test_two_modules_with_one_name_are_an_error(self) -> None:
         with pytest.raises(LanguageError, match="split: two of its modules define the action x"):
             self.protocol(self.module("first", "x"), self.module("second", "x")).actions()
-
-    def test_what_is_no_module_is_an_error(self) -> None:
-        with pytest.raises(LanguageError, match="split: `modules` names Python modules, not 3"):
-            self.protocol(3).actions()
 
 
 def test_a_field_that_is_absent_keeps_its_type_known() -> None:

@@ -21,9 +21,7 @@ from highwater.model.language import (
     Struct,
     where,
 )
-from highwater.model.language.function import Function, encoder
-from highwater.model.language.interpreter import BoundError
-from highwater.model.language.sequences import (
+from highwater.model.language.containers import (
     any_element,
     ascending,
     every_element,
@@ -32,6 +30,8 @@ from highwater.model.language.sequences import (
     is_distinct,
     members_of,
 )
+from highwater.model.language.function import Function, encoder
+from highwater.model.language.interpreter import BoundError
 from highwater.model.language.tracing import Checks
 
 broker = Index("broker", 4)

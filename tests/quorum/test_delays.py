@@ -101,43 +101,6 @@ class Waiting(Protocol):
         s.next.rounds = s.rounds + 1
 
 
-class Busy(Protocol):
-    """The same once, and beside it four messages of someone else, one after the other."""
-
-    name = "busy"
-
-    def define(self) -> Struct:
-        return Struct("State", stage=Link, rounds=Int(0, 1), waiting=Int(0, 4))
-
-    def initial(self) -> list[dict[str, Any]]:
-        return [{"stage": "IDLE", "rounds": 0, "waiting": 4}]
-
-    @action()
-    def send(self, s: State) -> None:
-        require("idle", s.stage == "IDLE")
-        s.next.stage = Link.SENT
-
-    @action()
-    def arrive(self, s: State) -> None:
-        require("under way", s.stage == "SENT")
-        s.next.stage = Link.BACK
-
-    @action()
-    def time_out(self, s: State) -> None:
-        require("parked", s.stage == "BACK")
-        s.next.stage = Link.DONE
-
-    @action()
-    def come_back(self, s: State) -> None:
-        require("answered", (s.stage == "DONE") & (s.rounds == 0))
-        s.next.rounds = 1
-
-    @action()
-    def chat(self, s: State) -> None:
-        require("there is one under way", s.waiting > 0)
-        s.next.waiting = s.waiting - 1
-
-
 class Race(Protocol):
     """Two messages arrive in one moment. The one that is first is sent a second time."""
 
@@ -189,13 +152,6 @@ def test_a_timer_counts_for_itself(rounds: int) -> None:
     found, decoded = delays(protocol)
     expected = Time(rounds, 2 * rounds)
     assert found.span(0, lambda state: decoded(state)["rounds"] == rounds) == (expected, expected)
-
-
-def test_a_timer_runs_while_other_messages_are_under_way() -> None:
-    """It is set after one delay and its answer takes one, however long others go on."""
-    found, decoded = delays(Busy())
-    assert found.span(0, lambda state: decoded(state)["rounds"] == 1) == (Time(1, 2), Time(1, 2))
-    assert found.span(0, lambda state: decoded(state)["waiting"] == 0) == (Time(0, 4), Time(0, 4))
 
 
 def test_what_never_comes_is_never() -> None:

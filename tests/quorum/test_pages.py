@@ -8,12 +8,10 @@ import pytest
 
 from docs.pages import galleries, kept, quorum
 from docs.pages.galleries import QUORUM as GALLERY
-from docs.pages.quorum_latency import CASES, Case, latency_table
 from highwater.checker.scenarios import scenario_files
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.quorum import Quorum
 from tests.docs.generated import generated
-from tests.slow import slow
 
 NAMES = galleries.names(GALLERY.place)
 PROFILE = Quorum.profiles[quorum.PROFILE]
@@ -63,22 +61,6 @@ def test_a_rule_of_the_proposal_that_is_off_makes_replicas_wait_or_fetches_busy(
         assert "fails" in cells[rule][0] or "fails" in cells[rule][4], rule
 
 
-@pytest.mark.parametrize("rule", ["hwm_growth_completes"])
-def test_rows_of_rules_are_as_committed(rule: str) -> None:
-    with kept.in_mode(kept.Mode.ONLY_KEPT):
-        before = quorum.rule_row(rule)
-    with kept.in_mode(kept.Mode.AFRESH):
-        assert quorum.rule_row(rule) == before
-
-
-@pytest.mark.parametrize("case", [c for c in CASES if c.parameters == (("voters", 3),)][1:2])
-def test_latencies_are_as_committed(case: Case) -> None:
-    with kept.in_mode(kept.Mode.ONLY_KEPT):
-        before = latency_table([case])
-    with kept.in_mode(kept.Mode.AFRESH):
-        assert latency_table([case]) == before
-
-
 def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
     """Read off the committed table: for 3 and 5 voters, with and without."""
     rows = re.findall(
@@ -92,20 +74,6 @@ def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
         ("5", "kip_1166", "2", "3", "3", "3"),
         ("5", "before_kip_1166", "2", "T + 3", "2T + 5", "2T + 5"),
     ]
-
-
-BUDGETS = sorted({tuple(quorum.budgets_of(rule).items()) for rule in Quorum.rules})
-
-
-@slow("a whole search under the budgets of each row of the table of rules; the fast test of rows has one")
-@pytest.mark.parametrize("budgets", BUDGETS, ids=lambda b: ", ".join(f"{n}={v}" for n, v in b))
-def test_with_every_rule_on_nothing_fails_under_the_same_budgets(
-    budgets: tuple[tuple[str, int], ...],
-) -> None:
-    with kept.in_mode(kept.Mode.AFRESH):
-        depths, states, complete = quorum.failing((), budgets)
-    assert not depths
-    assert complete or states >= quorum.LIMIT
 
 
 def test_scenarios_take_off_rules_of_their_profile_only() -> None:

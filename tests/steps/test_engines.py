@@ -30,6 +30,7 @@ from highwater.model.language import (
     step_property,
     where,
 )
+from highwater.model.language import model as traced
 from highwater.model.language.graph import FALSE
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.step_properties import OfAStep
@@ -218,12 +219,12 @@ def test_a_kernel_that_takes_an_instance_for_another(
 
 
 def test_a_model_that_asks_too_few_instances(expected: SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = step_properties._asked
+    honest = traced._instances_writing
 
-    def forgetful(model: Model, read: Any, at_rest: Any) -> frozenset[int]:
-        return honest(model, read, at_rest) - {len(model.instances) - 1}
+    def forgetful(model: Model, leaves: Any) -> frozenset[int]:
+        return honest(model, leaves) - {len(model.instances) - 1}
 
-    monkeypatch.setattr(step_properties, "_asked", forgetful)
+    monkeypatch.setattr(traced, "_instances_writing", forgetful)
     assert "violations" in differences(native.search(ledger(), ALL), expected)
     assert "violations" not in differences(reference.search(ledger(), ALL), expected)  # it asks all
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from docs.pages import kept
-from docs.pages.galleries import ZOOKEEPER
 from docs.pages.rule_tables import failing_under
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.zookeeper.cluster import PROFILES, RULES
@@ -49,10 +48,3 @@ def test_a_row_of_the_table_is_up_to_date(table: dict[str, dict[str, str]]) -> N
     assert found
     for name, depth in found.items():
         assert told[name] == "fails" or int(told[name]) <= depth
-
-
-def test_a_run_of_the_gallery_is_found_again() -> None:
-    with kept.in_mode(kept.Mode.ONLY_KEPT):
-        before = list(ZOOKEEPER.run("defect-stop-replica"))
-    with kept.in_mode(kept.Mode.AFRESH):
-        assert list(ZOOKEEPER.run("defect-stop-replica")) == before

@@ -18,7 +18,7 @@ from highwater.model.language import (
     size,
     where,
 )
-from highwater.model.language.sequences import first_of, first_some, members_of
+from highwater.model.language.containers import first_of, first_some, members_of
 from highwater.model.replication.controller.types import (
     ControllerContext,
     ControllerTypes,

@@ -20,7 +20,7 @@ from highwater.model.language import (
     size,
     where,
 )
-from highwater.model.language.sequences import (
+from highwater.model.language.containers import (
     any_element,
     ascending,
     every_element,

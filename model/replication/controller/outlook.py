@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from highwater.model.language import Bool, Number, SetValue, State, StructValue, Truth, any_of, size, where
-from highwater.model.language.sequences import members_of
+from highwater.model.language.containers import members_of
 from highwater.model.replication.controller import elections, handlers, registrations
 from highwater.model.replication.controller.partition_change import (
     RequestedChange,

@@ -21,7 +21,7 @@ from highwater.model.language import (
     size,
     where,
 )
-from highwater.model.language.sequences import members_of
+from highwater.model.language.containers import members_of
 from highwater.model.replication.controller.elections import Elected, Electorate, elect
 from highwater.model.replication.controller.types import (
     NO_LEADER,

@@ -32,7 +32,7 @@ from highwater.model.language import (
     require,
     where,
 )
-from highwater.model.language.sequences import ascending
+from highwater.model.language.containers import ascending
 from highwater.model.replication.controller import elections, handlers, outlook, recovery_steps, registrations
 from highwater.model.replication.controller.outlook import AbstractLogs, Decision
 from highwater.model.replication.controller.partition_change import effective_min_isr, is_empty_record, merge

@@ -25,7 +25,7 @@ from highwater.model.language import (
     any_of,
     require,
 )
-from highwater.model.language.state import Next, Nowhere
+from highwater.model.language.state import AbsentField, Next
 from highwater.model.replication.controller import Controller, registrations
 from highwater.model.replication.controller.partition_change import is_empty_record
 from highwater.model.replication.drawing import TOPIC_DRAWING
@@ -154,7 +154,7 @@ class NextOfView:
         if name in OWN:
             return getattr(after.second if place == SECOND else after, name)
         if place == SECOND and views.both:
-            return Nowhere(getattr(after, name)._type)
+            return AbsentField(getattr(after, name)._type)
         return getattr(after, name)
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -1,81 +1,54 @@
-"""Types made of others: sets, options, arrays, structs, sequences."""
+"""Options and structs: their types, and their symbolic values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from highwater.model.language import graph
-from highwater.model.language.composites import (
-    ArrayValue,
-    OptionValue,
-    SeqValue,
-    SetValue,
-    StructValue,
-    members,
-)
+from highwater.model.language import graph, mutation
+from highwater.model.language.choices import where
 from highwater.model.language.errors import LanguageError, fail, meant, place
-from highwater.model.language.graph import BITS, BOOL, INT, Node
-from highwater.model.language.scalar_types import (
-    Enum,
-    Index,
-    Leaf,
-    NumberType,
-    Type,
-    is_index,
-    is_type,
-    is_widened,
-)
-from highwater.model.language.scalars import Value, of_one_kind
+from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.scalar_types import NumberType
+from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, is_type, of_one_kind
 
 
-@dataclass(frozen=True)
-class Set(Type):
-    """A set over an index, or of members of an enumeration; decoded values are lists in order."""
+class OptionValue(Value):
+    """A value or none: ``is_some``, ``is_none``, ``value`` (the type's zero where there is none), ``is_(x)``."""
 
-    index: Index | Enum
+    __slots__ = ()
+    type: Option
+    _is_option = True
 
-    def __post_init__(self) -> None:
-        is_index(self.index, "Set")
+    @property
+    def is_some(self) -> Truth:
+        """Whether there is a value."""
+        return Truth(None, (self.type.present(self.nodes),))
 
-    def __str__(self) -> str:
-        return f"Set({self.index.name})"
+    @property
+    def is_none(self) -> Truth:
+        """Whether there is none."""
+        return ~self.is_some
 
-    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, BITS, 0, (1 << self.index.size) - 1)]
+    @property
+    def value(self) -> Any:
+        """The value; the zero of its type where there is none, so guard it with ``is_some``."""
+        return self.type.content(self.nodes)
 
-    def wrap(self, nodes: Sequence[Node]) -> SetValue:  # noqa: D102
-        return SetValue(self, tuple(nodes))
+    def is_(self, other: object) -> Truth:
+        """Whether there is a value and it equals this one."""
+        return self == self.type.some(other)
 
-    def lift(self, plain: object) -> SetValue:  # noqa: D102
-        if isinstance(plain, SetValue):
-            if plain.type != self:
-                raise self._wrong(plain)
-            return plain
-        if isinstance(plain, (set, frozenset, list, tuple, range)):
-            result = self.zero()
-            for item in plain:
-                result = result.with_(item)
-            return result
-        raise self._wrong(plain)
+    def or_(self, other: Any) -> Any:
+        """The value, or another one where there is none: ``s.ballot.or_(-1) < b``."""
+        value = self.value
+        if isinstance(value, Number) and isinstance(other, int) and not isinstance(other, bool):
+            value = Number(None, value.nodes)  # what stands for none may be outside the type
+        return where(self.is_some, value, other)
 
-    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
-        return [self.index.key(i) for i in range(self.index.size) if scalars[0] >> i & 1]
-
-    def zero(self) -> SetValue:  # noqa: D102
-        return self.wrap([graph.const(0, BITS)])
-
-    def all(self) -> SetValue:
-        """The set of all indices."""
-        return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
-
-    def of(self, condition: Any) -> SetValue:
-        """The set of those indices for which ``condition(i)`` holds."""
-        return members(self.index, condition, self)
-
-    def constants(self) -> Iterator[SetValue]:  # noqa: D102
-        return (self.wrap([graph.const(v, BITS)]) for v in range(1 << self.index.size))
+    def _instead(self, symbol: str, other: object) -> str:
+        return ": under .is_some take its .value"
 
 
 @dataclass(frozen=True)
@@ -168,67 +141,41 @@ def _at_least(node: Node, low: int) -> Node:
     return graph.max_(node, graph.const(low, INT))
 
 
-@dataclass(frozen=True)
-class Array(Type):
-    """A total map from an index to elements; plain values are lists.
+class StructValue(Value):
+    """A record with named fields, read as attributes; ``replace`` gives a changed copy.
 
-    Over an enumeration they are dicts from the members' names, and a list has an element for each member in order.
+    A field cannot have the name of an attribute of this class: Struct refuses it.
     """
 
-    index: Index | Enum
-    element: Type
+    __slots__ = ()
+    type: Struct
 
-    def __post_init__(self) -> None:
-        is_index(self.index, "Array")
-        is_type(self.element, "Array")
+    def __getattr__(self, name: str) -> Any:
+        """A field."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self.type.absent:
+            return self.type.absent[name].zero()
+        place, field = self.type.field(name)
+        return field.wrap(self.nodes[place])
 
-    def __str__(self) -> str:
-        return f"Array({self.index.name}, {self.element})"
+    def replace(self, /, **fields: object) -> StructValue:
+        """A copy in which these fields have other values."""
+        nodes = list(self.nodes)
+        for name, value in fields.items():
+            if name in self.type.absent:
+                self.type.absent[name].lift(value)
+                continue
+            place, field = self.type.field(name)
+            nodes[place] = field.lift(value).nodes
+        after = tuple(nodes)
+        if mutation.active is not None:
+            after = mutation.replaced(after, self.nodes, self._places(fields))
+        return StructValue(self.type, after)
 
-    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        keys = [self.index.key(i) for i in range(self.index.size)]
-        return [leaf for key in keys for leaf in self.element.leaves(f"{path}[{key}]")]
-
-    def wrap(self, nodes: Sequence[Node]) -> ArrayValue:  # noqa: D102
-        return ArrayValue(self, tuple(nodes))
-
-    def lift(self, plain: object) -> ArrayValue:  # noqa: D102
-        if isinstance(plain, ArrayValue):
-            if plain.type != self:
-                raise self._wrong(plain)
-            return plain
-        if isinstance(plain, (list, tuple, Mapping)):
-            return self.wrap([node for item in self.items(plain) for node in self.element.lift(item).nodes])
-        raise self._wrong(plain)
-
-    def items(self, plain: Sequence[Any] | Mapping[Any, Any]) -> Sequence[Any]:
-        """The elements of a plain value in their order; LanguageError where there are not as many as there are."""
-        if isinstance(plain, Mapping):
-            if not isinstance(self.index, Enum):
-                raise self._wrong(plain)
-            if set(plain) != set(self.index.members):
-                known, given = ", ".join(self.index.members), ", ".join(map(str, plain))
-                raise fail(f"{self} has the elements {known}, not {given}")
-            return [plain[name] for name in self.index.members]
-        if len(plain) != self.index.size:
-            raise fail(f"{self} has {self.index.size} elements, not {len(plain)}")
-        return plain
-
-    def fill(self, plain: object) -> ArrayValue:
-        """The array with the same element everywhere."""
-        return self.lift([plain] * self.index.size)
-
-    def of(self, element: Any) -> ArrayValue:
-        """The array whose element at each index ``i`` is ``element(i)``."""
-        return self.lift([element(i) for i in self.index])
-
-    def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
-        width = self.element.leaf_count
-        found = [self.element.decode(scalars[i * width : (i + 1) * width]) for i in range(self.index.size)]
-        return dict(zip(self.index.members, found, strict=True)) if isinstance(self.index, Enum) else found
-
-    def zero(self) -> ArrayValue:  # noqa: D102
-        return self.fill(self.element.zero())
+    def _places(self, fields: Iterable[str]) -> dict[str, slice]:
+        """Where the scalars of these fields lie."""
+        return {name: self.type.field(name)[0] for name in fields if name not in self.type.absent}
 
 
 @dataclass(frozen=True)
@@ -350,56 +297,3 @@ class Struct(Type):
 
     def zero(self) -> StructValue:  # noqa: D102
         return self(**{name: type_.zero() for name, type_ in self.fields.items()})
-
-
-@dataclass(frozen=True)
-class Seq(Type):
-    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound that cuts there.
-
-    One that ``ascends`` has values of an index in ascending order, each once: it stands for a set, and does so when
-    they are renamed.
-    """
-
-    element: Type
-    maximum: int
-    bound: str | None = None
-    ascends: bool = field(default=False, compare=False)
-    limit: int | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        is_type(self.element, "Seq")
-        if not isinstance(self.maximum, int) or isinstance(self.maximum, bool) or self.maximum < 0:
-            raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
-        if self.bound and is_widened():
-            object.__setattr__(self, "limit", self.maximum)
-            object.__setattr__(self, "maximum", self.maximum + 1)
-
-    def __str__(self) -> str:
-        return f"Seq({self.element}, {self.maximum})"
-
-    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        items = [leaf for i in range(self.maximum) for leaf in self.element.leaves(f"{path}[{i}]")]
-        return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound, self.limit), *items]
-
-    def wrap(self, nodes: Sequence[Node]) -> SeqValue:  # noqa: D102
-        return SeqValue(self, tuple(nodes))
-
-    def lift(self, plain: object) -> SeqValue:  # noqa: D102
-        if isinstance(plain, SeqValue):
-            if plain.type != self:
-                raise self._wrong(plain)
-            return plain
-        if not isinstance(plain, (list, tuple)):
-            raise self._wrong(plain)
-        if len(plain) > self.maximum:
-            raise fail(f"{self} cannot hold {len(plain)} elements")
-        padding = self.element.zero().nodes * (self.maximum - len(plain))
-        nodes = [node for item in plain for node in self.element.lift(item).nodes]
-        return self.wrap([graph.const(len(plain), INT), *nodes, *padding])
-
-    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
-        width = self.element.leaf_count
-        return [self.element.decode(scalars[1 + i * width : 1 + (i + 1) * width]) for i in range(scalars[0])]
-
-    def zero(self) -> SeqValue:  # noqa: D102
-        return self.lift([])

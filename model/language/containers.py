@@ -1,0 +1,556 @@
+"""Sets, arrays and sequences: their types, their symbolic values, and the words that search and count in them.
+
+A sequence has a bounded length. Each word is therefore a loop over positions that is known while tracing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwater.model.language import graph, mutation
+from highwater.model.language.choices import all_of, any_of, choose, least, total, where
+from highwater.model.language.errors import fail
+from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.records import Option, OptionValue
+from highwater.model.language.scalar_types import Enum, Index, is_index
+from highwater.model.language.scalars import (
+    Leaf,
+    Number,
+    Truth,
+    Type,
+    Value,
+    as_bool,
+    is_type,
+    is_widened,
+    lift_like,
+)
+
+
+class SetValue(Value):
+    """A set over a finite index: ``|``, ``&``, ``-``, ``<=``; ``has``, ``with_``, ``without``; size()."""
+
+    __slots__ = ()
+    type: Set
+
+    @property
+    def node(self) -> Node:
+        """The scalar node."""
+        return self.nodes[0]
+
+    def _other(self, other: object) -> Node:
+        return self.type.lift(other).nodes[0]
+
+    def _set(self, node: Node) -> SetValue:
+        return SetValue(self.type, (node,))
+
+    def __or__(self, other: object) -> SetValue:
+        """Union."""
+        return self._set(mutation.binary("|", graph.union, self.node, self._other(other)))
+
+    def __and__(self, other: object) -> SetValue:
+        """Intersection."""
+        return self._set(mutation.binary("&", graph.intersection, self.node, self._other(other)))
+
+    def __sub__(self, other: object) -> SetValue:
+        """Difference."""
+        return self._set(mutation.binary("set -", graph.difference, self.node, self._other(other)))
+
+    def __xor__(self, other: object) -> SetValue:
+        """What is in just one of the two."""
+        return (self | other) - (self & other)
+
+    __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
+
+    def __rsub__(self, other: object) -> SetValue:
+        """Difference."""
+        return self.type.lift(other) - self
+
+    def __lt__(self, other: object) -> Truth:
+        """Whether this is a subset of the other, and not the same."""
+        return (self <= other) & (self != other)
+
+    def __gt__(self, other: object) -> Truth:
+        """Whether this is a superset of the other, and not the same."""
+        return (self >= other) & (self != other)
+
+    def __le__(self, other: object) -> Truth:
+        """Whether this is a subset of the other."""
+        return Truth(None, (mutation.binary("subset", mutation.subset, self.node, self._other(other)),))
+
+    def __ge__(self, other: object) -> Truth:
+        """Whether this is a superset of the other."""
+        return Truth(None, (mutation.binary("subset", mutation.subset, self._other(other), self.node),))
+
+    def has(self, index: object) -> Truth:
+        """Whether an index (or an Option of one: none is in no set) is a member."""
+        if isinstance(index, OptionValue):
+            return index.is_some & self.has(index.value)
+        return Truth(None, (graph.member(self.type.index.lift(index).nodes[0], self.node),))
+
+    def with_(self, index: object) -> SetValue:
+        """This set and one more member."""
+        return self._set(mutation.binary("with_", graph.union, self.node, self._singleton(index)))
+
+    def without(self, index: object) -> SetValue:
+        """This set without one member."""
+        return self._set(mutation.binary("without", graph.difference, self.node, self._singleton(index)))
+
+    def _singleton(self, index: object) -> Node:
+        return graph.singleton(self.type.index.lift(index).nodes[0], self.type.index.size)
+
+    @property
+    def is_empty(self) -> Truth:
+        """Whether there is no member."""
+        return Truth(None, (graph.eq(self.node, graph.const(0, BITS)),))
+
+
+@dataclass(frozen=True)
+class Set(Type):
+    """A set over an index, or of members of an enumeration; decoded values are lists in order."""
+
+    index: Index | Enum
+
+    def __post_init__(self) -> None:
+        is_index(self.index, "Set")
+
+    def __str__(self) -> str:
+        return f"Set({self.index.name})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, BITS, 0, (1 << self.index.size) - 1)]
+
+    def wrap(self, nodes: Sequence[Node]) -> SetValue:  # noqa: D102
+        return SetValue(self, tuple(nodes))
+
+    def lift(self, plain: object) -> SetValue:  # noqa: D102
+        if isinstance(plain, SetValue):
+            if plain.type != self:
+                raise self._wrong(plain)
+            return plain
+        if isinstance(plain, (set, frozenset, list, tuple, range)):
+            result = self.zero()
+            for item in plain:
+                result = result.with_(item)
+            return result
+        raise self._wrong(plain)
+
+    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
+        return [self.index.key(i) for i in range(self.index.size) if scalars[0] >> i & 1]
+
+    def zero(self) -> SetValue:  # noqa: D102
+        return self.wrap([graph.const(0, BITS)])
+
+    def all(self) -> SetValue:
+        """The set of all indices."""
+        return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
+
+    def of(self, condition: Any) -> SetValue:
+        """The set of those indices for which ``condition(i)`` holds."""
+        return members(self.index, condition, self)
+
+    def constants(self) -> Iterator[SetValue]:  # noqa: D102
+        return (self.wrap([graph.const(v, BITS)]) for v in range(1 << self.index.size))
+
+
+class ArrayValue(Value):
+    """A total map from an index to values; a symbolic index chooses among all elements."""
+
+    __slots__ = ()
+    type: Array
+
+    def __getitem__(self, index: object) -> Any:
+        """The element at an index; the element type's zero for an index outside the array."""
+        node = self._position(index)
+        return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
+
+    def _position(self, index: object) -> Node:
+        """An index as a node; an error where it is outside in every state."""
+        node = self.type.index.lift(index).nodes[0]
+        if node.high < 0 or node.low >= self.type.index.size:
+            raise fail(f"{_interval(node)} is no index of {self.type}: it has 0..{self.type.index.size - 1}")
+        return node
+
+    def at(self, position: int) -> Any:
+        """The element at a position known while tracing."""
+        _known_position(position, self.type.index.size, self.type)
+        width = self.type.element.leaf_count
+        return self.type.element.wrap(self.nodes[position * width : (position + 1) * width])
+
+    def set(self, index: object, value: object) -> ArrayValue:
+        """A copy with another element at an index; an index outside the array changes nothing."""
+        at, new = self._position(index), self.type.element.lift(value)
+        nodes: list[Node] = []
+        for i in range(self.type.index.size):
+            hit = graph.eq(at, graph.const(i, INT))
+            nodes += (graph.select(hit, b, a) for a, b in zip(self.at(i).nodes, new.nodes, strict=True))
+        return ArrayValue(self.type, mutation.changed("set", tuple(nodes), self.nodes))
+
+
+@dataclass(frozen=True)
+class Array(Type):
+    """A total map from an index to elements; plain values are lists.
+
+    Over an enumeration they are dicts from the members' names, and a list has an element for each member in order.
+    """
+
+    index: Index | Enum
+    element: Type
+
+    def __post_init__(self) -> None:
+        is_index(self.index, "Array")
+        is_type(self.element, "Array")
+
+    def __str__(self) -> str:
+        return f"Array({self.index.name}, {self.element})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        keys = [self.index.key(i) for i in range(self.index.size)]
+        return [leaf for key in keys for leaf in self.element.leaves(f"{path}[{key}]")]
+
+    def wrap(self, nodes: Sequence[Node]) -> ArrayValue:  # noqa: D102
+        return ArrayValue(self, tuple(nodes))
+
+    def lift(self, plain: object) -> ArrayValue:  # noqa: D102
+        if isinstance(plain, ArrayValue):
+            if plain.type != self:
+                raise self._wrong(plain)
+            return plain
+        if isinstance(plain, (list, tuple, Mapping)):
+            return self.wrap([node for item in self.items(plain) for node in self.element.lift(item).nodes])
+        raise self._wrong(plain)
+
+    def items(self, plain: Sequence[Any] | Mapping[Any, Any]) -> Sequence[Any]:
+        """The elements of a plain value in their order; LanguageError where there are not as many as there are."""
+        if isinstance(plain, Mapping):
+            if not isinstance(self.index, Enum):
+                raise self._wrong(plain)
+            if set(plain) != set(self.index.members):
+                known, given = ", ".join(self.index.members), ", ".join(map(str, plain))
+                raise fail(f"{self} has the elements {known}, not {given}")
+            return [plain[name] for name in self.index.members]
+        if len(plain) != self.index.size:
+            raise fail(f"{self} has {self.index.size} elements, not {len(plain)}")
+        return plain
+
+    def fill(self, plain: object) -> ArrayValue:
+        """The array with the same element everywhere."""
+        return self.lift([plain] * self.index.size)
+
+    def of(self, element: Any) -> ArrayValue:
+        """The array whose element at each index ``i`` is ``element(i)``."""
+        return self.lift([element(i) for i in self.index])
+
+    def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
+        width = self.element.leaf_count
+        found = [self.element.decode(scalars[i * width : (i + 1) * width]) for i in range(self.index.size)]
+        return dict(zip(self.index.members, found, strict=True)) if isinstance(self.index, Enum) else found
+
+    def zero(self) -> ArrayValue:  # noqa: D102
+        return self.fill(self.element.zero())
+
+
+class SeqValue(Value):
+    """A sequence of bounded length. Elements past its end are zero, so equal sequences have equal nodes."""
+
+    __slots__ = ()
+    type: Seq
+
+    @property
+    def length(self) -> Number:
+        """The number of elements."""
+        return Number(None, (self.nodes[0],))
+
+    @property
+    def is_empty(self) -> Truth:
+        """Whether there is no element."""
+        return self.length == 0
+
+    def at(self, position: int) -> Any:
+        """The element at a position known while tracing; zero past the end."""
+        _known_position(position, self.type.maximum, self.type)
+        width = self.type.element.leaf_count
+        return self.type.element.wrap(self.nodes[1 + position * width : 1 + (position + 1) * width])
+
+    def __getitem__(self, index: object) -> Any:
+        """The element at a position; the element type's zero before the start and past the end."""
+        if isinstance(index, slice):
+            raise fail("a sequence has no slices: write .truncate(n), .tail, .drop(i) or .filter(condition)")
+        node = lift_like(self.length, index).nodes[0]
+        if node.high < 0:
+            raise fail(
+                f"no element has the position {_interval(node)}: write .last, or q[size(q) - 2] and the like"
+            )
+        return choose(node, [self.at(i) for i in range(self.type.maximum)], self.type.element)
+
+    @property
+    def last(self) -> Any:
+        """The last element; zero where there is none."""
+        return self[self.length - 1]
+
+    @property
+    def head(self) -> Any:
+        """The first element; zero where there is none."""
+        return self[0]
+
+    @property
+    def tail(self) -> SeqValue:
+        """A copy without the first element; of an empty one the length leaves its type, which a write reports."""
+        zero = self.type.element.zero()
+        later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
+        return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
+
+    def pop(self) -> tuple[Any, SeqValue]:
+        """The head and the tail."""
+        return self.head, self.tail
+
+    def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:
+        """A copy with those elements for which the condition holds, in their order."""
+        result = self.type.lift([])
+        for i in range(self.type.maximum):
+            element = self.at(i)
+            result = where((self.length > i) & condition(element), result.append(element), result)
+        return self._changed("filter", result)
+
+    def drop(self, position: Number | int) -> SeqValue:
+        """A copy without the element at a position; where there is none, nothing is left out."""
+        found = (position >= 0) & (self.length > position)
+        items = [self.at(i) for i in range(self.type.maximum)] + [self.type.element.zero()]
+        dropped = self._with_length(
+            self.length - total([as_bool(found)]),
+            lambda i, old: where(found & (position <= i), items[i + 1], old),
+        )
+        return self._changed("drop", dropped)
+
+    def __add__(self, other: object) -> SeqValue:
+        """One sequence after the other; over the maximum the length leaves its type, which a write reports."""
+        result, second = self, self.type.lift(other)
+        for i in range(self.type.maximum):
+            result = where(second.length > i, result.append(second.at(i)), result)
+        return result
+
+    def __radd__(self, other: object) -> SeqValue:
+        """One sequence after the other."""
+        return self.type.lift(other) + self
+
+    def append(self, value: object) -> SeqValue:
+        """A copy with one more element; over the maximum the length leaves its type, which a write reports."""
+        longer = self._with_length(
+            self.length + 1,
+            lambda i, old: where(self.length == i, self.type.element.lift(value), old),
+        )
+        return self._changed("append", longer)
+
+    def truncate(self, length: Number | int) -> SeqValue:
+        """A copy that keeps the first ``length`` elements (all, where there are fewer)."""
+        length = least(self.length, length)
+        zero = self.type.element.zero()
+        return self._changed(
+            "truncate", self._with_length(length, lambda i, old: where(length > i, old, zero))
+        )
+
+    def _changed(self, word: str, after: SeqValue) -> SeqValue:
+        """What a method makes of this; of a mutant nothing."""
+        return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
+
+    def _with_length(self, length: Number, element: Any) -> SeqValue:
+        nodes = [length.nodes[0]]
+        for i in range(self.type.maximum):
+            nodes += element(i, self.at(i)).nodes
+        return SeqValue(self.type, tuple(nodes))
+
+    def has(self, value: object) -> Truth:
+        """Whether an element equals this value."""
+        item = self.type.element.lift(value)
+        return any_of((self.length > i) & (self.at(i) == item) for i in range(self.type.maximum))
+
+
+@dataclass(frozen=True)
+class Seq(Type):
+    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound that cuts there.
+
+    One that ``ascends`` has values of an index in ascending order, each once: it stands for a set, and does so when
+    they are renamed.
+    """
+
+    element: Type
+    maximum: int
+    bound: str | None = None
+    ascends: bool = field(default=False, compare=False)
+    limit: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        is_type(self.element, "Seq")
+        if not isinstance(self.maximum, int) or isinstance(self.maximum, bool) or self.maximum < 0:
+            raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
+        if self.bound and is_widened():
+            object.__setattr__(self, "limit", self.maximum)
+            object.__setattr__(self, "maximum", self.maximum + 1)
+
+    def __str__(self) -> str:
+        return f"Seq({self.element}, {self.maximum})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        items = [leaf for i in range(self.maximum) for leaf in self.element.leaves(f"{path}[{i}]")]
+        return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound, self.limit), *items]
+
+    def wrap(self, nodes: Sequence[Node]) -> SeqValue:  # noqa: D102
+        return SeqValue(self, tuple(nodes))
+
+    def lift(self, plain: object) -> SeqValue:  # noqa: D102
+        if isinstance(plain, SeqValue):
+            if plain.type != self:
+                raise self._wrong(plain)
+            return plain
+        if not isinstance(plain, (list, tuple)):
+            raise self._wrong(plain)
+        if len(plain) > self.maximum:
+            raise fail(f"{self} cannot hold {len(plain)} elements")
+        padding = self.element.zero().nodes * (self.maximum - len(plain))
+        nodes = [node for item in plain for node in self.element.lift(item).nodes]
+        return self.wrap([graph.const(len(plain), INT), *nodes, *padding])
+
+    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
+        width = self.element.leaf_count
+        return [self.element.decode(scalars[1 + i * width : 1 + (i + 1) * width]) for i in range(scalars[0])]
+
+    def zero(self) -> SeqValue:  # noqa: D102
+        return self.lift([])
+
+
+def _interval(node: Node) -> str:
+    return str(node.low) if node.low == node.high else f"{node.low}..{node.high}"
+
+
+def _known_position(position: int, count: int, type: Type) -> None:
+    if not 0 <= position < count:
+        raise fail(f"{position} is no position of {type}: it has 0..{count - 1}")
+
+
+def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
+    """The set of those indices for which ``condition(i)`` holds."""
+    nodes = graph.const(0, BITS)
+    empty = nodes
+    for i in index:
+        bit = graph.singleton(i.nodes[0], index.size)
+        nodes = graph.union(nodes, graph.select(as_bool(condition(i)).node, bit, empty))
+    return SetValue(within, (nodes,))
+
+
+def members_of(sequence: SeqValue, type: Set) -> SetValue:
+    """The elements of a sequence of indices, as a set."""
+    result = type.zero()
+    for position in range(sequence.type.maximum):
+        result = where(sequence.length > position, result.with_(sequence.at(position)), result)
+    return result
+
+
+def ascending(members: SetValue, type: Seq) -> SeqValue:
+    """The members of a set as a sequence, least first; the sequence must have room for all."""
+    result = type.zero()
+    for index in members.type.index:
+        result = where(members.has(index), result.append(index), result)
+    return result
+
+
+def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionValue:
+    """The first element for which the condition holds, if there is one."""
+    option = Option(sequence.type.element)
+    found: OptionValue = option.none()
+    for position in reversed(range(sequence.type.maximum)):
+        element = sequence.at(position)
+        found = where((sequence.length > position) & condition(element), option.some(element), found)
+    return found
+
+
+def first_some(*options: OptionValue) -> OptionValue:
+    """The first of these options that has a value; none where no one has."""
+    found = options[-1]
+    for option in reversed(options[:-1]):
+        found = where(option.is_some, option, found)
+    return found
+
+
+def is_distinct(sequence: SeqValue) -> Truth:
+    """Whether no element stands in a sequence twice."""
+    positions = range(sequence.type.maximum)
+    return all_of(
+        (sequence.length <= later) | (sequence.at(earlier) != sequence.at(later))
+        for later in positions
+        for earlier in range(later)
+    )
+
+
+def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
+    """Whether the condition holds for at least one element."""
+    return any_of(
+        (sequence.length > position) & condition(sequence.at(position))
+        for position in range(sequence.type.maximum)
+    )
+
+
+def every_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
+    """Whether the condition holds for every element."""
+    return ~any_element(sequence, lambda element: ~condition(element))
+
+
+# Words about the values of an index: which one, which of them, how many.
+
+
+def size(value: SetValue | SeqValue) -> Number:
+    """The number of members of a set, or of elements of a sequence."""
+    if isinstance(value, SeqValue):
+        return value.length
+    if not isinstance(value, SetValue):
+        raise fail(f"size() counts a Set or a Seq, not {value!r}")
+    return Number(None, (graph.count(value.node),))
+
+
+def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
+    """The first value of an index, or the first member, for which the condition holds, if there is one."""
+    found = _least_by(index, index, lambda i: 0, condition)
+    if mutation.active is None:
+        return found
+    others = {"first: last": lambda: _least_by(index, reversed(list(index)), lambda i: 0, condition).nodes}
+    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
+
+
+def least_by(
+    index: Index | Enum,
+    key: Callable[[Any], Number | int],
+    *,
+    among: Callable[[Any], Truth | bool] | None = None,
+) -> OptionValue:
+    """The value of an index whose key is the least, the first of several such; of those ``among`` which it is sought.
+
+    None where the condition holds for no value.
+    """
+    found = _least_by(index, index, key, among)
+    if mutation.active is None:
+        return found
+    others = {"least by: greatest": lambda: _least_by(index, index, lambda i: 0 - key(i), among).nodes}
+    if among is not None:
+        others["least by: among dropped"] = lambda: _least_by(index, index, key, None).nodes
+    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
+
+
+def _least_by(
+    index: Index | Enum,
+    order: Iterable[Any],
+    key: Callable[[Any], Number | int],
+    among: Callable[[Any], Truth | bool] | None,
+) -> OptionValue:
+    option = Option(index)
+    found, least_key = option.none(), Number(None, (graph.const(0, INT),))
+    for i in order:
+        own = key(i)
+        own = own if isinstance(own, Number) else Number(None, (graph.const(own, INT),))
+        better = found.is_none | (own < least_key)
+        if among is not None:
+            better &= as_bool(among(i))
+        found, least_key = (
+            where(better, option.some(i), found),
+            where(better, Number(None, own.nodes), least_key),
+        )
+    return found
