@@ -274,10 +274,14 @@ class Controller(Protocol):
         )
 
     def carry_out(self, s: State, decision: Decision) -> None:
-        """Apply a decision: partition, index of ELR members, and the state that the controller does not know."""
+        """Apply a decision: partition, ELR index, and the state that the controller does not know."""
         if self.has_index:
             self.index(s, decision.new)
         self.store(s, decision)
+
+    def own_next(self, s: State) -> Any:
+        """The partition's own fields after the step; a protocol of several partitions has them elsewhere."""
+        return s.next
 
     def store(self, s: State, decision: Decision) -> None:
         """Apply a decision without the index of ELR members."""
@@ -285,10 +289,10 @@ class Controller(Protocol):
             decision = self._with_directories(decision)
         if self.p.judged_elections:
             self._judge(s, decision)
-        s.next.partition = decision.new
+        self.own_next(s).partition = decision.new
         self._carry_logs(s, decision)
         if self.p.recovery_requests:
-            s.next.requested = decision.requested
+            self.own_next(s).requested = decision.requested
 
     def _with_directories(self, decision: Decision) -> Decision:
         """The decision with the replicas in offline directories; a removed replica is in no directory."""
@@ -300,7 +304,7 @@ class Controller(Protocol):
         if self.on("offline_directory_check"):
             decision = replace(decision, live=decision.live - decision.new.offline)
         elr = where(self.elr_is_on(s), decision.old.elr, self.t.brokers.zero())
-        s.next.needless = s.needless | outlook.is_needless(self.t, decision, elr)
+        self.own_next(s).needless = s.needless | outlook.is_needless(self.t, decision, elr)
 
     def _carry_logs(self, s: State, decision: Decision) -> None:
         """Record the brokers that hold every committed record after the decision (966.6)."""
@@ -311,8 +315,8 @@ class Controller(Protocol):
         holding = after.complete
         if self.p.elr_changes:
             holding = where(self.elr_is_on(s), holding, outlook.without_promise(decision.new, holding))
-        s.next.complete = holding
-        s.next.diminished = after.diminished
+        self.own_next(s).complete = holding
+        self.own_next(s).diminished = after.diminished
 
     def index(self, s: State, new: StructValue) -> None:
         """Update the index of ELR members; extra entries move to the topic's first partition."""
@@ -321,7 +325,7 @@ class Controller(Protocol):
             own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)
             if self.p.first_partition_replicas:
                 astray = where(s.first_partition_replicas > 0, 0, astray)
-            s.next.elr_entries[b] = own + astray
+            self.own_next(s).elr_entries[b] = own + astray
 
     def _only(self, broker: Number) -> SetValue:
         return self.t.brokers.zero().with_(broker)
@@ -674,10 +678,7 @@ class Controller(Protocol):
         count="first_partition_choice",
     )
     def change_first_partition(self, s: State, count: int) -> None:
-        """The operator reassigns the topic's first partition to another number of replicas.
-
-        With 0 replicas, this partition is the first.
-        """
+        """The operator changes the replica count of the topic's first partition; 0: this one is the first."""
         require("another number", s.first_partition_replicas != count)
         s.next.first_partition_replicas = count
 
