@@ -10,24 +10,93 @@ from __future__ import annotations
 from highwater.invariants import statements
 from highwater.invariants.replication.steps import STEP_PROPERTIES, favours_availability, is_requested
 from highwater.model.language import (
+    Bool,
     State,
     all_of,
     always_eventually,
+    any_of,
     implies,
     invariant,
     reachable,
     size,
     strong,
     weak,
+    where,
 )
-from highwater.model.language.values import Number, Truth, as_bool
-from highwater.model.replication.controller import Controller, outlook
+from highwater.model.language.values import Number, SetValue, StructValue, Truth, as_bool
+from highwater.model.replication.controller import Controller, handlers, registrations
 from highwater.model.replication.controller.elections import electable
+from highwater.model.replication.controller.partition_change import RequestedChange, partition_change
 from highwater.model.replication.controller.types import (
     LeaderRecoveryState,
     RecoveryRequest,
     RecoveryStrategy,
 )
+
+# --- the future of a partition --------------------------------------------------------------------------------
+
+# A failing decision makes the controller resign, and the next controller fails at the same decision. So a request that
+# is repeated must not fail.
+
+
+def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
+    """True if a broker can be fenced, register after a crash, and be unfenced without a failing decision."""
+    now = m.context(s)
+    decisions = (
+        registrations.fence(now, broker).record,
+        registrations.unfence(now, broker).record,
+        m.registration(s, broker, Bool.lift(False)).record,
+    )
+    return ~any_of(record.fails for record in decisions)
+
+
+def _goes_on(m: Controller, s: State) -> Truth:
+    """True if no leader's AlterPartition and no periodic task can make the controller fail.
+
+    The leaders considered propose all acceptable replicas, or themselves alone.
+    """
+    now, partition = m.context(s), s.partition
+    acceptable = m.t.acceptable(partition, s.registrations)
+
+    def asked_for(isr: SetValue) -> StructValue:
+        return now.decided(partition_change, RequestedChange(now.election, isr=isr))
+
+    alone = m.t.brokers.zero().with_(partition.leader.value)
+    by_leader = [asked_for(isr) for isr in (m.assigned(partition) & acceptable, alone)]
+    by_itself = [
+        handlers.maybe_balance_leader(now).record,
+        handlers.maybe_elect_unclean_leader(now).record,
+    ]
+    failing = partition.leader.is_some & any_of(record.fails for record in by_leader)
+    return ~(failing | any_of(record.fails for record in by_itself))
+
+
+def _healthy(m: Controller, s: State) -> Truth:
+    """True if every replica's broker is registered and active, and its log directory is online."""
+    up = m.t.brokers.of(lambda b: s.registrations[b].registered)
+    up = up & m.t.acceptable(s.partition, s.registrations)
+    return m.assigned(s.partition) <= (up - s.restarting if m.p.failovers > 1 else up)
+
+
+def _can_return(m: Controller, s: State) -> Truth:
+    """True if no broker needs an operator to return: all are registered, and their directories are online."""
+    partition, everyone = s.partition, Bool.lift(True)
+    if m.p.directories and m.on("offline_directory_check"):
+        everyone = everyone & partition.offline.is_empty
+    if m.p.removals:
+        registered = m.t.brokers.of(lambda b: s.registrations[b].registered)
+        everyone = everyone & ((m.assigned(partition) | partition.isr | partition.elr) <= registered)
+    return everyone
+
+
+def _promised(m: Controller, s: State) -> StructValue:
+    """The partition as properties see it: without an ELR while its level is 0."""
+    if not m.p.elr_changes:
+        return s.partition
+    return s.partition.replace(elr=where(m.elr_is_on(s), s.partition.elr, m.t.brokers.zero()))
+
+
+# --- invariants -----------------------------------------------------------------------------------------------
 
 
 @statements.isr_within_replicas.seen()
@@ -63,13 +132,13 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """Checks the partition."""
-    return statements.elr_only_under_min_isr(outlook.promised(m, s), m.min_isr(s))
+    return statements.elr_only_under_min_isr(_promised(m, s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
     """Checks the partition."""
-    return statements.elr_within_replicas(outlook.promised(m, s), m.assigned(s.partition))
+    return statements.elr_within_replicas(_promised(m, s), m.assigned(s.partition))
 
 
 @statements.electable_completeness.seen()
@@ -78,7 +147,7 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
     These were in the ISR while the HWM could advance, and have not lost their log since.
     """
-    can_be_elected = electable(outlook.promised(m, s))
+    can_be_elected = electable(_promised(m, s))
     if m.p.elr_changes:
         return implies(m.elr_is_on(s), can_be_elected <= s.complete)
     return statements.electable_completeness(~can_be_elected.is_empty, can_be_elected <= s.complete)
@@ -146,13 +215,13 @@ def every_broker_comes_back(m: Controller, s: State) -> Truth:
 
     Otherwise the controller resigns at each attempt, and so does the next one.
     """
-    return all_of(implies(s.registrations[b].registered, outlook.comes_back(m, s, b)) for b in m.t.broker)
+    return all_of(implies(s.registrations[b].registered, _comes_back(m, s, b)) for b in m.t.broker)
 
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def the_controller_goes_on(m: Controller, s: State) -> Truth:
     """No repeated AlterPartition and no periodic task makes the controller fail."""
-    return outlook.goes_on(m, s)
+    return _goes_on(m, s)
 
 
 @invariant("B8, 966.13", rule="unassigned_candidate_fails")
@@ -232,13 +301,13 @@ _PROPOSALS = strong("alter_partition", by=["isr"], stale=None)
 def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
     """A partition with an ISR or ELR member eventually has a leader, because its members are eventually unfenced."""
     somebody = ~(s.partition.isr | s.partition.elr).is_empty
-    return implies(somebody & outlook.can_return(m, s), s.partition.leader.is_some)
+    return implies(somebody & _can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.13, 966.14, 966.15", fair=_RETURN + _RECOVERY)
 def partitions_are_led(m: Controller, s: State) -> Truth:
     """A partition eventually has a leader: by unclean recovery or the last known leader if no broker is electable."""
-    return implies(outlook.can_return(m, s), s.partition.leader.is_some)
+    return implies(_can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.17", fair=weak("maybe_balance_leader"))
@@ -252,14 +321,14 @@ def preferred_replicas_lead(m: Controller, s: State) -> Truth:
 @always_eventually("B5, B7", fair=_RECOVERY + _PROPOSALS)
 def healthy_replicas_come_to_be_in_the_isr(m: Controller, s: State) -> Truth:
     """If every replica's broker is active and its log directory online, all replicas eventually join the ISR."""
-    return implies(outlook.healthy(m, s), s.partition.isr == m.assigned(s.partition))
+    return implies(_healthy(m, s), s.partition.isr == m.assigned(s.partition))
 
 
 @always_eventually("966.9", fair=_RECOVERY + _PROPOSALS)
 def reassignments_of_healthy_replicas_complete(m: Controller, s: State) -> Truth:
     """If every replica's broker is active and its log directory online, a reassignment eventually ends."""
     partition = s.partition
-    return implies(outlook.healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
+    return implies(_healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
 
 
 LIVENESS = (

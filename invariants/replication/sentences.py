@@ -120,7 +120,7 @@ def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State
             was, known = old.followers[f], new.followers[f]
             counted = (was.leo != known.leo) | (was.broker_epoch != known.broker_epoch)
             current = known.broker_epoch >= old.view.epochs[f]
-            if int(f) != m.p.old_fetcher - 1:
+            if int(f) != m.p.old_fetcher:
                 kept.append(implies(leads_on & counted & known.leo.is_some, current))
     return all_of(kept)
 
@@ -206,7 +206,7 @@ def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) 
         old, new = before.brokers[b], after.brokers[b]
         leads_on = m.leads(b, old) & m.leads(b, new) & (old.view.leader_epoch == new.view.leader_epoch)
         enough = (size(new.view.isr) >= new.view.min_isr) | (new.view.replicas <= new.view.isr)
-        if int(b) != m.p.ungated_broker - 1:
+        if int(b) != m.p.ungated_broker:
             kept.append(implies(leads_on & (new.hwm > old.hwm), enough))
     return all_of(kept)
 

@@ -140,14 +140,12 @@ class Cluster(Protocol):
         "late_reads": Parameter(
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
-        "ungated_broker": Parameter(
-            0, 0, 4, "the broker, counted from 1, without the gate of the HWM (966.1)"
-        ),
+        "ungated_broker": Parameter(-1, -1, 3, "the broker without the gate of the HWM (966.1); -1: none"),
         "old_fetcher": Parameter(
-            0, 0, 4, "the broker, counted from 1, whose fetches have no broker epoch (version 14)"
+            -1, -1, 3, "the broker whose fetches have no broker epoch (version 14); -1: none"
         ),
         "old_proposer": Parameter(
-            0, 0, 4, "the broker, counted from 1, whose AlterPartitions have no broker epochs (version 2)"
+            -1, -1, 3, "the broker whose AlterPartitions have no broker epochs (version 2); -1: none"
         ),
         "log_directories": Parameter(
             1, 1, 2, "log directories of a broker; with 2, disks of brokers that are down are replaced, too"
@@ -514,12 +512,12 @@ class Cluster(Protocol):
 
 
 def is_the(b: Number, named: int) -> Truth:
-    """True if broker ``b`` is the one that a parameter names, counted from 1; 0 names no broker.
+    """True if broker ``b`` is the one that a parameter names; -1 names no broker.
 
     A scenario has at most one broker of an older version (903.1, 903.3, 966.1). Its messages carry no broker epochs
     (−1), and recipients do not compare them; otherwise a rolling upgrade would stop replication.
     """
-    return as_bool(False) if named == 0 else b == named - 1
+    return as_bool(False) if named < 0 else b == named
 
 
 # --- where the exploration starts -----------------------------------------------------------------------------

@@ -8,15 +8,12 @@ feature ``eligible.leader.replicas.version`` replaces them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from highwater.model.language import Bool, Only, State, StructValue, Truth, as_bool, size, where
+from highwater.model.language import Bool, Number, Only, State, StructValue, Truth, as_bool, size, where
+from highwater.model.language.protocol import Parameters
 from highwater.model.replication.controller.rules import ELR_FEATURE
 from highwater.model.replication.controller.types import ControllerTypes
-
-if TYPE_CHECKING:
-    from highwater.model.replication.cluster import Cluster
 
 ELR_RULES = frozenset(
     {
@@ -39,12 +36,29 @@ RULES = ELR_FEATURE | WITH_THE_VERSION | RECOVERY_RULES
 """The rules that depend on the state; only ``ControllerContext.decided`` knows if they are on."""
 
 
-def level_changes(p: SimpleNamespace) -> bool:
+class FeatureCluster(Protocol):
+    """A cluster as the functions of this module take it."""
+
+    p: Parameters
+    t: ControllerTypes
+    factor: int
+
+    def on(self, rule: str) -> bool:
+        """True if a rule is on in every state."""
+
+    def ever_on(self, rule: str) -> bool:
+        """True if a rule is on in some state."""
+
+    def min_isr(self, s: State) -> Number:
+        """The controller's effective min ISR."""
+
+
+def level_changes(p: Parameters) -> bool:
     """True if the metadata version changes in the scenario, or lacks the ELR at the start."""
     return bool(p.downgrades or p.upgrades or not p.elr_at_start)
 
 
-def fields(m: Cluster) -> dict[str, Only]:
+def fields(m: FeatureCluster) -> dict[str, Only]:
     """The state fields of features that the scenario changes."""
     flags = m.p.flag_changes > 0
     return {
@@ -57,42 +71,42 @@ def fields(m: Cluster) -> dict[str, Only]:
     }
 
 
-def initial(m: Cluster) -> dict[str, Any]:
+def initial(m: FeatureCluster) -> dict[str, Any]:
     """The initial values of these fields; both flags are set."""
     level = bool(m.p.elr_at_start)
     enough = min(m.p.initial_isr, m.factor) >= min(m.p.min_isr, m.factor)
     return {"elr_level": level, "elr_flag": True, "recovery_flag": True, "elr_is_whole": level and enough}
 
 
-def changes(m: Cluster) -> bool:
+def changes(m: FeatureCluster) -> bool:
     """True if the ELR is on in some states of the scenario and off in others."""
     return level_changes(m.p) or m.p.flag_changes > 0
 
 
-def remembers_whole(m: Cluster) -> bool:
+def remembers_whole(m: FeatureCluster) -> bool:
     """True if the state records whether the ELR is complete; Kafka's ELR can have leftover members instead."""
     return changes(m) and not m.on("leftover_elr_elects")
 
 
-def has_elr(m: Cluster, s: State) -> Truth:
+def has_elr(m: FeatureCluster, s: State) -> Truth:
     """966.18. True if version and flag turn the ELR on: the controller records it, and the ISR may become empty."""
     level = s.elr_level if level_changes(m.p) else as_bool(True)
     return level & s.elr_flag if m.p.flag_changes else level
 
 
-def has_recovery(m: Cluster, s: State) -> Truth:
+def has_recovery(m: FeatureCluster, s: State) -> Truth:
     """966.14. True if unclean recovery replaces unclean election."""
     if not m.ever_on("unclean_recovery"):
         return as_bool(False)
     return s.recovery_flag if m.p.flag_changes else as_bool(True)
 
 
-def by_features(m: Cluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
+def by_features(m: FeatureCluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
     """966.18. Pairs of a condition and the controller's types under the rules then on; the last that holds applies."""
     return tuple((condition, m.t.under(m.t.rules - off)) for condition, off in _rules_off(m, s))
 
 
-def _rules_off(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
+def _rules_off(m: FeatureCluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
     nothing: frozenset[str] = frozenset()
     elr = [(as_bool(True), nothing)]
     if m.p.flag_changes:
@@ -107,7 +121,7 @@ def _rules_off(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
             yield manager_is_off & elr_is_off, of_recovery | of_elr
 
 
-def partition_as_read(m: Cluster, s: State) -> StructValue:
+def partition_as_read(m: FeatureCluster, s: State) -> StructValue:
     """966.18. The partition as the controller reads it: without ELR fields while the ELR is off."""
     if not changes(m):
         return s.partition
@@ -115,19 +129,19 @@ def partition_as_read(m: Cluster, s: State) -> StructValue:
     return read
 
 
-def store(m: Cluster, s: State, partition: StructValue) -> None:
+def store(m: FeatureCluster, s: State, partition: StructValue) -> None:
     """Store the partition after an action, and whether its ELR is complete."""
     s.next.partition = partition
     if remembers_whole(m):
         s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
 
 
-def is_whole(m: Cluster, s: State, partition: StructValue) -> Truth:
+def is_whole(m: FeatureCluster, s: State, partition: StructValue) -> Truth:
     """966.6. True if an empty ELR is complete: the ISR has min ISR members."""
     return size(partition.isr) >= m.min_isr(s)
 
 
-def without_elr_fields(m: Cluster, partition: StructValue) -> StructValue:
+def without_elr_fields(m: FeatureCluster, partition: StructValue) -> StructValue:
     """A partition without ELR, last known ELR and last known leader."""
     nobody = m.t.brokers.zero()
     return partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)

@@ -1,30 +1,20 @@
-"""State that the controller does not know: logs without their records, and the future of a partition.
+"""State that the controller does not know: logs without their records, and whether elections were needed.
 
 ``complete`` is the set of replicas that hold every record that can have been committed (966.6).
-For properties: whether an election was needed, whether the partition's brokers can return, and whether the controller
-survives. A failing decision makes the controller resign, and the next controller fails at the same decision: a request
-that is repeated must not fail.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from highwater.model.language import Bool, Number, SetValue, State, StructValue, Truth, any_of, size, where
+from highwater.model.language import Number, SetValue, StructValue, Truth, size, where
 from highwater.model.language.sequences import members_of
-from highwater.model.replication.controller import elections, handlers, registrations
+from highwater.model.replication.controller import elections
 from highwater.model.replication.controller.partition_change import (
-    RequestedChange,
     effective_min_isr,
-    partition_change,
 )
 from highwater.model.replication.controller.types import ControllerTypes, ElectionType
 from highwater.model.replication.logs import gate_is_open
-
-if TYPE_CHECKING:
-    from highwater.model.replication.controller.protocol import Controller
-
 
 # --- logs without their records -------------------------------------------------------------------------------
 
@@ -135,63 +125,3 @@ def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
     """
     nobody_left = (partition.isr & complete).is_empty
     return where(nobody_left, complete | partition.isr, complete)
-
-
-# --- the future of a partition --------------------------------------------------------------------------------
-
-
-def comes_back(m: Controller, s: State, broker: Number) -> Truth:
-    """True if a broker can be fenced, register after a crash, and be unfenced without a failing decision."""
-    now = m.context(s)
-    decisions = (
-        registrations.fence(now, broker).record,
-        registrations.unfence(now, broker).record,
-        m.registration(s, broker, Bool.lift(False)).record,
-    )
-    return ~any_of(record.fails for record in decisions)
-
-
-def goes_on(m: Controller, s: State) -> Truth:
-    """True if no leader's AlterPartition and no periodic task can make the controller fail.
-
-    The leaders considered propose all acceptable replicas, or themselves alone.
-    """
-    now, partition = m.context(s), s.partition
-    acceptable = m.t.acceptable(partition, s.registrations)
-
-    def asked_for(isr: SetValue) -> StructValue:
-        return now.decided(partition_change, RequestedChange(now.election, isr=isr))
-
-    alone = m.t.brokers.zero().with_(partition.leader.value)
-    by_leader = [asked_for(isr) for isr in (m.assigned(partition) & acceptable, alone)]
-    by_itself = [
-        handlers.maybe_balance_leader(now).record,
-        handlers.maybe_elect_unclean_leader(now).record,
-    ]
-    failing = partition.leader.is_some & any_of(record.fails for record in by_leader)
-    return ~(failing | any_of(record.fails for record in by_itself))
-
-
-def healthy(m: Controller, s: State) -> Truth:
-    """True if every replica's broker is registered and active, and its log directory is online."""
-    up = m.t.brokers.of(lambda b: s.registrations[b].registered)
-    up = up & m.t.acceptable(s.partition, s.registrations)
-    return m.assigned(s.partition) <= (up - s.restarting if m.p.failovers > 1 else up)
-
-
-def can_return(m: Controller, s: State) -> Truth:
-    """True if no broker needs an operator to return: all are registered, and their directories are online."""
-    partition, everyone = s.partition, Bool.lift(True)
-    if m.p.directories and m.on("offline_directory_check"):
-        everyone = everyone & partition.offline.is_empty
-    if m.p.removals:
-        registered = m.t.brokers.of(lambda b: s.registrations[b].registered)
-        everyone = everyone & ((m.assigned(partition) | partition.isr | partition.elr) <= registered)
-    return everyone
-
-
-def promised(m: Controller, s: State) -> StructValue:
-    """The partition as properties see it: without an ELR while its level is 0."""
-    if not m.p.elr_changes:
-        return s.partition
-    return s.partition.replace(elr=where(m.elr_is_on(s), s.partition.elr, m.t.brokers.zero()))
