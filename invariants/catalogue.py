@@ -1,8 +1,7 @@
-"""The catalogue of properties: under one name one meaning, whoever checks it.
+"""The catalogue of properties: one name has one meaning, in every checker.
 
-What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, STEP_PROPERTIES and
-LIVENESS, and REACHABLE, the reachability goals; and in a module ``inductive`` beside them what is proved with it.
-``replication/observed.py`` has what a system that was observed is asked besides.
+A protocol's properties are in the module of its name in this package: its INVARIANTS, STEP_PROPERTIES and LIVENESS,
+and REACHABLE, the reachability goals; a module ``inductive`` beside them has those that are proved with it.
 """
 
 from __future__ import annotations

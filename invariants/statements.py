@@ -1,9 +1,8 @@
-"""Statements: what is promised, once and under one name, for everybody who checks it.
+"""Statements: properties with one name and one meaning, for every checker that uses them.
 
-A statement is a function of symbolic values, as a rule is. An exploration and a proof ask it of the states of a
-protocol, a replay asks it of what was observed. Its docstring is what it says in every report. Here is what more than
-one checker asks, and what only logs of brokers are asked; a property of a single protocol stands with that protocol's
-others. ``catalogue.py`` has all of them.
+A statement is a function of symbolic values, as a rule is. Explorations and proofs check it in states of a protocol, a
+replay on recorded values. Reports print its docstring. This module has the statements that several checkers share, and
+those that only brokers' logs are checked against. ``catalogue.py`` lists all properties.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from highwater.model.replication import logs
 
 @dataclass(frozen=True)
 class Statement:
-    """Something that is promised: its name, the numbers of its rules, and a function to whether it holds."""
+    """A shared property: its name, the numbers of its rules, and its function."""
 
     name: str
     function: Callable[..., Truth]
@@ -30,20 +29,20 @@ class Statement:
 
     @property
     def meaning(self) -> str:
-        """The docstring's first paragraph: what must hold."""
+        """The docstring's first paragraph."""
         return first_paragraph(self.function)
 
     def __call__(self, *values: Any) -> Truth:
-        """Whether it holds of these values."""
+        """True if the statement holds for these values."""
         return self.function(*values)
 
     def seen(
         self, source: str | None = None, *, rule: str | None = None
     ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
-        """Mark a function of (protocol, state) as the invariant that this is in that protocol.
+        """Mark a function of (protocol, state) as this statement's invariant in that protocol.
 
-        Name and meaning are the statement's; so are the numbers of its rules, unless the protocol's differ. The
-        function's own docstring says how the protocol sees it.
+        It takes the statement's name and meaning, and its rule numbers unless ``source`` is given. The function's own
+        docstring says which values of the protocol it checks.
         """
 
         def mark(function: Callable[[Any, Any], Any]) -> Invariant:
@@ -66,14 +65,14 @@ def statement(source: str, /) -> Callable[[Callable[..., Truth]], Statement]:
     return mark
 
 
-# --- who holds what is committed ------------------------------------------------------------------------------
+# --- committed records ----------------------------------------------------------------------------------------
 
 
 @statement("B4, 966.6")
 def leader_completeness(leads: Truth, holds: Truth) -> Truth:
     """The leader holds every committed record.
 
-    A record that it lacks is lost: followers truncate to the leader's log.
+    A record that it lacks is lost, because followers truncate to the leader's log.
     """
     return implies(leads, holds)
 
@@ -82,16 +81,16 @@ def leader_completeness(leads: Truth, holds: Truth) -> Truth:
 def electable_completeness(can_be_elected: Truth, holds: Truth) -> Truth:
     """Every member of ISR and ELR holds every committed record: each can be elected as a clean leader.
 
-    This is what acks=all rests on: each of them becomes leader without anybody being asked.
+    acks=all depends on this, because an election does not compare logs.
     """
     return implies(can_be_elected, holds)
 
 
 @statement("P1")
 def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Truth:
-    """Every committed record is still in some replica's log.
+    """At least one replica's log contains every committed record.
 
-    It holds as long as fewer than min ISR brokers have lost data. ``copies`` says of each replica whether it has it.
+    It holds while fewer than min ISR brokers have lost data. ``copies``: for each replica, whether it has the record.
     """
     return implies(committed, any_of(copies))
 
@@ -100,25 +99,25 @@ def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Trut
 def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
     """ISR and ELR together have min ISR members, unless one of them lost its log or an operator chose otherwise.
 
-    Each of them holds what is committed, so that many copies are left to lose.
+    Each of them holds all committed records, so min ISR copies exist.
     """
     return size(electable) >= min_isr
 
 
 @statement("B4, B6")
 def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -> Truth:
-    """What consumers were shown stays: no leader takes back, or changes, what is below an HWM that they were told.
+    """Consumers read consistently: no leader removes or changes a record below an HWM that a leader has had.
 
-    ``shown`` and ``same`` say for each offset whether a leader shows it, and whether it is what was shown there first.
+    ``shown``: for each offset, whether a leader serves it. ``same``: whether it is the record first served there.
     """
     return all_of(implies(there, as_before) for there, as_before in zip(shown, same, strict=True))
 
 
 @statement("B3")
 def logs_match(same: Sequence[Truth]) -> Truth:
-    """Two logs that hold the same record at an offset hold the same records before it.
+    """Two logs with the same record at an offset have the same records before it.
 
-    ``same`` says of each offset whether they do.
+    ``same``: for each offset, whether the logs have the same record.
     """
     return all_of(implies(same[offset], all_of(same[:offset])) for offset in range(1, len(same)))
 
@@ -128,21 +127,21 @@ def logs_match(same: Sequence[Truth]) -> Truth:
 
 @statement("B8")
 def isr_within_replicas(partition: StructValue, replicas: SetValue) -> Truth:
-    """The ISR is made of replicas of the partition: only they have the log."""
+    """All ISR members are replicas of the partition."""
     return partition.isr <= replicas
 
 
 @statement("966.9")
 def elr_within_replicas(partition: StructValue, replicas: SetValue) -> Truth:
-    """The ELR is made of replicas of the partition, also after a reassignment or its cancellation."""
+    """All ELR members are replicas of the partition, also after a reassignment or its cancellation."""
     return implies(~partition.elr.is_empty, partition.elr <= replicas)
 
 
 @statement("841.2, 903.4")
 def isr_members_are_eligible(partition: StructValue, active: SetValue) -> Truth:
-    """Nobody but the last member is in the ISR while fenced or shutting down.
+    """No ISR member is fenced or shutting down, except a last member without a leader.
 
-    Else records wait for a replica that does not fetch, or are committed without it once it is taken out.
+    Otherwise records wait for a replica that does not fetch, or are committed without it after it leaves.
     """
     lonely = (size(partition.isr) <= 1) & partition.leader.is_none
     return implies(~lonely, partition.isr <= active)
@@ -156,9 +155,9 @@ def isr_and_elr_are_disjoint(partition: StructValue) -> Truth:
 
 @statement("966.6, 966.8")
 def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
-    """There is an ELR only while the ISR is under min ISR.
+    """The ELR has members only while the ISR is under min ISR.
 
-    With min ISR members the HWM advances, and an ELR member does not hold what is committed then.
+    With min ISR members the HWM advances, and an ELR member lacks the records committed then.
     """
     return implies(~partition.elr.is_empty, size(partition.isr) < min_isr)
 
@@ -168,9 +167,9 @@ def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
 
 @statement("B8")
 def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
-    """In a leader epoch at most one takes itself for the leader.
+    """At most one broker believes that it leads in a leader epoch.
 
-    ``leaders`` says of each replica whether it does, and in which leader epoch.
+    ``leaders``: for each replica, whether it leads, and in which leader epoch.
     """
     return all_of(
         implies(leads & also, epoch != other)
@@ -181,25 +180,25 @@ def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
 
 @statement("B4")
 def hwm_never_moves_back(before: Number, after: Number) -> Truth:
-    """The HWM that a replica knows never moves back while it runs in one role."""
+    """A replica's HWM never decreases while it runs in one role."""
     return after >= before
 
 
 @statement("966.1")
 def hwm_stands_under_min_isr(isr_size: Number, min_isr: Number) -> Truth:
-    """The HWM stands still while the committed ISR has fewer than min ISR members: where it moves, the gate is open."""
+    """The HWM does not advance while the committed ISR has fewer than min ISR members."""
     return logs.gate_is_open(isr_size, min_isr)
 
 
 @statement("B4")
 def hwm_waits_for_isr(leo: Number, hwm: Number) -> Truth:
-    """The HWM of a leader passes the LEO of no member of its ISR."""
+    """A leader's HWM does not exceed the LEO of any ISR member."""
     return logs.is_held(leo, hwm)
 
 
 @statement("B5")
 def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth:
-    """A replica joins the ISR once its LEO has reached the HWM and the start of the leader epoch."""
+    """A replica joins the ISR once its LEO has reached the leader's HWM and LESO."""
     return logs.has_caught_up(leo, hwm, epoch_start)
 
 
@@ -214,7 +213,7 @@ def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
 
 @statement("903.2, 903.4")
 def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
-    """Nobody uses what a broker says under an earlier broker epoch than the one that is known of it."""
+    """No broker or controller uses a message with an earlier broker epoch than the known one."""
     return sent >= known
 
 
@@ -226,13 +225,13 @@ def proposals_name_fetched_epochs(named: Number, fetched: Number) -> Truth:
 
 @statement("B7, B8")
 def one_proposal_is_under_way(under_way: Number) -> Truth:
-    """A leader has at most one AlterPartition under way: of two it could not say which was carried out."""
+    """A leader has at most one AlterPartition in flight; with two it could not know which was accepted."""
     return under_way <= 1
 
 
 @statement("B6")
 def acknowledged_has_copies(hwm: Number, offset: Number, copies: Number, min_isr: Number) -> Truth:
-    """What is acknowledged with acks=all is below the leader's HWM, and min ISR replicas have it."""
+    """An acks=all record is acknowledged only below the leader's HWM, with copies on min ISR replicas."""
     return (hwm > offset) & (copies >= min_isr)
 
 
@@ -259,4 +258,4 @@ STATEMENTS = (
     one_proposal_is_under_way,
     acknowledged_has_copies,
 )
-"""All of them."""
+"""All statements."""

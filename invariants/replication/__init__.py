@@ -1,4 +1,4 @@
-"""What must hold of the replication of partitions."""
+"""Properties of the replication of partitions."""
 
 from highwater.invariants.replication import cluster, commits, sentences, steps
 from highwater.invariants.replication.liveness import LIVENESS

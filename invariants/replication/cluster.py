@@ -1,4 +1,4 @@
-"""Properties of data replication: what producers, consumers and operators are promised."""
+"""Invariants of data replication: the promises to producers, consumers and operators."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from highwater.model.replication.logs import gate_is_open
 
 
 def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
-    """Whether a broker's log begins with every committed record."""
+    """True if a broker's log begins with all committed records."""
     log = s.brokers[b].log
     return all_of((s.committed.length <= o) | log_rules.same_record(log, s.committed, o) for o in m.offsets)
 
 
 @statements.leader_completeness.seen("P1")
 def leader_completeness(m: Replication, s: State) -> Truth:
-    """Of the leader that the controller chose, as long as it runs; by its log."""
+    """Checks the controller's current leader while it runs, by its log."""
     return all_of(
         statements.leader_completeness(
             s.partition.leader.is_(b) & m.is_up(s.brokers[b]) & ~s.committed.is_empty,
@@ -36,9 +36,9 @@ def leader_completeness(m: Replication, s: State) -> Truth:
 
 @statements.electable_completeness.seen("P1")
 def electable_completeness(m: Replication, s: State) -> Truth:
-    """Of each member that is registered and runs, or has stopped in order; by its log.
+    """Checks each electable broker that runs under its registered epoch or has stopped cleanly, by its log.
 
-    Who stopped in order comes back as an electable member, and nobody looks at its log. Who crashed does not.
+    A broker that stopped cleanly stays electable when it returns. A crashed broker does not.
     """
     return all_of(
         statements.electable_completeness(
@@ -54,7 +54,7 @@ def electable_completeness(m: Replication, s: State) -> Truth:
 
 @statements.committed_records_survive.seen("P1")
 def committed_records_survive(m: Replication, s: State) -> Truth:
-    """By the logs of all brokers, those that are down among them."""
+    """Checks the logs of all brokers, including those that are down."""
     return all_of(
         statements.committed_records_survive(
             s.committed.length > o,
@@ -66,7 +66,7 @@ def committed_records_survive(m: Replication, s: State) -> Truth:
 
 @invariant("P1")
 def acknowledged_records_survive(m: Replication, s: State) -> Truth:
-    """A record that was acknowledged to an acks=all producer is in the log of the leader that serves it."""
+    """The current leader's log contains every record that was acknowledged to an acks=all producer."""
     return all_of(
         implies(
             (s.writes[v] == "ACKNOWLEDGED")
@@ -82,7 +82,7 @@ def acknowledged_records_survive(m: Replication, s: State) -> Truth:
 
 @invariant("B3, B4")
 def logs_match_below_hwm(m: Replication, s: State) -> Truth:
-    """Below both their HWMs two replicas hold the same records."""
+    """Two replicas hold the same records below the smaller of their HWMs."""
     return all_of(
         implies(
             (s.brokers[a].hwm > o) & (s.brokers[b].hwm > o),
@@ -97,7 +97,7 @@ def logs_match_below_hwm(m: Replication, s: State) -> Truth:
 
 @statements.consumers_read_consistently.seen("B6")
 def consumers_read_consistently(m: Replication, s: State) -> Truth:
-    """Of every presumed leader: what it serves below its HWM. That an HWM is lower than another leader's is no harm."""
+    """Checks the records below the HWM of every broker that believes it leads. HWMs of two leaders may differ."""
     return all_of(
         statements.consumers_read_consistently(
             [m.leads(b, s.brokers[b]) & (s.brokers[b].hwm > o) for o in m.offsets],
@@ -109,10 +109,10 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
 
 @invariant("207.1, P1")
 def told_end_never_falls(m: Replication, s: State) -> Truth:
-    """The end of the log that consumers are told never falls: no leader tells less than one has told before.
+    """No leader gives consumers a smaller end of the log than an earlier leader gave.
 
-    What is lost is left out here: other properties tell of it. Of the leader that the controller chose, in its epoch: a
-    consumer that has heard of it asks no former one.
+    It checks the current leader in its epoch, because consumers that know it do not ask former leaders. Lost records
+    are excluded: other properties find them.
     """
     return all_of(
         implies(
@@ -132,7 +132,7 @@ def told_end_never_falls(m: Replication, s: State) -> Truth:
 
 @invariant("B4")
 def hwm_within_log(m: Replication, s: State) -> Truth:
-    """No HWM is past the end of its log."""
+    """No HWM exceeds the log end offset."""
     return all_of(
         implies(s.brokers[b].hwm > 0, s.brokers[b].hwm <= s.brokers[b].log.length) for b in m.broker
     )
@@ -140,7 +140,7 @@ def hwm_within_log(m: Replication, s: State) -> Truth:
 
 @statements.one_leader_per_epoch.seen()
 def one_leader_per_epoch(m: Replication, s: State) -> Truth:
-    """By the brokers' views."""
+    """Checks the brokers' views."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].view.leader_epoch) for b in m.broker]
     )
@@ -148,7 +148,7 @@ def one_leader_per_epoch(m: Replication, s: State) -> Truth:
 
 @invariant("841.5, B8")
 def told_leaders_lead(m: Replication, s: State) -> Truth:
-    """A broker that has heard of the leader epoch in which the controller chose it leads, as long as it runs."""
+    """A running broker leads if it knows the leader epoch in which the controller elected it."""
     return all_of(
         implies(
             s.partition.leader.is_(b)
@@ -162,7 +162,7 @@ def told_leaders_lead(m: Replication, s: State) -> Truth:
 
 @invariant("B8")
 def views_are_prefixes(m: Replication, s: State) -> Truth:
-    """No broker's view is ahead of the controller, and at the same partition epoch both say the same."""
+    """No broker's view is ahead of the controller; at the same partition epoch both have the same ISR."""
     p = s.partition
     return all_of(
         implies(
@@ -177,33 +177,33 @@ def views_are_prefixes(m: Replication, s: State) -> Truth:
 
 @statements.isr_members_are_eligible.seen()
 def isr_members_are_eligible(m: Replication, s: State) -> Truth:
-    """By the registrations."""
+    """Checks the controller's registrations."""
     return statements.isr_members_are_eligible(s.partition, m.t.active(s.registrations))
 
 
 @statements.isr_and_elr_are_disjoint.seen()
 def isr_and_elr_are_disjoint(m: Replication, s: State) -> Truth:
-    """As the controller has them."""
+    """Checks the controller's partition."""
     return statements.isr_and_elr_are_disjoint(m.as_read(s))
 
 
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
-    """As the controller has them."""
+    """Checks the controller's partition."""
     return statements.elr_only_under_min_isr(m.as_read(s), m.min_isr(s))
 
 
 def has_whole_elr(m: Replication, s: State) -> Truth:
-    """Whether the ELR is on, and has been since the ISR last had min ISR members."""
+    """True if the ELR is on, and has been on since the ISR last had min ISR members."""
     return m.has_elr(s) & (s.elr_is_whole if features.remembers_whole(m) else as_bool(True))
 
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")
 def enough_are_electable(m: Replication, s: State) -> Truth:
-    """A lost log is any unclean shutdown here: each registration after one excuses one member that is missing.
+    """Each registration after an unclean shutdown excuses one missing member.
 
-    An operator's choice is min ISR raised, or an election by hand. Replicas that a reassignment is only adding do not
-    count for min ISR.
+    It does not apply after an operator raised min ISR or requested an election. Adding replicas do not count for min
+    ISR.
     """
     unspent = all_of(
         getattr(s.budgets, name) == getattr(m.p, name) for name in ("min_isr_changes", "elections")
@@ -217,10 +217,10 @@ def enough_are_electable(m: Replication, s: State) -> Truth:
 
 
 def unclean_registrations(m: Replication, s: State) -> Number:
-    """966.5. How many registrations after an unclean shutdown there can have been.
+    """966.5. The largest number of registrations after an unclean shutdown that can have happened.
 
-    As many as there were such shutdowns, and stops before a registration, but for brokers that are down after one. A
-    controller that fails can leave the changes of a registration without it (K14).
+    It is the number of unclean shutdowns and early stops, less the brokers that are still down after one. With K14 a
+    failover can also split a registration.
     """
     split = ("failovers",) if m.on("registration_may_be_split") else ()
     shutdowns = spent(m, s, *CRASHES, "early_stops", *split)
@@ -230,21 +230,21 @@ def unclean_registrations(m: Replication, s: State) -> Number:
 
 @statements.isr_within_replicas.seen()
 def isr_within_replicas(m: Replication, s: State) -> Truth:
-    """As the controller has them."""
+    """Checks the controller's partition."""
     return statements.isr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Replication, s: State) -> Truth:
-    """As the controller has them."""
+    """Checks the controller's partition."""
     return statements.elr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
 
 
 @invariant("966.1, 966.6")
 def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth:
-    """While a leader's HWM may advance, it waits for everyone who can be elected.
+    """While a leader's HWM may advance, it waits for all electable brokers.
 
-    Else a record could be committed that an electable replica lacks.
+    Otherwise a record could be committed that an electable broker lacks.
     """
     return all_of(
         implies(
@@ -260,10 +260,10 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
 @invariant("B6")
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
-    """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since.
+    """When a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one has lost it since.
 
-    With a replica that an operator removes goes its copy, and with one replica left min ISR is 1: so many are sure to
-    be there once there was a reassignment.
+    A reassignment can remove a replica with its copy, and can leave a single replica with min ISR 1. So after a
+    reassignment one copy is enough.
     """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 
@@ -288,9 +288,9 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
 
 @invariant("966.10, 966.14", rule="unclean_recovery")
 def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Truth:
-    """Without ISR and ELR, min ISR replicas are remembered as last known ELR, for a Balanced recovery to wait for.
+    """If ISR and ELR are empty, the last known ELR has min ISR members for a Balanced recovery to wait for.
 
-    One of them holds every committed record as long as fewer than min ISR brokers have lost data.
+    One of them holds all committed records if fewer than min ISR brokers have lost data.
     """
     p = m.as_read(s)
     nobody = p.isr.is_empty & p.elr.is_empty & has_whole_elr(m, s)

@@ -1,8 +1,8 @@
-"""Why nothing that is committed is lost: who has to hold it before it can be committed. Helper invariants.
+"""Why committed records survive: the brokers that must hold a record before it is committed. Helper invariants.
 
-A leader commits what all replicas that it waits for have fetched in its epoch. While nobody of them has gone on to a
-later epoch, everyone who can be elected is among them. Once somebody has, no more can be committed than what that one
-had fetched by then, and whoever can be elected, or leads in a later epoch, holds it.
+A leader commits the records that all replicas it waits for have fetched in its epoch. While none of these replicas has
+moved to a later epoch, all electable brokers are among them. Once one has, the leader can commit only the records that
+this replica had fetched; every electable broker and every later leader holds these.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from highwater.model.replication.logs import gate_is_open, same_record
 
 @dataclass(frozen=True)
 class WaitedFor:
-    """The replicas that a leader waits for before it commits: now, or once it has taken an answer that is under way.
+    """The replicas that a leader waits for before it commits, now or after the AlterPartition response in flight.
 
-    It is there, and lets the HWM advance (966.1), under a condition.
+    ``commits``: the leader exists and its HWM may advance (966.1).
     """
 
     leader: Number
@@ -39,7 +39,7 @@ class WaitedFor:
 
 
 def quorums(m: Replication, s: State) -> list[WaitedFor]:
-    """Those of every leader."""
+    """The replicas that each leader waits for."""
     found = []
     for b in m.broker:
         broker, response = s.brokers[b], s.alter_responses[b]
@@ -62,7 +62,7 @@ def _epoch(s: State, b: Number) -> Number:
 
 
 def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -> Truth:
-    """Whether a leader knows that a follower has a record, or will by a fetch that is under way."""
+    """True if a leader knows that a follower has the record, or will know by the fetch in flight."""
     recorded, request, log = s.brokers[leader].followers[f].leo, s.fetch_requests[f], s.brokers[leader].log
     fetch = request.value
     comes = request.is_some & (fetch.leader == leader) & (fetch.leader_epoch == _epoch(s, leader))
@@ -71,12 +71,12 @@ def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -
 
 
 def _has_passed(m: Replication, s: State, quorum: WaitedFor, f: Number) -> Truth:
-    """Whether a replica has gone on to a later epoch than the leader's: it fetches from it no more."""
+    """True if a replica has moved to a later epoch than the leader's, so that it no longer fetches from that leader."""
     return reached(m, s, f) > _epoch(s, quorum.leader)
 
 
 def somebody_has_passed(m: Replication, s: State, quorum: WaitedFor) -> Truth:
-    """Whether the leader waits for somebody who has gone on to a later epoch."""
+    """True if the leader waits for a replica that has moved to a later epoch."""
     return any_of(
         quorum.waits_for.has(f) & _has_passed(m, s, quorum, f)
         for f in m.broker
@@ -87,7 +87,7 @@ def somebody_has_passed(m: Replication, s: State, quorum: WaitedFor) -> Truth:
 def can_commit(
     m: Replication, s: State, quorum: WaitedFor, offset: int, without: Number | None = None
 ) -> Truth:
-    """Whether a leader can yet commit its record at an offset, or has: without a further fetch by one replica."""
+    """True if a leader has committed its record at an offset or still can, without a further fetch of one replica."""
     able = [quorum.commits, s.brokers[quorum.leader].log.length > offset]
     for f in m.broker:
         if int(f) == int(quorum.leader):
@@ -103,14 +103,15 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
     return begins_with(m, s.brokers[b].log, s.committed, s.committed.length)
 
 
-# --- who is waited for --------------------------------------------------------------------------------------
+# --- the replicas that a leader waits for -------------------------------------------------------------------
 
 
 @helper("B7, 966.1")
 def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
-    """A leader that can commit waits for all who can be elected, or for somebody who has gone on to a later epoch.
+    """A leader that can commit waits for all electable brokers, or for a replica that has moved to a later epoch.
 
-    Who is not waited for has gone on itself: it joined the ISR of a later leader, and fetched in that epoch.
+    An electable broker that it does not wait for has moved itself: it joined a later leader's ISR after a fetch in
+    that epoch.
     """
     waits = []
     for quorum in quorums(m, s):
@@ -126,15 +127,15 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
     return all_of(waits)
 
 
-# --- who holds what can be committed ------------------------------------------------------------------------
+# --- the brokers that hold committed records ----------------------------------------------------------------
 
 
 @helper("B4, 966.6")
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
-    """What a leader can commit without a further fetch of somebody who can be elected, that one holds.
+    """An electable broker holds every record that a leader can commit without a further fetch of that broker.
 
-    So does the leader of a later epoch; and, as long as no log is lost, everybody who has fetched it. A follower that
-    truncates keeps it.
+    The same holds for a later leader and, while no log is lost, for every broker that has fetched the record. A
+    follower that truncates keeps it.
     """
     held = []
     for quorum in quorums(m, s):
@@ -156,7 +157,7 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
-    """Who can be elected holds every committed record, and keeps it when it truncates; what it has lost excepted."""
+    """An electable broker holds every committed record and keeps it when it truncates, unless it has lost its log."""
     held = []
     for b in m.broker:
         there = electable(m, s, b) & is_whole(m, s, b)
@@ -168,10 +169,10 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4, B5")
 def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
-    """Before a leader can commit a record it holds all that is committed before it.
+    """A leader that can commit a record holds all records committed before it.
 
-    So does a leader as long as nobody whom it waits for has gone on, or one who can be elected has not; and in the
-    controller's epoch what is committed is before its start offset, or was committed by itself.
+    The same holds for a leader while no replica that it waits for has moved on, or while an electable broker has not.
+    In the current epoch, committed records are before the leader's LESO or were committed by that leader.
     """
     held = []
     for quorum in quorums(m, s):
@@ -198,7 +199,7 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
-    """Below every HWM is what is committed, also once a follower has taken the answer to its fetch."""
+    """Records below every HWM are committed, also after a follower has handled the fetch response in flight."""
     held = []
     for b in m.broker:
         broker, answer = s.brokers[b], s.fetch_responses[b].value
@@ -215,10 +216,10 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4, B6")
 def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
-    """As long as no log is lost, all that a leader waits for hold what is below its HWM, and keep it.
+    """While no log is lost, all replicas that a leader waits for hold and keep the records below its HWM.
 
-    Whoever they truncate by holds it too: the leader of a later epoch, and one of an earlier epoch as long as somebody
-    who is waited for has not gone on from it.
+    The leader by whose log they truncate holds these records too: a later leader, or an earlier one while a replica
+    that is waited for has not moved on from it.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:
@@ -244,7 +245,7 @@ def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State
 
 @helper("B6")
 def acknowledged_is_committed(m: Replication, s: State) -> Truth:
-    """What was acknowledged to an acks=all producer is committed."""
+    """Records acknowledged to acks=all producers are committed."""
     return all_of(
         implies(
             s.writes[v] == "ACKNOWLEDGED",
@@ -256,7 +257,7 @@ def acknowledged_is_committed(m: Replication, s: State) -> Truth:
 
 @step_property("B4")
 def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: State) -> Truth:
-    """As long as a broker leads in one epoch its HWM does not move back, and it keeps the records that it has."""
+    """While a broker leads in one epoch, its HWM does not decrease and its log keeps its records."""
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -267,12 +268,12 @@ def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: Sta
 
 @step_property("B6")
 def what_is_committed_stays(m: Replication, before: State, after: State) -> Truth:
-    """What is committed stays as it is; more can be committed behind it."""
+    """Committed records do not change; records can only be added."""
     return begins_with(m, after.committed, before.committed, before.committed.length)
 
 
 STEPS = (a_leaders_hwm_and_log_never_shrink, what_is_committed_stays)
-"""The properties of steps about logs and what is committed."""
+"""Step properties of logs and committed records."""
 
 COMMITS = (
     leaders_wait_for_the_electable,
@@ -283,4 +284,4 @@ COMMITS = (
     replicas_that_are_waited_for_hold_what_is_committed,
     acknowledged_is_committed,
 )
-"""The helper invariants about what is, and what can be, committed."""
+"""Helper invariants about committed records and records that can be committed."""

@@ -1,9 +1,8 @@
-"""What must hold of a partition in the eyes of the controller, in every state that its decisions lead to.
+"""Properties of a partition as the controller sees it, in every state that its decisions reach.
 
-Its liveness: brokers of this protocol may be fenced, shut down and registered for ever: no budget ends that. What is
-fair is that they come back, and what the controller does by itself. Whether a replica joins the ISR is up to its log,
-which this protocol does not have: where a property needs it, the leader asks again and again for every ISR that it may
-ask for. The properties of ``liveness.py`` are about logs.
+Liveness: no budget bounds fencing, shutdowns and registrations in this protocol. Fair are the return of brokers and
+the controller's own tasks. The protocol has no logs, so a property that needs a replica to join the ISR assumes that
+the leader proposes every possible ISR again and again. ``liveness.py`` has the properties of logs.
 """
 
 from __future__ import annotations
@@ -11,75 +10,144 @@ from __future__ import annotations
 from highwater.invariants import statements
 from highwater.invariants.replication.steps import STEP_PROPERTIES, favours_availability, is_requested
 from highwater.model.language import (
+    Bool,
     State,
     all_of,
     always_eventually,
+    any_of,
     implies,
     invariant,
     reachable,
     size,
     strong,
     weak,
+    where,
 )
-from highwater.model.language.values import Number, Truth, as_bool
-from highwater.model.replication.controller import Controller, outlook
+from highwater.model.language.values import Number, SetValue, StructValue, Truth, as_bool
+from highwater.model.replication.controller import Controller, handlers, registrations
 from highwater.model.replication.controller.elections import electable
+from highwater.model.replication.controller.partition_change import RequestedChange, partition_change
 from highwater.model.replication.controller.types import (
     LeaderRecoveryState,
     RecoveryRequest,
     RecoveryStrategy,
 )
 
+# --- the future of a partition --------------------------------------------------------------------------------
+
+# A failing decision makes the controller resign, and the next controller fails at the same decision. So a request that
+# is repeated must not fail.
+
+
+def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
+    """True if a broker can be fenced, register after a crash, and be unfenced without a failing decision."""
+    now = m.context(s)
+    decisions = (
+        registrations.fence(now, broker).record,
+        registrations.unfence(now, broker).record,
+        m.registration(s, broker, Bool.lift(False)).record,
+    )
+    return ~any_of(record.fails for record in decisions)
+
+
+def _goes_on(m: Controller, s: State) -> Truth:
+    """True if no leader's AlterPartition and no periodic task can make the controller fail.
+
+    The leaders considered propose all acceptable replicas, or themselves alone.
+    """
+    now, partition = m.context(s), s.partition
+    acceptable = m.t.acceptable(partition, s.registrations)
+
+    def asked_for(isr: SetValue) -> StructValue:
+        return now.decided(partition_change, RequestedChange(now.election, isr=isr))
+
+    alone = m.t.brokers.zero().with_(partition.leader.value)
+    by_leader = [asked_for(isr) for isr in (m.assigned(partition) & acceptable, alone)]
+    by_itself = [
+        handlers.maybe_balance_leader(now).record,
+        handlers.maybe_elect_unclean_leader(now).record,
+    ]
+    failing = partition.leader.is_some & any_of(record.fails for record in by_leader)
+    return ~(failing | any_of(record.fails for record in by_itself))
+
+
+def _healthy(m: Controller, s: State) -> Truth:
+    """True if every replica's broker is registered and active, and its log directory is online."""
+    up = m.t.brokers.of(lambda b: s.registrations[b].registered)
+    up = up & m.t.acceptable(s.partition, s.registrations)
+    return m.assigned(s.partition) <= (up - s.restarting if m.p.failovers > 1 else up)
+
+
+def _can_return(m: Controller, s: State) -> Truth:
+    """True if no broker needs an operator to return: all are registered, and their directories are online."""
+    partition, everyone = s.partition, Bool.lift(True)
+    if m.p.directories and m.on("offline_directory_check"):
+        everyone = everyone & partition.offline.is_empty
+    if m.p.removals:
+        registered = m.t.brokers.of(lambda b: s.registrations[b].registered)
+        everyone = everyone & ((m.assigned(partition) | partition.isr | partition.elr) <= registered)
+    return everyone
+
+
+def _promised(m: Controller, s: State) -> StructValue:
+    """The partition as properties see it: without an ELR while its level is 0."""
+    if not m.p.elr_changes:
+        return s.partition
+    return s.partition.replace(elr=where(m.elr_is_on(s), s.partition.elr, m.t.brokers.zero()))
+
+
+# --- invariants -----------------------------------------------------------------------------------------------
+
 
 @statements.isr_within_replicas.seen()
 def isr_within_replicas(m: Controller, s: State) -> Truth:
-    """Of the one partition."""
+    """Checks the partition."""
     return statements.isr_within_replicas(s.partition, m.assigned(s.partition))
 
 
 @invariant("B8")
 def leader_in_isr(m: Controller, s: State) -> Truth:
-    """The leader is in the ISR: it acknowledges what its log holds."""
+    """The leader is in the ISR: it acknowledges the records of its log."""
     return implies(s.partition.leader.is_some, s.partition.isr.has(s.partition.leader))
 
 
 @invariant("B8, 841.5")
 def leader_is_active(m: Controller, s: State) -> Truth:
-    """No fenced and no shutting-down broker leads: nobody could write, and nobody else is elected."""
+    """The leader is unfenced and not shutting down; otherwise the partition would have no working leader."""
     return implies(s.partition.leader.is_some, m.active(s).has(s.partition.leader))
 
 
 @statements.isr_members_are_eligible.seen("841.2")
 def isr_members_are_eligible(m: Controller, s: State) -> Truth:
-    """By the registrations."""
+    """Checks the registrations."""
     return statements.isr_members_are_eligible(s.partition, m.active(s))
 
 
 @statements.isr_and_elr_are_disjoint.seen()
 def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
-    """Of the one partition."""
+    """Checks the partition."""
     return statements.isr_and_elr_are_disjoint(s.partition)
 
 
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
-    """Of the one partition."""
-    return statements.elr_only_under_min_isr(outlook.promised(m, s), m.min_isr(s))
+    """Checks the partition."""
+    return statements.elr_only_under_min_isr(_promised(m, s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
-    """Of the one partition."""
-    return statements.elr_within_replicas(outlook.promised(m, s), m.assigned(s.partition))
+    """Checks the partition."""
+    return statements.elr_within_replicas(_promised(m, s), m.assigned(s.partition))
 
 
 @statements.electable_completeness.seen()
 def electable_completeness(m: Controller, s: State) -> Truth:
-    """By what is known without the logs.
+    """Checks the brokers in ``complete`` in place of logs.
 
-    That is who was in the ISR while the HWM could advance, and has not lost its log since.
+    These were in the ISR while the HWM could advance, and have not lost their log since.
     """
-    can_be_elected = electable(outlook.promised(m, s))
+    can_be_elected = electable(_promised(m, s))
     if m.p.elr_changes:
         return implies(m.elr_is_on(s), can_be_elected <= s.complete)
     return statements.electable_completeness(~can_be_elected.is_empty, can_be_elected <= s.complete)
@@ -87,32 +155,32 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
 @statements.enough_are_electable.seen()
 def enough_are_electable(m: Controller, s: State) -> Truth:
-    """What excuses is kept in the state: ``diminished``."""
+    """The state records the exceptions: ``diminished``."""
     return implies(~s.diminished, statements.enough_are_electable(electable(s.partition), m.min_isr(s)))
 
 
 @invariant("966.10")
 def last_known_elr_is_not_electable(m: Controller, s: State) -> Truth:
-    """The last known ELR is remembered only while the ISR is under min ISR."""
+    """The last known ELR has members only while the ISR is under min ISR."""
     return implies(~s.partition.last_known_elr.is_empty, size(s.partition.isr) < m.min_isr(s))
 
 
 @invariant("966.11")
 def last_known_leader_only_without_leader(m: Controller, s: State) -> Truth:
-    """The last known leader is remembered only while there is none."""
+    """A partition with a leader has no last known leader."""
     return implies(s.partition.last_known_leader.is_some, s.partition.leader.is_none)
 
 
 @invariant("966.11")
 def last_known_leader_is_a_broker(m: Controller, s: State) -> Truth:
-    """What is remembered as the last known leader is a broker, so that it can be elected."""
+    """The last known leader is a broker, so that it can be elected."""
     known = s.partition.last_known_leader
     return implies(known.is_some, known.value >= 0)
 
 
 @invariant("966.9")
 def reassignment_within_replicas(m: Controller, s: State) -> Truth:
-    """Adding and removing replicas are replicas as long as the reassignment goes on."""
+    """Adding and removing replicas are replicas during the reassignment."""
     p = s.partition
     going_on = ~p.adding.is_empty | ~p.removing.is_empty
     return implies(going_on, (p.adding | p.removing) <= m.assigned(p))
@@ -120,22 +188,22 @@ def reassignment_within_replicas(m: Controller, s: State) -> Truth:
 
 @invariant("B8")
 def leader_epoch_behind_partition_epoch(m: Controller, s: State) -> Truth:
-    """A leader change is a partition change: the partition epoch is never behind the leader epoch."""
+    """The partition epoch is at least the leader epoch, because a leader change is a partition change."""
     return s.partition.leader_epoch <= s.partition.partition_epoch
 
 
 @invariant("704.2")
 def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
-    """While a leader recovers from an unclean election, nobody else is in the ISR."""
+    """While a leader recovers from an unclean election, it is the only ISR member."""
     recovering = s.partition.leader_recovery_state == LeaderRecoveryState.RECOVERING
     return implies(recovering, size(s.partition.isr) <= 1)
 
 
 @statements.leader_completeness.seen("966.6", rule="leftover_elr_elects")
 def leader_completeness(m: Controller, s: State) -> Truth:
-    """While ELR is on, however often it was off before.
+    """Checks the leader while the ELR is on, after any changes of its level.
 
-    A leader that was elected uncleanly starts anew: what it holds is what is committed.
+    An unclean leader starts another history: its log becomes the committed one.
     """
     leads = m.elr_is_on(s) & s.partition.leader.is_some
     return statements.leader_completeness(leads, s.complete.has(s.partition.leader))
@@ -143,28 +211,28 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def every_broker_comes_back(m: Controller, s: State) -> Truth:
-    """Every broker can be fenced, register and be unfenced: no partition makes the controller fail at that.
+    """Every broker can be fenced, register and be unfenced without a failing decision.
 
-    Else the controller resigns whenever it tries, and so does the next one.
+    Otherwise the controller resigns at each attempt, and so does the next one.
     """
-    return all_of(implies(s.registrations[b].registered, outlook.comes_back(m, s, b)) for b in m.t.broker)
+    return all_of(implies(s.registrations[b].registered, _comes_back(m, s, b)) for b in m.t.broker)
 
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def the_controller_goes_on(m: Controller, s: State) -> Truth:
-    """Neither what a leader asks for again and again nor a task of the controller's own makes the controller fail."""
-    return outlook.goes_on(m, s)
+    """No repeated AlterPartition and no periodic task makes the controller fail."""
+    return _goes_on(m, s)
 
 
 @invariant("B8, 966.13", rule="unassigned_candidate_fails")
 def leaders_change_for_a_reason(m: Controller, s: State) -> Truth:
-    """No leader that could lead on was replaced unasked, and nobody was passed over who holds what is committed."""
+    """No election replaces a leader needlessly or passes over a live electable broker."""
     return ~s.needless if m.p.judged_elections else as_bool(True)
 
 
 @invariant("B8", rule="cleared_elr_stays_indexed")
 def elr_members_are_indexed(m: Controller, s: State) -> Truth:
-    """Every ELR member has an entry in the controller's index: a controller that takes out what is not there stops."""
+    """Every ELR member has an entry in the controller's index: removing a missing entry stops the controller."""
     return all_of(implies(s.partition.elr.has(b), s.elr_entries[b] > 0) for b in m.t.broker)
 
 
@@ -197,21 +265,21 @@ EXPLORED = (
     leaders_change_for_a_reason,
     elr_members_are_indexed,
 )
-"""Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
+"""The invariants that only explorations check; an observed partition has ``observed.leader_completeness`` instead."""
 
 
 # --- liveness -------------------------------------------------------------------------------------------------
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
-    """Where fencing is a duty: a broker in controlled shutdown stops. Elsewhere it is a fault."""
+    """Fencing is fair for a broker in controlled shutdown, which stops; otherwise it is a fault."""
     return s.registrations[broker].in_controlled_shutdown
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """Where a registration is a duty: a broker that has stopped is started. Elsewhere it is one of a crashed broker.
+    """Registration is fair for a broker that has shut down; otherwise it follows a crash.
 
-    One whose registration failed with the controller tries again.
+    A broker whose registration failed with the controller tries again.
     """
     registration = s.registrations[broker]
     stopped = registration.fenced & registration.in_controlled_shutdown
@@ -231,20 +299,20 @@ _PROPOSALS = strong("alter_partition", by=["isr"], stale=None)
 
 @always_eventually("966.13", fair=_RETURN)
 def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
-    """A partition with anyone in ISR or ELR comes to have a leader: they are unfenced in the end."""
+    """A partition with an ISR or ELR member eventually has a leader, because its members are eventually unfenced."""
     somebody = ~(s.partition.isr | s.partition.elr).is_empty
-    return implies(somebody & outlook.can_return(m, s), s.partition.leader.is_some)
+    return implies(somebody & _can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.13, 966.14, 966.15", fair=_RETURN + _RECOVERY)
 def partitions_are_led(m: Controller, s: State) -> Truth:
-    """A partition comes to have a leader, by unclean recovery or by its last known leader where nobody is eligible."""
-    return implies(outlook.can_return(m, s), s.partition.leader.is_some)
+    """A partition eventually has a leader: by unclean recovery or the last known leader if no broker is electable."""
+    return implies(_can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.17", fair=weak("maybe_balance_leader"))
 def preferred_replicas_lead(m: Controller, s: State) -> Truth:
-    """A preferred replica that is in the ISR and active comes to lead."""
+    """An active preferred replica in the ISR eventually leads."""
     preferred = s.partition.replicas.at(0)
     able = s.partition.isr.has(preferred) & m.t.acceptable(s.partition, s.registrations).has(preferred)
     return implies(able, s.partition.leader.is_(preferred))
@@ -252,15 +320,15 @@ def preferred_replicas_lead(m: Controller, s: State) -> Truth:
 
 @always_eventually("B5, B7", fair=_RECOVERY + _PROPOSALS)
 def healthy_replicas_come_to_be_in_the_isr(m: Controller, s: State) -> Truth:
-    """While every replica's broker is active and its log directory online, they all come into the ISR."""
-    return implies(outlook.healthy(m, s), s.partition.isr == m.assigned(s.partition))
+    """If every replica's broker is active and its log directory online, all replicas eventually join the ISR."""
+    return implies(_healthy(m, s), s.partition.isr == m.assigned(s.partition))
 
 
 @always_eventually("966.9", fair=_RECOVERY + _PROPOSALS)
 def reassignments_of_healthy_replicas_complete(m: Controller, s: State) -> Truth:
-    """While every replica's broker is active and its log directory online, a reassignment comes to its end."""
+    """If every replica's broker is active and its log directory online, a reassignment eventually ends."""
     partition = s.partition
-    return implies(outlook.healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
+    return implies(_healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
 
 
 LIVENESS = (
@@ -272,11 +340,11 @@ LIVENESS = (
 )
 
 
-# --- goals ----------------------------------------------------------------------------------------------------
+# --- reachability goals ---------------------------------------------------------------------------------------
 
 
 def _ends(before: State, after: State) -> Truth:
-    """Whether a step ends a reassignment."""
+    """True if a step ends a reassignment."""
     p, then = before.partition, after.partition
     going = ~p.adding.is_empty | ~p.removing.is_empty
     return going & then.adding.is_empty & then.removing.is_empty
@@ -298,7 +366,7 @@ def a_reassignment_that_only_removes_is_cancelled(m: Controller, before: State, 
 
 
 def _from_outside(m: Controller, before: State, after: State) -> Truth:
-    """Whether a leaderless partition gets a leader from outside ISR and ELR while brokers and directories stay."""
+    """True if a leaderless partition elects a replica from outside ISR and ELR, while brokers and directories stay."""
     p, then = before.partition, after.partition
     elected = p.leader.is_none & then.leader.is_some & ~electable(p).has(then.leader)
     if m.on("offline_directory_check"):

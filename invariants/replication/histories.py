@@ -1,7 +1,8 @@
-"""What logs have in common, whoever leads: log matching among brokers and messages. Helper invariants for induction.
+"""Log matching among brokers and messages, whichever broker leads. Helper invariants for induction.
 
 A leader epoch has one leader, whose log only grows in it; all other records of that epoch are copies. So two logs that
-share a record share all before it, and a follower that has fetched in its leader's epoch has the beginning of its log.
+share a record share all records before it, and a follower that has fetched in its leader's epoch has a prefix of the
+leader's log.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from highwater.model.replication.logs import same_record
 
 
 def takes_answer(m: Replication, s: State, f: Number) -> Truth:
-    """Whether a follower can use the answer to its fetch."""
+    """True if a follower can use the fetch response in flight to it."""
     broker, response = s.brokers[f], s.fetch_responses[f]
     return m.follows(f, broker) & response.is_some & (response.value.leader_epoch == broker.view.leader_epoch)
 
 
 def history(m: Replication, s: State, b: Number) -> SeqValue:
-    """A broker's log, and the record that it is about to append."""
+    """A broker's log with the record that it is about to append."""
     log, answer = s.brokers[b].log, s.fetch_responses[b].value
     appends = takes_answer(m, s, b) & ~answer.diverging & answer.record.is_some & (log.length < m.p.records)
     return where(appends, log.append(answer.record.value), log)
 
 
 def kept_by_answer(m: Replication, s: State, f: Number) -> Number:
-    """How many records a follower keeps that truncates by the answer to its fetch."""
+    """The number of records that a follower keeps when it truncates by the fetch response in flight."""
     log, answer = s.brokers[f].log, s.fetch_responses[f].value
     return least(log_rules.truncation_offset(log, answer.epoch, answer.end), log.length)
 
 
 def electable(m: Replication, s: State, b: Number) -> Truth:
-    """Whether a broker is in ISR or ELR, or will be once a proposal that is under way has arrived."""
+    """True if a broker is in ISR or ELR, or joins the ISR by an acceptable AlterPartition in flight."""
     joins = any_of(
         acceptable(s, x)
         & s.alter_requests[x].value.isr.has(b)
@@ -45,23 +46,23 @@ def electable(m: Replication, s: State, b: Number) -> Truth:
 
 
 def nothing_is_lost(m: Replication, s: State) -> Truth:
-    """Whether no crash has taken records from a log yet."""
+    """True if no crash has removed records from a log."""
     return all_of(getattr(s.budgets, name) == getattr(m.p, name) for name in ("lossy_crashes", "disk_losses"))
 
 
 def is_whole(m: Replication, s: State, b: Number) -> Truth:
-    """Whether a broker's log is known to be whole: it runs, or has stopped after a flush, or no log was ever lost."""
+    """True if a broker's log is whole: it runs, has stopped after a flush, or no log was lost."""
     return (s.brokers[b].status != "CRASHED") | nothing_is_lost(m, s)
 
 
 def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Number) -> Truth:
-    """Whether two logs hold the same records below an offset."""
+    """True if two logs hold the same records below an offset."""
     return all_of((length <= o) | same_record(log, other, o) for o in m.offsets)
 
 
 @helper("B1, B2")
 def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
-    """Leader epochs never fall along a log, and none is above the one that the broker has reached."""
+    """Leader epochs do not decrease along a log, and do not exceed the broker's epoch."""
     kept = []
     for b in m.broker:
         log = history(m, s, b)
@@ -75,9 +76,9 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 
 @helper("B3")
 def histories_match(m: Replication, s: State) -> Truth:
-    """Two logs with records of the same epoch hold the same records up to the lesser offset of the two.
+    """Two logs with records of the same epoch agree up to the smaller offset of the two.
 
-    So nothing of an epoch that a follower's last record has can be elsewhere in the leader's log.
+    So records of the epoch of a follower's last record are at the same offsets in the leader's log.
     """
     return all_of(
         implies(
@@ -95,7 +96,7 @@ def histories_match(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_are_their_leaders(m: Replication, s: State) -> Truth:
-    """As long as the leader of a record's epoch leads in it, its log holds the record.
+    """While the leader of a record's epoch leads in it, its log holds the record.
 
     A leader that does not know of its election has written nothing in its epoch.
     """
@@ -116,7 +117,7 @@ def records_are_their_leaders(m: Replication, s: State) -> Truth:
 
 @helper("B5")
 def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Truth:
-    """Of a leader's log, exactly what is from its start offset on is of its own epoch."""
+    """In a leader's log, exactly the records from its LESO on have its own epoch."""
     return all_of(
         implies(
             m.leads(b, s.brokers[b]),
@@ -133,10 +134,10 @@ def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Trut
 
 @helper("B2, 903.1")
 def fetches_tell_the_log(m: Replication, s: State) -> Truth:
-    """A fetch under way tells where its sender's log ended and in which epoch; unless it crashed, that is still there.
+    """A fetch in flight has its sender's LEO and last epoch at the time; these are still in its log unless it crashed.
 
-    In its epoch the sender has got no further, and what is answered begins at its log's end. A record of the fetch's
-    own epoch came from its leader, which has it as long as it leads.
+    In that epoch the sender's log has not grown, and a response starts at its end. A record of the fetch's own epoch
+    came from its leader, which has the record while it leads.
     """
     told = []
     for f in m.broker:
@@ -163,9 +164,10 @@ def fetches_tell_the_log(m: Replication, s: State) -> Truth:
 
 @helper("B3, B4")
 def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
-    """In the leader's epoch a follower that has fetched has the beginning of the leader's log, as far as it said.
+    """A follower that has fetched in the leader's epoch has a prefix of the leader's log, up to its fetch offset.
 
-    That goes for the incarnation that fetched, and for a member that stopped cleanly. It does not truncate any more.
+    This applies to the incarnation that fetched, and to a member that stopped cleanly. The follower no longer
+    truncates.
     """
     held = []
     for leader in m.broker:
@@ -201,4 +203,4 @@ HISTORIES = (
     fetches_tell_the_log,
     a_follower_has_what_it_fetched,
 )
-"""The helper invariants about logs."""
+"""Helper invariants about logs."""

@@ -1,8 +1,8 @@
-"""What makes the invariants inductive: helper invariants, by protocol.
+"""Helper invariants that make the invariants inductive, by protocol.
 
-An invariant can hold in every reachable state and yet not be kept from one that is not reachable. A helper
-invariant excludes such states. It is proved together with the others, so nothing is assumed. Those of the protocol
-of messages are in ``knowledge``, ``histories`` and ``commits``.
+An invariant can hold in every reachable state, and still fail after a step from an unreachable state. A helper
+invariant excludes such states. It is proved together with the others, so nothing is assumed. ``knowledge``,
+``histories`` and ``commits`` have those of the message-level protocol.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from highwater.model.replication.controller import Controller
 
 @invariant("B8")
 def brokers_are_registered(m: Controller, s: State) -> Truth:
-    """Every broker has a registration.
+    """Every broker has a registration: registrations are replaced, never removed.
 
-    It holds as the cluster begins with all brokers registered, and a registration is replaced, never taken away.
-    Without it a broker could be unfenced that never registered: it would be elected and still not be active.
+    Without it, a broker could be unfenced without a registration: it would be elected and not be active.
     """
     return all_of(s.registrations[b].registered for b in m.broker)
 
 
 @invariant("966.3", rule="isr_may_become_empty")
 def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
-    """Without a leader the ISR is empty: its last member leaves it when it cannot lead.
+    """Without a leader the ISR is empty: the last member leaves the ISR when it cannot lead.
 
-    Else an election could pass over the ISR, and take an ELR member or the last known leader in its place.
+    Otherwise an election could ignore the ISR, and elect an ELR member or the last known leader.
     """
     return implies(s.partition.leader.is_none, s.partition.isr.is_empty)
 
 
 @invariant("B8, 966.9")
 def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
-    """Replicas are listed once; without those that are added some are left, and so without those that are removed.
+    """Each replica is listed once, and replicas remain without the adding ones and without the removing ones.
 
-    So there is somebody to go back to when a reassignment is cancelled.
+    So a cancelled reassignment has replicas to return to.
     """
     p = s.partition
     replicas = m.assigned(p)
@@ -48,9 +47,9 @@ def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
 
 @invariant("966.4, 966.10, 966.11")
 def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Truth:
-    """With the rules off that keep ELR, last known ELR and last known leader, these are empty.
+    """ELR, last known ELR and last known leader are empty if the rules that maintain them are off.
 
-    They are empty at the start, and nothing else writes a member into them.
+    They start empty, and no other rule adds a member.
     """
     p = s.partition
     return all_of(
@@ -73,7 +72,7 @@ HELPERS: dict[str, tuple[Invariant, ...]] = {
     ),
     Replication.name: (*knowledge.KNOWLEDGE, *histories.HISTORIES, *commits.COMMITS, *promise.RECORDS),
 }
-"""Protocol to the helper invariants that are proved together with its own."""
+"""The helper invariants of each protocol, proved together with its own invariants."""
 
 HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {Replication.name: knowledge.STEPS}
-"""Protocol to the properties of steps that only a proof asks for."""
+"""The step properties of each protocol that only proofs check."""

@@ -1,7 +1,7 @@
-"""What brokers know and say: former decisions of the controller, and no others. Helper invariants for induction.
+"""Brokers and messages contain only former states of the controller. Helper invariants for induction.
 
-Whoever runs has a view that the controller had; what is under way was sent by somebody who knew no more than it
-knows now. From that follow one leader in an epoch and one proposal in a partition epoch.
+A running broker's view was once the controller's state, and a message was sent by a broker that knew no more than it
+knows now. It follows that an epoch has one leader, and a partition epoch one proposal.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ BEYOND = (
     "duplicates", "losses", "elections", "reassignments", "min_isr_changes", "downgrades", "upgrades",
     "flag_changes", "recovery", "unclean_election", "metadata_in_flight", "late_fetches",
 )  # fmt: skip
-"""Parameters of scenarios for which nothing is stated here: with them some of the helper invariants do not hold."""
+"""Scenario parameters for which the helper invariants are not stated, because some do not hold."""
 
 
 CRASHES = ("crashes", "lossy_crashes", "disk_losses")
-"""The budgets of what is no clean shutdown."""
+"""The budgets of unclean shutdowns."""
 
 
 def spent(m: Replication, s: State, *budgets: str) -> Number:
-    """How many faults of these kinds there were."""
+    """The number of faults of these kinds so far."""
     left: Number = sum(getattr(s.budgets, name) for name in budgets)
     return sum(getattr(m.p, name) for name in budgets) - left
 
 
 def is_stated_for(m: Replication) -> bool:
-    """Whether the helper invariants are meant for a scenario."""
+    """True if the helper invariants apply to the scenario."""
     return bool(m.p.elr_at_start) and not any(getattr(m.p, name) for name in BEYOND)
 
 
 def helper(source: str) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
-    """Mark a function as a helper invariant, one that says nothing of scenarios for which it is not stated."""
+    """Mark a function as a helper invariant; it is true in scenarios for which it is not stated."""
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         @wraps(function)
@@ -57,13 +57,13 @@ def replicas(m: Replication, s: State) -> SetValue:
 
 
 def reached(m: Replication, s: State, b: Number) -> Number:
-    """The leader epoch that a broker acts in, or, while it is down, the least one that it can start in."""
+    """The leader epoch that a broker acts in or, while it is down, the smallest one that it can start in."""
     broker = s.brokers[b]
     return where(m.is_up(broker), broker.view.leader_epoch, s.partition.leader_epoch)
 
 
 def acceptable(s: State, b: Number) -> Truth:
-    """Whether the controller would look at who is proposed in a broker's AlterPartition."""
+    """True if a broker's AlterPartition passes all checks but those of its proposed members."""
     sent, p = s.alter_requests[b], s.partition
     return (
         sent.is_some
@@ -75,16 +75,16 @@ def acceptable(s: State, b: Number) -> Truth:
 
 
 def is_unaware_leader(m: Replication, s: State, b: Number) -> Truth:
-    """Whether a broker runs that was elected and does not know it yet."""
+    """True if a running broker was elected and does not know it yet."""
     broker, p = s.brokers[b], s.partition
     return p.leader.is_(b) & m.is_up(broker) & (broker.view.leader_epoch != p.leader_epoch)
 
 
 @helper("B8, 966.12")
 def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
-    """A broker's epoch is the registered one; who runs is in controlled shutdown as the controller knows it.
+    """A broker's epoch is the registered one; the controller knows which running brokers are in controlled shutdown.
 
-    Who has stopped is fenced.
+    A stopped broker is fenced.
     """
     known = []
     for b in m.broker:
@@ -98,7 +98,7 @@ def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
 
 @helper("B8, 966.3")
 def isr_has_its_leader(m: Replication, s: State) -> Truth:
-    """A leader is in the ISR, and an ISR has a leader; replicas stay as they are."""
+    """A leader is in the ISR, and a non-empty ISR has a leader; the replicas do not change."""
     p = s.partition
     led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
     return led & p.adding.is_empty & p.removing.is_empty & (size(replicas(m, s)) == p.replicas.length)
@@ -106,9 +106,10 @@ def isr_has_its_leader(m: Replication, s: State) -> Truth:
 
 @helper("966.4, 966.10, 966.14")
 def enough_are_remembered(m: Replication, s: State) -> Truth:
-    """ISR, ELR and last known ELR together have min ISR members; without a crash ISR and ELR alone have them.
+    """ISR, ELR and last known ELR together have min ISR members; without an unclean shutdown ISR and ELR have them.
 
-    That asks for as many in the ISR at the start. Whoever is down uncleanly was granted a crash, or an early stop.
+    This requires min ISR members in the initial ISR. Each broker that is down uncleanly has used a crash or an early
+    stop.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")
@@ -121,10 +122,10 @@ def enough_are_remembered(m: Replication, s: State) -> Truth:
 
 @helper("B8")
 def views_are_former_states(m: Replication, s: State) -> Truth:
-    """What a broker that runs knows is what the controller knew; the same epoch means the same decision.
+    """A running broker's view was once the controller's state; equal epochs mean equal decisions.
 
-    Configuration and replicas do not change here. The partition epoch tells the whole decision; the leader epoch
-    tells its leader, to any two brokers and to the controller.
+    Configuration and replicas do not change here. The partition epoch determines the whole decision. The leader epoch
+    determines the leader, for any two brokers and the controller.
     """
     p, known = s.partition, []
     for b in m.broker:
@@ -153,9 +154,9 @@ def views_are_former_states(m: Replication, s: State) -> Truth:
 
 @helper("B5, B7")
 def only_leaders_have_followers(m: Replication, s: State) -> Truth:
-    """Who does not lead proposes nothing and knows no follower; who leads knows of followers in its own epoch.
+    """Only a leader has a proposal or fetch state; the fetch state is of its own epoch.
 
-    A follower that has fetched in an epoch never goes back to an earlier one.
+    A follower that has fetched in an epoch never returns to an earlier one.
     """
     known = []
     for b in m.broker:
@@ -177,9 +178,9 @@ def only_leaders_have_followers(m: Replication, s: State) -> Truth:
 
 @helper("B2, 903.1")
 def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
-    """A fetch under way is one that its sender sent, in an epoch that it has reached, to the leader of that epoch.
+    """A fetch in flight was sent by its sender in an epoch that it has reached, to the leader of that epoch.
 
-    There is an answer only where there is no fetch, and only for a process that runs.
+    A response is in flight only without a fetch, and only to a running process.
     """
     known = []
     for f in m.broker:
@@ -213,9 +214,9 @@ def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
 
 @helper("B7, 903.3")
 def proposals_are_the_leaders(m: Replication, s: State) -> Truth:
-    """An AlterPartition under way is one that its sender sent; as long as the sender knows no more, it stands by it.
+    """An AlterPartition in flight was sent by its sender, and is its proposal while the sender's epochs are unchanged.
 
-    Whom it adds has fetched in its epoch, with the broker epoch that it says.
+    Each added member has fetched in the sender's epoch, with the broker epoch in the request.
     """
     known = []
     for b in m.broker:
@@ -255,7 +256,7 @@ def proposals_are_the_leaders(m: Replication, s: State) -> Truth:
 
 
 def _is_former(s: State, answer: StructValue, broker: StructValue, b: Number) -> Truth:
-    """Whether an answer to an AlterPartition tells what the controller decided, in an epoch that is over or not."""
+    """True if an AlterPartition response has a decision of the controller."""
     p = s.partition
     present = (answer.isr == p.isr) & (answer.leader_epoch == p.leader_epoch)
     committed = answer.isr.has(b) & (answer.partition_epoch <= p.partition_epoch)
@@ -268,9 +269,9 @@ def _is_former(s: State, answer: StructValue, broker: StructValue, b: Number) ->
 
 @helper("841.3")
 def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Truth:
-    """What stands as proposed is what is under way, or its answer is; else the controller has moved on.
+    """A pending proposal has its request or response in flight, unless the controller has changed the partition since.
 
-    So nothing that is sent again is ever accepted, and nobody joins whom the leader does not count.
+    So a retry is never accepted, and every member that joins is in the leader's maximal ISR.
     """
     known = []
     for b in m.broker:
@@ -296,7 +297,7 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Truth:
 
 @step_property("B8")
 def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Truth:
-    """No broker goes back: not in its leader epoch, across restarts too, nor in its partition epoch while it runs."""
+    """A broker's leader epoch never decreases, across restarts too; its partition epoch does not while it runs."""
     if not is_stated_for(m):
         return as_bool(True)
     return all_of(
@@ -310,7 +311,7 @@ def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: 
 
 
 STEPS = (what_a_broker_has_reached_never_falls,)
-"""The properties of steps about what brokers know."""
+"""Step properties of brokers' views."""
 
 KNOWLEDGE = (
     registrations_are_the_brokers,
@@ -322,4 +323,4 @@ KNOWLEDGE = (
     proposals_are_the_leaders,
     a_proposal_waits_for_its_answer,
 )
-"""The helper invariants about registrations, views and messages."""
+"""Helper invariants about registrations, views and messages."""

@@ -1,7 +1,7 @@
-"""What must happen in the replication of partitions once faults have stopped, and the steps that it needs.
+"""Liveness of replication once faults have stopped, and the fair actions that each property needs.
 
-Faults are bounded by budgets and in no assumption, so a run that goes on for ever has had its last one. Each property
-names the fewest steps that make it true; the page on liveness shows for each what happens without it.
+Budgets bound the faults, and no fairness includes them, so an infinite run has a last fault. Each property names the
+smallest set of fair actions that suffices; the page on liveness shows the effect of leaving one out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from highwater.model.replication.isr import is_eligible
 
 
 def broker_is_down(m: Replication, s: State, b: Number) -> Truth:
-    """Where fencing is a duty: the session of a broker that is down ends. Where the broker runs it is a fault."""
+    """Fencing is fair for a broker that is down, because its session ends; for a running broker it is a fault."""
     return ~m.is_up(s.brokers[b])
 
 
@@ -31,34 +31,34 @@ _RECOVER = weak("send_log_info", "take_log_info") + weak("finish_recovery", by=[
 
 @always_eventually("631.1", fair=_START)
 def brokers_run(m: Replication, s: State) -> Truth:
-    """A broker that is down runs again: its session ends, and it is started."""
+    """A broker that is down eventually runs: its session ends, and it is started."""
     return all_of(m.is_up(s.brokers[b]) for b in m.broker)
 
 
 @always_eventually("631.2", fair=weak("unfence_broker"))
 def running_brokers_are_unfenced(m: Replication, s: State) -> Truth:
-    """A broker that runs, and is not shutting down, is unfenced by a heartbeat."""
+    """A running broker that is not shutting down is eventually unfenced by a heartbeat."""
     return all_of(implies(s.brokers[b].status == "RUNNING", ~s.registrations[b].fenced) for b in m.broker)
 
 
 @always_eventually("B8", fair=_REPLAY)
 def metadata_views_converge(m: Replication, s: State) -> Truth:
-    """Every broker that runs comes to know what the controller knows."""
+    """Every running broker eventually knows the controller's state."""
     latest = m.latest_view(s)
     return all_of(implies(m.is_up(s.brokers[b]), s.brokers[b].view == latest) for b in m.broker)
 
 
 @always_eventually("B7, 841.3", fair=_REPLAY + _ALTER)
 def proposals_are_settled(m: Replication, s: State) -> Truth:
-    """Every AlterPartition is answered, or superseded by newer metadata: no leader waits for ever."""
+    """Every AlterPartition is eventually answered or superseded by newer metadata."""
     return all_of(s.brokers[b].proposed.is_none for b in m.broker)
 
 
 @always_eventually("841.1, 841.3", fair=_REPLAY + _ALTER + weak("propose_expand"))
 def proposals_come_to_rest(m: Replication, s: State) -> Truth:
-    """Again and again no leader has an AlterPartition to send: none proposes for ever what is rejected for ever.
+    """Infinitely often no leader has an AlterPartition to send: none repeats a rejected proposal for ever.
 
-    Followers may stay fenced meanwhile: their fetches reach the leader, their heartbeats not the controller.
+    Followers may stay fenced: their fetches reach the leader, and their heartbeats do not reach the controller.
     """
 
     def may_join(b: Number, f: Number) -> Truth:
@@ -77,7 +77,7 @@ def proposals_come_to_rest(m: Replication, s: State) -> Truth:
     fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand") + weak("acknowledge"),
 )
 def writes_are_answered(m: Replication, s: State) -> Truth:
-    """A producer that waits for acks=all is answered: the record is acknowledged, or its leader leads no longer."""
+    """An acks=all write is eventually answered: the leader acknowledges it, or no longer leads."""
     return all_of(
         ~any_of(
             (s.brokers[b].log.length > o)
@@ -94,7 +94,7 @@ def writes_are_answered(m: Replication, s: State) -> Truth:
 
 @always_eventually("B4, 966.1", fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def hwm_comes_to_cover_what_is_committed(m: Replication, s: State) -> Truth:
-    """What a leader has and was once committed comes to be below its HWM again: consumers can read it."""
+    """A leader's HWM eventually covers the committed records of its log, so that consumers can read them."""
     return all_of(
         ~m.leads(b, s.brokers[b])
         | all_of(
@@ -107,7 +107,7 @@ def hwm_comes_to_cover_what_is_committed(m: Replication, s: State) -> Truth:
 
 @always_eventually("B1, B6", fair=_RETURN + _RECOVER + _REPLAY + _FETCH)
 def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Truth:
-    """What was acknowledged is, in the end, in the log of every replica."""
+    """Every replica's log eventually contains all acknowledged records."""
     return all_of(
         implies(
             (s.writes[v] == "ACKNOWLEDGED") & m.latest_view(s).replicas.has(b),
@@ -120,13 +120,13 @@ def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Truth:
 
 @always_eventually("966.9", fair=weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def reassignments_complete(m: Replication, s: State) -> Truth:
-    """A reassignment comes to its end: nothing is being added or removed."""
+    """A reassignment eventually ends: no replica is adding or removing."""
     return s.partition.adding.is_empty & s.partition.removing.is_empty
 
 
 @always_eventually("966.13", fair=_FENCE + weak("unfence_broker"))
 def electable_replicas_lead(m: Replication, s: State) -> Truth:
-    """A partition with an ISR or ELR member that runs has a leader that runs."""
+    """A partition with a running ISR or ELR member eventually has a running leader."""
     partition = s.partition
     electable = partition.isr | partition.elr
     alive = any_of(electable.has(b) & (s.brokers[b].status == "RUNNING") for b in m.broker)

@@ -1,4 +1,4 @@
-"""That the cluster keeps the promise to its clients (``model/promise``): what they see of it, state by state."""
+"""The cluster keeps the promise to its clients (``model/promise``): refinement from cluster states to client views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from highwater.model.replication.cluster import committed_at_start
 
 
 def tolerated(m: Replication) -> dict[str, int]:
-    """The promise's parameters. min ISR is the least that there can be: an operator may lower it, or the replicas."""
+    """The promise's parameters. min ISR is the smallest possible one: an operator may lower it or the replica count."""
     changes = m.p.min_isr_changes or m.p.reassignments
     return {
         "records": m.p.records,
@@ -28,10 +28,11 @@ def tolerated(m: Replication) -> dict[str, int]:
 
 
 def is_void(m: Replication, s: State) -> Truth:
-    """P1. Whether nothing is promised any more: min ISR brokers lost data, or an election can have been unclean.
+    """P1. True if the promise no longer applies: min ISR brokers lost data, or an election can have been unclean.
 
-    A leader comes from outside ISR and ELR only after an unclean shutdown. Which election took one is not remembered;
-    so with the first unclean shutdown all of them count, those that the configuration allows and those on request.
+    A leader from outside ISR and ELR requires an unclean shutdown. The state does not record which election elected
+    one. So after the first unclean shutdown, every unclean election that the configuration allows or an operator
+    requests counts.
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
@@ -42,7 +43,7 @@ def is_void(m: Replication, s: State) -> Truth:
 
 
 def committed_and_there(m: Replication, s: State) -> SeqValue:
-    """B4. What is committed, as far as the leader that the controller elected has it, while that one runs."""
+    """B4. The committed records that the controller's leader still has, while it runs."""
     there = s.committed.length
     for b in m.broker:
         same = [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets]
@@ -54,7 +55,7 @@ def committed_and_there(m: Replication, s: State) -> SeqValue:
 
 @refines(Promise, "P1, B4, B6", parameters=tolerated)
 def keeps_the_promise(m: Replication, s: State) -> Mapped:
-    """Clients see what they are promised: a log that only grows, in order, with all that was acknowledged."""
+    """Clients see the promised log: it only grows, in order, and contains all acknowledged records."""
     log, void = Seq(m.value, m.p.records), is_void(m, s)
 
     def values(records: SeqValue) -> SeqValue:
@@ -77,19 +78,19 @@ def keeps_the_promise(m: Replication, s: State) -> Mapped:
     }
 
 
-# --- what an induction takes with it --------------------------------------------------------------------------
+# --- helper invariants ----------------------------------------------------------------------------------------
 
 
 @helper("B1")
 def records_are_written_in_their_order(m: Replication, s: State) -> Truth:
-    """No record is there before the one that was written before it."""
+    """Each written value follows the values before it."""
     there = [s.writes[v] != "UNUSED" for v in m.value]
     return all_of(implies(later, earlier) for earlier, later in itertools.pairwise(there))
 
 
 @helper("B1")
 def records_were_written(m: Replication, s: State) -> Truth:
-    """No log, and no answer to a fetch, has a record that nobody wrote; nor was one committed."""
+    """No log, fetch response or committed prefix contains a record that no producer wrote."""
     logs = [*(s.brokers[b].log for b in m.broker), s.committed]
     known = [
         implies(log.length > o, s.writes[log.at(o).value] != "UNUSED") for log in logs for o in m.offsets
@@ -102,7 +103,7 @@ def records_were_written(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_are_in_order(m: Replication, s: State) -> Truth:
-    """In each log records are in the order in which they were written, also once the answer to a fetch is taken."""
+    """Each log has its records in the order of their writes, also after the fetch response in flight."""
     logs = [*(history(m, s, b) for b in m.broker), s.committed]
     return all_of(
         implies(log.length > o + 1, log.at(o).value < log.at(o + 1).value)
@@ -116,4 +117,4 @@ RECORDS = (
     records_were_written,
     records_are_in_order,
 )
-"""The helper invariants about which records are in logs."""
+"""Helper invariants about the records in logs."""

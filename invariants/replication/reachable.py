@@ -1,4 +1,4 @@
-"""What brokers must be able to do: change the ISR, win recoveries, and give up, delay or refuse messages."""
+"""Reachability goals: brokers change the ISR, win recoveries, and abandon, delay or refuse messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from highwater.model.replication import Replication
 
 
 def _proposes(m: Replication, before: State, after: State, leader: Number, f: Number, joins: bool) -> Truth:
-    """Whether a leader comes to propose an ISR with a follower that is in none, or without one that is."""
+    """True if a leader starts to propose an ISR that adds (``joins``) or removes a follower."""
     old, new = before.brokers[leader], after.brokers[leader]
     begins = m.leads(leader, old) & old.proposed.is_none & new.proposed.is_some
     there, proposed = old.view.isr.has(f), new.proposed.value.has(f)
@@ -20,13 +20,13 @@ def _proposes(m: Replication, before: State, after: State, leader: Number, f: Nu
 
 
 _Known = Callable[[StructValue, StructValue], Truth]
-"""A condition on a leader, and on what it knows of a follower."""
+"""A condition on a leader and its fetch state of a follower."""
 
 
 def _proposed(
     m: Replication, before: State, after: State, joins: bool, about: _Known, least: int = 1
 ) -> Truth:
-    """Whether a leader proposes that at least so many followers, of which it knows this, join or leave the ISR."""
+    """True if a leader proposes that at least ``least`` followers that meet a condition join or leave the ISR."""
     found = []
     for leader in m.broker:
         broker = before.brokers[leader]
@@ -86,7 +86,7 @@ def two_followers_join_together(m: Replication, before: State, after: State) -> 
 def _wins_over_a_longer_log(
     m: Replication, before: State, after: State, is_it: Callable[[StructValue, StructValue], Truth]
 ) -> Truth:
-    """Whether a recovery elects a replica over a longer log: ``is_it`` is about that log's broker, and its answer."""
+    """True if a recovery elects a replica over a longer log; ``is_it`` tests that log's registration and answer."""
     old, new = before.partition, after.partition
     by_log = all_of(after.log_infos[b].is_none for b in m.broker)
     over = []
@@ -129,7 +129,7 @@ def a_recovery_elects_over_a_longer_log(m: Replication, before: State, after: St
 
 
 def _recovers(m: Replication, before: State, after: State) -> Truth:
-    """Whether a partition without a leader gets one that has answered a recovery."""
+    """True if a partition without a leader elects a replica that has answered a recovery."""
     old, new = before.partition, after.partition
     return old.leader.is_none & any_of(new.leader.is_(b) & before.log_infos[b].is_some for b in m.broker)
 
@@ -199,7 +199,7 @@ def a_record_is_appended_under_min_isr(m: Replication, before: State, after: Sta
 
 @reachable("B8, F1", needs="late_proposals")
 def a_proposal_arrives_late(m: Replication, before: State, after: State) -> Truth:
-    """An AlterPartition that its leader has given up arrives."""
+    """An AlterPartition that its leader has abandoned arrives."""
     return any_of(before.late_proposals[b].is_some & after.late_proposals[b].is_none for b in m.broker)
 
 
@@ -217,7 +217,7 @@ def a_proposal_ends_by_known_metadata(m: Replication, before: State, after: Stat
 
 @reachable("F1", needs="late_fetches")
 def a_fetch_arrives_late(m: Replication, before: State, after: State) -> Truth:
-    """A fetch that its sender has given up is under way again."""
+    """A fetch that its sender has abandoned is in flight again."""
 
     def arrives(f: Number) -> Truth:
         late, new = before.late_fetches[f], after.fetch_requests[f]
@@ -229,7 +229,7 @@ def a_fetch_arrives_late(m: Replication, before: State, after: State) -> Truth:
 
 @reachable("B1")
 def a_fetch_of_this_incarnation_is_given_up(m: Replication, before: State, after: State) -> Truth:
-    """A follower sends a fetch while its earlier fetch of the same broker epoch is under way."""
+    """A follower sends a fetch while its earlier fetch of the same broker epoch is in flight."""
 
     def anew(f: Number) -> Truth:
         old, new = before.fetch_requests[f], after.fetch_requests[f]
@@ -240,11 +240,11 @@ def a_fetch_of_this_incarnation_is_given_up(m: Replication, before: State, after
 
 
 _Fetch = Callable[[Number, StructValue, StructValue], Truth]
-"""A condition on a follower, its fetch, and the broker that it is for."""
+"""A condition on a follower, its fetch, and the fetch's recipient."""
 
 
 def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> Truth:
-    """Whether a broker drops such a fetch without an answer, and learns nothing from it."""
+    """True if a broker drops such a fetch without an answer and without a change."""
 
     def refused(f: Number) -> Truth:
         request, fetch = before.fetch_requests[f], before.fetch_requests[f].value
@@ -256,7 +256,7 @@ def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> T
 
 
 def _leads_it(m: Replication, f: Number, fetch: StructValue, broker: StructValue) -> Truth:
-    """Whether the receiver of a fetch takes itself for the leader, and the sender for a replica."""
+    """True if a fetch's recipient believes that it leads, and its view has the sender as a replica."""
     return m.leads(fetch.leader, broker) & broker.view.replicas.has(f)
 
 
@@ -278,7 +278,7 @@ def a_fetch_of_a_former_epoch_is_refused(m: Replication, before: State, after: S
 
 @reachable("B2")
 def a_fetch_of_a_later_epoch_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of a leader epoch that it has not heard of."""
+    """A leader refuses a fetch of a later leader epoch than its own."""
 
     def is_later(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
         return _leads_it(m, f, fetch, broker) & (fetch.leader_epoch > broker.view.leader_epoch)
@@ -288,7 +288,7 @@ def a_fetch_of_a_later_epoch_is_refused(m: Replication, before: State, after: St
 
 @reachable("K2, 903.2")
 def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of its own epoch from a replica that has registered anew since."""
+    """A leader refuses a fetch of its own epoch from a replica that has registered again since."""
 
     def is_former(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
         same = fetch.leader_epoch == broker.view.leader_epoch
@@ -299,7 +299,7 @@ def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, af
 
 @reachable("B2, 966.9")
 def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of its own epoch from a replica that its metadata does not have yet."""
+    """A leader refuses a fetch of its own epoch from a replica that is not in its metadata yet."""
 
     def is_new(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
         leads = m.leads(fetch.leader, broker) & (fetch.leader_epoch == broker.view.leader_epoch)
@@ -310,7 +310,7 @@ def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: St
 
 @reachable("K2, 903.2")
 def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after: State) -> Truth:
-    """A leader updates what it knows of a replica by a fetch from before the replica registered anew."""
+    """A leader updates a replica's fetch state by a fetch from before the replica registered again."""
 
     def counts(f: Number) -> Truth:
         request, fetch = before.fetch_requests[f], before.fetch_requests[f].value

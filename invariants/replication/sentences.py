@@ -1,4 +1,4 @@
-"""Sentences of the proposals about data replication, each stated without the rule that implements it."""
+"""Sentences of the proposals about data replication, stated independently of the rules that implement them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
 def _same_process(m: Replication, before: State, after: State, b: Number) -> Truth:
-    """Whether one process of a broker runs before and after a step."""
+    """True if the same process of a broker runs before and after a step."""
     old, new = before.brokers[b], after.brokers[b]
     return m.is_up(old) & m.is_up(new) & (old.epoch == new.epoch)
 
 
 def _is_requested(before: State, after: State) -> Truth:
-    """Whether an operator asks for an election in a step."""
+    """True if an operator requests an election in a step."""
     return before.budgets.elections > after.budgets.elections
 
 
@@ -26,10 +26,10 @@ def _is_requested(before: State, after: State) -> Truth:
 
 @invariant("B4, 966.1, 966.2")
 def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
-    """If the committed ISR is large enough, the HWM is at the least LEO that the leader knows of those it awaits.
+    """With a large enough committed ISR, the HWM equals the smallest LEO of the replicas that the leader waits for.
 
-    An ISR of min.insync.replicas members is large enough, and so is one that has every replica. The leader awaits the
-    maximal ISR and, where rule K3 is on, replicas that are about to join.
+    An ISR is large enough if it has min.insync.replicas members or every replica. The leader waits for the maximal ISR
+    and, with K3, for replicas that are about to join.
     """
     held = []
     for b in m.broker:
@@ -47,7 +47,7 @@ def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
 
 @invariant("B6", needs="waiting_producers")
 def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
-    """A producer waits for a broker that leads: its wait ends when the leader crashes, stops or becomes a follower."""
+    """A producer waits at a broker that leads: its wait ends when the leader crashes, stops or becomes a follower."""
     return all_of(
         implies(s.waiting[v].is_some & (s.waiting[v].value.leader == b), m.leads(b, s.brokers[b]))
         for b in m.broker
@@ -57,7 +57,7 @@ def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
 
 @invariant("966.9, B8", needs="reassignments")
 def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
-    """A broker that knows it is no replica has no log, also if it learns so at its start."""
+    """A broker that knows it is not a replica has no log, also if it learns so on restart."""
     return all_of(
         implies(m.is_up(s.brokers[b]) & ~s.brokers[b].view.replicas.has(b), s.brokers[b].log.is_empty)
         for b in m.broker
@@ -71,7 +71,7 @@ def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
 def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: State) -> Truth:
     """A follower truncates to an offset at which its log and the leader's can agree, and no further than necessary.
 
-    The record before that offset has no later leader epoch than the leader named; the leader lacks each removed record.
+    The record before that offset has at most the leader epoch in the response. The leader lacks each removed record.
     """
     kept = []
     for f in m.broker:
@@ -94,7 +94,7 @@ def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: 
 
 @step_property("B2, K17", rule="fetch_response_epoch_check")
 def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: State) -> Truth:
-    """A follower uses a fetch answer only in the leader epoch in which it fetched."""
+    """A follower uses a fetch response only in the leader epoch in which it fetched."""
     kept = []
     for f in m.broker:
         old, answer = before.brokers[f], before.fetch_responses[f]
@@ -108,9 +108,9 @@ def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: 
 
 @step_property("K2", rule="stale_fetch_check")
 def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State, after: State) -> Truth:
-    """A leader counts no fetch with a lower broker epoch than its metadata has for the follower.
+    """A leader ignores a fetch with a lower broker epoch than its metadata has for the follower.
 
-    Fetches of an older version (``old_fetcher``) have no broker epoch.
+    Fetches of version 14 (``old_fetcher``) have no broker epoch.
     """
     kept = []
     for b in m.broker:
@@ -120,14 +120,14 @@ def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State
             was, known = old.followers[f], new.followers[f]
             counted = (was.leo != known.leo) | (was.broker_epoch != known.broker_epoch)
             current = known.broker_epoch >= old.view.epochs[f]
-            if int(f) != m.p.old_fetcher - 1:
+            if int(f) != m.p.old_fetcher:
                 kept.append(implies(leads_on & counted & known.leo.is_some, current))
     return all_of(kept)
 
 
 @step_property("B5", rule="re_election_forgets_fetches")
 def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State) -> Truth:
-    """A leader knows nothing of its followers in a new leader epoch: they may have truncated since they fetched."""
+    """A leader starts a new leader epoch without fetch state: followers may have truncated since they fetched."""
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -140,7 +140,7 @@ def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State)
 def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Truth:
     """A broker that registers after an unclean shutdown is in neither ISR nor ELR, unless it is the last ISR member.
 
-    A shutdown is clean if its CleanShutdownFile has the registered broker epoch, and the metadata version knows of it.
+    A shutdown is clean if its CleanShutdownFile has the registered broker epoch, and the metadata version supports it.
     """
     kept = []
     for b in m.broker:
@@ -156,11 +156,11 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
 
 @step_property("966.14", rule="unclean_recovery", needs="recovery")
 def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Truth:
-    """No replica that a recovery awaits or has heard, and that still runs, has a better log than the new leader.
+    """No running replica that a recovery waits for or has heard from has a better log than the elected leader.
 
-    Balanced awaits the last known ELR. An operator's LONGEST_LOG_BALANCED compares only them. Both replicas are
-    unfenced and know the current leader epoch. A better log ends in a later leader epoch; if both end in the same one,
-    it is longer.
+    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only its members. The replicas compared
+    are unfenced and know the current leader epoch. A better log ends in a later leader epoch or, in the same one, is
+    longer.
     """
     asked = _is_requested(before, after)
     balanced = where(asked, not m.p.risky_elections, not m.p.unclean_election)
@@ -197,7 +197,7 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
 
 @step_property("966.1, 966.18", rule="hwm_needs_min_isr")
 def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) -> Truth:
-    """A leader's HWM advances only while the committed ISR has min ISR members, with the ELR or without it.
+    """A leader's HWM advances only while the committed ISR has min ISR members, with or without the ELR.
 
     A broker of an older version (``ungated_broker``) has no such rule.
     """
@@ -206,14 +206,14 @@ def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) 
         old, new = before.brokers[b], after.brokers[b]
         leads_on = m.leads(b, old) & m.leads(b, new) & (old.view.leader_epoch == new.view.leader_epoch)
         enough = (size(new.view.isr) >= new.view.min_isr) | (new.view.replicas <= new.view.isr)
-        if int(b) != m.p.ungated_broker - 1:
+        if int(b) != m.p.ungated_broker:
             kept.append(implies(leads_on & (new.hwm > old.hwm), enough))
     return all_of(kept)
 
 
 @step_property("B6")
 def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) -> Truth:
-    """A leader appends an acks=all record only if its ISR has min ISR members; else it refuses the write."""
+    """A leader appends an acks=all record only if its ISR has min ISR members; otherwise it refuses the write."""
     kept = []
     for b in m.broker:
         view = before.brokers[b].view
@@ -226,7 +226,10 @@ def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) ->
 
 @step_property("966.17", needs="elections")
 def requested_elections_replace_no_leader(m: Replication, before: State, after: State) -> Truth:
-    """An election on request replaces a leader only by the preferred replica; others need a partition without one."""
+    """A requested election replaces a leader only by the preferred replica.
+
+    Other types need a partition without a leader.
+    """
     asked = _is_requested(before, after)
     old, new = before.partition.leader, after.partition.leader
     preferred = after.partition.replicas.at(0)
@@ -235,10 +238,10 @@ def requested_elections_replace_no_leader(m: Replication, before: State, after: 
 
 @step_property("966.4, 966.10, 966.11, 966.18")
 def remembered_only_while_due(m: Replication, before: State, after: State) -> Truth:
-    """What a change of the partition leaves remembered is due.
+    """After a partition change, ELR, last known ELR and last known leader are set only while they apply.
 
-    ELR and last known ELR only while the ISR is under min ISR, a last known leader only while there is no leader, and
-    while the ELR is off none of them: nobody keeps them true, and they would count when it is on again.
+    ELR and last known ELR apply while the ISR is under min ISR, the last known leader while there is no leader. None
+    applies while the ELR is off: it would be stale when the ELR is turned on again.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)
@@ -250,7 +253,7 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
 
 @step_property("B7, 903.3")
 def proposals_stand_as_they_were_made(m: Replication, before: State, after: State) -> Truth:
-    """While a leader waits for an answer it proposes what it proposed, with the epochs that it knew then."""
+    """A leader's pending proposal does not change, nor do its broker epochs."""
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -263,9 +266,9 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
 
 @step_property("B8, 966.9", rule="divergence_check")
 def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Truth:
-    """A replica that replays metadata has the log and the HWM that it had; who is none any more has neither.
+    """A replica that replays metadata keeps its log and HWM; a broker that is no longer a replica loses both.
 
-    What a follower lacks, or has too much, its fetches find out (B3).
+    A follower finds missing and surplus records by its fetches (B3).
     """
     kept = []
     for b in m.broker:
@@ -282,9 +285,9 @@ def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: St
 
 @step_property("966.4", rule="eligible_leader_replicas")
 def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State, after: State) -> Truth:
-    """Who leaves an ISR that is under min ISR then is in the ELR, unless it lost its log or is no replica any more.
+    """A member that leaves an ISR under min ISR enters the ELR, unless it lost its log or is no longer a replica.
 
-    Nothing is committed without it, so it holds all that is. The operator can have somebody else elected all the same.
+    No record is committed without it, so it holds all committed records. An operator may still elect another replica.
     """
     p, then = before.partition, after.partition
     gone, needed = p.isr - then.isr, m.min_isr(after)
@@ -304,7 +307,7 @@ def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State
 
 @step_property("966.13")
 def partitions_with_active_isr_members_are_led(m: Replication, before: State, after: State) -> Truth:
-    """After a change of its leader or its ISR a partition is led, where a member of its ISR is active."""
+    """After a change of leader or ISR, a partition with an active ISR member has a leader."""
     p, then = before.partition, after.partition
     changed = (p.leader != then.leader) | (p.isr != then.isr)
     able = then.isr & m.t.active(after.registrations)
@@ -313,10 +316,10 @@ def partitions_with_active_isr_members_are_led(m: Replication, before: State, af
 
 @step_property("966.10, 966.11, 704.2", rule="last_known_leader")
 def last_known_leaders_led_last(m: Replication, before: State, after: State) -> Truth:
-    """The last known leader is the one that led when the ISR became empty, until somebody leads again.
+    """The last known leader is the leader at the time when the ISR became empty, until another one is elected.
 
-    The last known ELR gains only members of the ELR whose brokers register uncleanly, and goes when the ISR has min ISR
-    members. A leader recovers only when it was elected from outside ISR and ELR.
+    The last known ELR gains only ELR members whose brokers register uncleanly, and is cleared when the ISR has min ISR
+    members. A leader is RECOVERING only if it was elected from outside ISR and ELR.
     """
     p, then = before.partition, after.partition
     kept = []
@@ -345,7 +348,7 @@ def last_known_leaders_led_last(m: Replication, before: State, after: State) -> 
 
 
 STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_replicas_keep_no_log)
-"""The invariants."""
+"""Invariants."""
 
 STEPS = (
     truncation_ends_where_both_logs_agree,
@@ -364,4 +367,4 @@ STEPS = (
     partitions_with_active_isr_members_are_led,
     last_known_leaders_led_last,
 )
-"""The properties of steps."""
+"""Step properties."""

@@ -1,4 +1,4 @@
-"""What must hold of every step that the controller takes: epochs, who joins ISR and ELR, elections, reassignments."""
+"""Properties of every step of the controller: epochs, members of ISR and ELR, elections, reassignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from highwater.model.replication.controller.types import (
 
 
 def favours_availability(m: Controller, s: State) -> Truth:
-    """966.13, 966.16. Whether the operator chose Aggressive, by either of the two settings."""
+    """966.13, 966.16. True if the operator chose Aggressive, by either setting."""
     if m.has_strategy:
         chosen: Truth = s.recovery_strategy == RecoveryStrategy.AGGRESSIVE
         return chosen
@@ -26,7 +26,7 @@ def favours_availability(m: Controller, s: State) -> Truth:
 
 
 def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> Truth:
-    """966.17. Whether a step is one of these elections, of an operator."""
+    """966.17. True if a step is an operator's election of one of these types."""
     if not m.p.recovery_requests:
         return as_bool(False)
     asked = any_of(after.requested.value.kind == kind for kind in kinds)
@@ -35,7 +35,7 @@ def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> 
 
 
 def is_risked(m: Controller, before: State, after: State) -> Truth:
-    """966.17. Whether a step is an election by which an operator may lose committed records."""
+    """966.17. True if a step is an election by which an operator may lose committed records."""
     risky = RecoveryRequest.DESIGNATION, RecoveryRequest.LONGEST_LOG_AGGRESSIVE
     return is_requested(m, before, after, *risky)
 
@@ -45,29 +45,29 @@ def is_risked(m: Controller, before: State, after: State) -> Truth:
 
 @step_property("B8")
 def leader_epoch_never_falls(m: Controller, before: State, after: State) -> Truth:
-    """The leader epoch never moves back: a replica that heard of a higher one would refuse the leader for ever."""
+    """The leader epoch never decreases: a replica that knows a higher one would refuse the leader for ever."""
     return before.partition.leader_epoch <= after.partition.leader_epoch
 
 
 @step_property("B8")
 def leader_change_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
-    """Another leader, or none, means the next leader epoch: no leader epoch has two leaders."""
+    """A change of the leader, or its loss, starts the next leader epoch: no leader epoch has two leaders."""
     old, new = before.partition, after.partition
     return implies(new.leader != old.leader, new.leader_epoch == old.leader_epoch + 1)
 
 
 @step_property("B8")
 def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
-    """Where a replica leaves the partition the leader epoch ends, so that its fetches are refused from then on."""
+    """If a replica leaves the partition, the leader epoch ends, so that its fetches are refused from then on."""
     gone = m.assigned(before.partition) - m.assigned(after.partition)
     return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
 
 
 @step_property("B8")
 def partition_change_is_counted(m: Controller, before: State, after: State) -> Truth:
-    """Whatever changes in a partition, its partition epoch goes up by one; else it stays.
+    """A change of a partition increases its partition epoch by one; otherwise the epoch stays.
 
-    By that an AlterPartition that was decided on an older state is found out.
+    The controller recognizes a stale AlterPartition by it.
     """
     old, new = before.partition, after.partition
     changed = any_of(getattr(old, name) != getattr(new, name) for name in m.t.written_fields)
@@ -80,7 +80,7 @@ def partition_change_is_counted(m: Controller, before: State, after: State) -> T
 
 @step_property("966.7")
 def elr_changes_keep_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
-    """A change of the ELR alone counts in the partition epoch and does not end the leader epoch."""
+    """A change of the ELR alone increases the partition epoch and does not end the leader epoch."""
     old, new = before.partition, after.partition
     alone = (old.leader == new.leader) & (old.isr == new.isr) & (old.replicas == new.replicas)
     counted = (new.leader_epoch == old.leader_epoch) & (new.partition_epoch > old.partition_epoch)
@@ -89,7 +89,7 @@ def elr_changes_keep_the_leader_epoch(m: Controller, before: State, after: State
 
 @step_property("B8")
 def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Truth:
-    """A broker epoch never moves back, and goes up only when the broker registers, fenced until it has caught up."""
+    """A broker epoch never decreases. It increases only when the broker registers, fenced until it has caught up."""
     return all_of(
         (after.registrations[b].epoch == before.registrations[b].epoch)
         | ((after.registrations[b].epoch > before.registrations[b].epoch) & after.registrations[b].fenced)
@@ -99,28 +99,28 @@ def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Trut
 
 @step_property("841.2, 903.4")
 def only_active_brokers_join_the_isr(m: Controller, before: State, after: State) -> Truth:
-    """Who joins the ISR is neither fenced nor shutting down after the step, and a replica."""
+    """A broker that joins the ISR is a replica, unfenced and not shutting down after the step."""
     joining = after.partition.isr - before.partition.isr
     return implies(~joining.is_empty, (joining <= m.active(after)) & (joining <= m.assigned(after.partition)))
 
 
 @step_property("966.6")
 def only_isr_members_join_the_elr(m: Controller, before: State, after: State) -> Truth:
-    """The ELR gains nobody but members of the ISR: only they are known to hold what is committed."""
+    """Only ISR members join the ELR, because only they are known to hold all committed records."""
     joining = after.partition.elr - before.partition.elr
     return implies(~joining.is_empty, joining <= before.partition.isr)
 
 
 @step_property("966.10")
 def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after: State) -> Truth:
-    """The last known ELR gains nobody but members of the ELR: they leave it after an unclean shutdown."""
+    """Only ELR members join the last known ELR, after an unclean shutdown."""
     joining = after.partition.last_known_elr - before.partition.last_known_elr
     return implies(~joining.is_empty, joining <= before.partition.elr)
 
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A reassignment that completes leaves every added replica in the ISR, and min ISR members or every replica."""
+    """A completed reassignment leaves every added replica in the ISR, and min ISR members or every replica."""
     old, new = before.partition, after.partition
     was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
     ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
@@ -131,7 +131,7 @@ def completed_reassignments_leave_min_isr_members(m: Controller, before: State, 
 
 @step_property("966.11", rule="last_known_leader_kept")
 def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
-    """While nobody leads, the last known leader stays remembered, unless ELR and all that is remembered are cleared."""
+    """Without a leader, the last known leader stays set, unless it is cleared together with ELR and last known ELR."""
     old, new = before.partition, after.partition
     nobody = old.leader.is_none & new.leader.is_none
     cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
@@ -143,10 +143,10 @@ def last_known_leader_stays_until_an_election(m: Controller, before: State, afte
 def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
 
-    They are the replicas that a Balanced recovery waits for. A change of min ISR or of the replicas, Aggressive, and
-    a risky election on request, are an operator's choices; without unclean recovery so is any election from
-    outside ISR and ELR. An ISR member that loses its log and registers before
-    it is fenced is remembered nowhere: 966.10 speaks of ELR members only.
+    They are the replicas that a Balanced recovery waits for. Operator choices are exempt: a change of min ISR or
+    replicas, Aggressive, a risky election request and, without unclean recovery, any election from outside ISR and
+    ELR.
+    An ISR member that loses its log and registers before it is fenced enters no set: 966.10 covers ELR members only.
     """
     old, new = before.partition, after.partition
     chosen = favours_availability(m, before) | is_risked(m, before, after)
@@ -165,7 +165,7 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
 
 
 def _offline(m: Controller, partition: StructValue) -> SetValue:
-    """The replicas whose log directory is lost."""
+    """The replicas in a lost log directory."""
     return partition.offline if m.on("offline_directory_check") else m.t.brokers.zero()
 
 
@@ -183,14 +183,14 @@ def _same_level(m: Controller, before: State, after: State) -> Truth:
 
 
 def _cleared(m: Controller, before: State, after: State) -> Truth:
-    """Whether a step empties ELR and what is remembered, and changes nothing else of the partition."""
+    """True if a step empties ELR, last known ELR and last known leader, and changes nothing else of the partition."""
     p, nobody = before.partition, m.t.brokers.zero()
     emptied = p.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)
     return after.partition == emptied.replace(partition_epoch=after.partition.partition_epoch)
 
 
 def _uncleanly(m: Controller, before: State, after: State) -> Truth:
-    """Whether a step elects somebody from outside ISR and ELR. Who comes with a reassignment is none of them."""
+    """True if a step elects a leader from outside ISR and ELR while the replicas stay the same."""
     old, new = before.partition, after.partition
     elected = new.leader.is_some & (old.leader != new.leader) & ~electable(old).has(new.leader)
     return elected & (old.replicas == new.replicas)
@@ -198,10 +198,10 @@ def _uncleanly(m: Controller, before: State, after: State) -> Truth:
 
 @step_property("966.13, 966.14, 966.15")
 def electable_replicas_are_elected_first(m: Controller, before: State, after: State) -> Truth:
-    """While somebody is in ISR or ELR no other one leads, unless an operator allows it or asks for it.
+    """While ISR or ELR has a member, no other replica is elected, unless an operator allows or requests it.
 
-    Who registers in the step may have lost its log, and is waited for no more. A Balanced recovery waits for who is
-    remembered as well: for every last known ELR member to be live. One on request elects a live one, and need not wait.
+    A broker that registers in the step does not count, because it may have lost its log. A Balanced recovery also
+    waits until every last known ELR member is live. LONGEST_LOG_BALANCED elects a live one and need not wait.
     """
     old = before.partition
     registers = m.t.brokers.of(lambda b: before.registrations[b].epoch != after.registrations[b].epoch)
@@ -219,7 +219,7 @@ def electable_replicas_are_elected_first(m: Controller, before: State, after: St
 
 @step_property("966.15", rule="last_known_leader_unfenced")
 def last_known_leaders_lead_once_active(m: Controller, before: State, after: State) -> Truth:
-    """Where nobody is in ISR or ELR any more, and the last known leader becomes active, it leads at once."""
+    """If ISR and ELR are empty, the last known leader is elected in the step in which it becomes active."""
     if m.on("unclean_recovery") or not m.on("election_on_unfencing"):
         return as_bool(True)
     old, new = before.partition, after.partition
@@ -231,7 +231,7 @@ def last_known_leaders_lead_once_active(m: Controller, before: State, after: Sta
 
 @step_property("966.13", rule="unclean_recovery", needs="strategy_changes")
 def strategy_none_recovers_no_replica(m: Controller, before: State, after: State) -> Truth:
-    """With unclean.recovery.strategy None the controller elects nobody from outside ISR and ELR: the operator does."""
+    """With unclean.recovery.strategy None, only the operator elects a leader from outside ISR and ELR."""
     under_none = before.recovery_strategy == RecoveryStrategy.NONE
     return implies(
         under_none & _uncleanly(m, before, after), is_requested(m, before, after, *RecoveryRequest)
@@ -240,7 +240,7 @@ def strategy_none_recovers_no_replica(m: Controller, before: State, after: State
 
 @step_property("966.17", rule="unclean_recovery", needs="recovery_requests")
 def designated_replicas_lead(m: Controller, before: State, after: State) -> Truth:
-    """A DESIGNATION elects the replica that the operator named, and only where there was no leader."""
+    """A DESIGNATION elects the replica that the operator named, only in a partition without a leader."""
     designated = is_requested(m, before, after, RecoveryRequest.DESIGNATION)
     named = after.partition.leader.is_(after.requested.value.leader)
     return implies(designated, before.partition.leader.is_none & named)
@@ -248,10 +248,10 @@ def designated_replicas_lead(m: Controller, before: State, after: State) -> Trut
 
 @step_property("966.13, 966.14, 966.17", rule="unclean_recovery", needs="recovery_requests")
 def recoveries_elect_complete_replicas(m: Controller, before: State, after: State) -> Truth:
-    """Balanced loses no committed record that a member of ELR or last known ELR has, by itself or on request.
+    """Balanced loses no committed record that a member of ELR or last known ELR has, fenced or not.
 
-    A fenced member counts, too. A LONGEST_LOG_AGGRESSIVE election loses none that a live replica has. Either elects
-    only where there was no leader, BALANCED a member of the last known ELR.
+    LONGEST_LOG_AGGRESSIVE loses no committed record that a live replica has. Both elect only in a partition without a
+    leader; BALANCED elects a member of the last known ELR.
     """
     old, leader, complete = before.partition, after.partition.leader, before.complete
     by_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
@@ -271,7 +271,7 @@ def recoveries_elect_complete_replicas(m: Controller, before: State, after: Stat
 
 @step_property("966.15, 966.16")
 def unclean_elections_do_not_wait(m: Controller, before: State, after: State) -> Truth:
-    """Where unclean election is enabled, no change loses the leader while a replica may lead; who comes back leads."""
+    """With unclean election enabled, a partition keeps or gets a leader while a replica may lead."""
     if m.on("unclean_recovery"):
         return as_bool(True)
     p, then = before.partition, after.partition
@@ -285,10 +285,10 @@ def unclean_elections_do_not_wait(m: Controller, before: State, after: State) ->
 
 @step_property("966.9, 966.14, 966.15, 966.16")
 def leaders_from_outside_are_allowed(m: Controller, before: State, after: State) -> Truth:
-    """Who was in neither ISR nor ELR leads only where unclean election is enabled, or asked for, or by a recovery.
+    """A leader from outside ISR and ELR needs unclean election enabled, a request, or a recovery.
 
-    Else it is the last known leader, or one that the leader proposed as its reassignment completed; never one whom a
-    reassignment that is asked for or cancelled has put there.
+    The exceptions are the last known leader, and a member of the leader's proposal that completes its reassignment. A
+    requested or cancelled reassignment itself never elects such a leader.
     """
     p, then = before.partition, after.partition
     outside = then.leader.is_some & (p.leader != then.leader) & ~electable(p).has(then.leader)
@@ -302,10 +302,10 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
 
 @step_property("966.4, K10", rule="eligible_leader_replicas")
 def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
-    """Who leaves an ISR that is then under min ISR is in the ELR, unless it registers; else there is no ELR.
+    """A member that leaves an ISR under min ISR enters the ELR, unless it registers.
 
-    Nor does anybody leave the ELR but into the ISR, by a registration, with the replicas or a setting, or as a leader
-    is elected uncleanly. What an assignment to a directory does is said elsewhere (K16).
+    With min ISR members the ELR is empty. A member leaves the ELR only into the ISR, by a registration, with a change
+    of replicas or configuration, or at an unclean election. K16 covers the assignment to a directory.
     """
     p, then = before.partition, after.partition
     on = m.elr_is_on(before) & _same_level(m, before, after)
@@ -329,7 +329,7 @@ def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after
 
 @step_property("B8, 858.1")
 def active_leaders_stay_in_the_isr(m: Controller, before: State, after: State) -> Truth:
-    """No leader is taken out of the ISR while its broker is active, its directory online, and it stays a replica."""
+    """A leader stays in the ISR while its broker is active, its directory is online, and it is a replica."""
     p, then = before.partition, after.partition
     removed = p.leader.is_some & p.isr.has(p.leader) & ~then.isr.has(p.leader)
     return implies(removed, ~_able(m, after).has(p.leader))
@@ -337,7 +337,7 @@ def active_leaders_stay_in_the_isr(m: Controller, before: State, after: State) -
 
 @step_property("K7", rule="min_isr_change_clears_elr")
 def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) -> Truth:
-    """After a change of min.insync.replicas nobody is eligible beside the ISR, and no last leader is remembered."""
+    """After a change of min.insync.replicas, ELR, last known ELR and last known leader are empty."""
     then = after.partition
     nobody = then.elr.is_empty & then.last_known_elr.is_empty & then.last_known_leader.is_none
     changed = before.min_insync_replicas != after.min_insync_replicas
@@ -349,9 +349,9 @@ def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) ->
 
 @step_property("966.9")
 def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
-    """A reassignment ends by itself as soon as all that are added are in the ISR, and enough of it stays; not before.
+    """A reassignment completes in the first step in which all added replicas and enough members are in the ISR.
 
-    Who is removed goes, from ISR and ELR too. What is asked for changes only by an operator, with the replicas.
+    Removed replicas then leave replicas, ISR and ELR. Only an operator changes the target.
     """
     p, then = before.partition, after.partition
     old, new = m.assigned(p), m.assigned(then)
@@ -376,9 +376,9 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A cancelled reassignment takes its adding replicas out of the ISR, and leaves min ISR members there.
+    """A cancelled reassignment removes its adding replicas from the ISR, and leaves min ISR members in it.
 
-    The replication factor need not stay: a reassignment that replaced another one can add fewer than it removes.
+    The replication factor may change: a reassignment that replaced another one can add fewer replicas than it removes.
     """
     p, then = before.partition, after.partition
     going = ~p.adding.is_empty | ~p.removing.is_empty
@@ -391,10 +391,10 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
 
 @step_property("966.10, 966.11, 966.15, 704.2")
 def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
-    """The last known leader is the one that led when the ISR became empty, until somebody leads again.
+    """The last known leader is the leader at the time when the ISR became empty, until another one is elected.
 
-    A leader recovers exactly when it was elected from outside ISR and ELR; then there is no ELR, unless an operator
-    allows unclean elections.
+    A leader is RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
+    operator allows unclean elections.
     """
     p, then = before.partition, after.partition
     kept = []
@@ -423,7 +423,7 @@ OF_EPOCHS = (
     completed_reassignments_leave_min_isr_members,
     broker_epochs_never_fall,
 )
-"""Those that the protocol of messages is asked, too."""
+"""The properties that the message-level protocol checks as well."""
 
 STEP_PROPERTIES = (
     *OF_EPOCHS,

@@ -1,4 +1,4 @@
-"""What must hold of each partition of a topic: what must hold of one (``controller.py``), of both."""
+"""Properties of both partitions of a topic: those of one partition (``controller.py``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACES = ("first", "second")
 
 
 def _of_both(stated: Invariant) -> Invariant:
-    """An invariant of a partition, of both: under its own name, as it says the same."""
+    """An invariant of one partition, for both partitions under the same name."""
 
     @wraps(stated.function)
     def holds(m: Topic, s: State) -> Truth:
@@ -28,9 +28,9 @@ def _of_both(stated: Invariant) -> Invariant:
 
 
 def _of_one(stated: Liveness, place: int) -> Liveness:
-    """A liveness property of a partition, of one of them.
+    """A liveness property of one partition, for this one.
 
-    Of both together it would say something else: that again and again both are at their goals at once.
+    For both together it would state that they are at their goals at the same time.
     """
 
     @wraps(stated.function)

@@ -1,8 +1,8 @@
-"""Producers: records with acks 0, 1 and all, and when they are acknowledged (B6).
+"""Producers (B6): records with acks 0, 1 and all, and their acknowledgement.
 
-An acknowledged acks=all write is the promise that everything else is about: it is never lost while fewer than min ISR
-brokers lose data. Consumers are not modelled as such: what they can have read is ``committed``, and what a leader
-tells them of the end of the log is in ``leadership``.
+The protocol promises that an acknowledged acks=all record survives while fewer than min ISR brokers lose data.
+Consumers have no actions: ``committed`` holds all records that they can have read, and ``high_watermark.tells_end``
+says when a leader gives them the end of the log.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from highwater.model.replication.high_watermark import advance_hwm
     "B6", says="value {value} is written to leader {leader} with acks=all", leader="broker", value="value"
 )
 def write_acks_all(m: Cluster, s: State, leader: Number, value: Number) -> None:
-    """Refused with NOT_ENOUGH_REPLICAS while the ISR is under min ISR.
+    """A leader appends an acks=all record, if its ISR has min ISR members (B6).
 
-    It could not be acknowledged as things are, so the producer hears so before anything is appended.
+    Otherwise it answers NOT_ENOUGH_REPLICAS and appends nothing, because it could not acknowledge the record.
     """
     view = s.brokers[leader].view
     enough = size(view.isr) >= m.min_isr_in(view)
@@ -42,10 +42,10 @@ def write_acks_all(m: Cluster, s: State, leader: Number, value: Number) -> None:
 
 @action("B6", says="value {value} is written to leader {leader} with acks=1", leader="broker", value="value")
 def write_acks_one(m: Cluster, s: State, leader: Number, value: Number) -> None:
-    """Acks 0 and 1 succeed on the leader's append.
+    """A leader appends a record with acks 0 or 1. The write succeeds with the append (B6).
 
-    Nobody promised the producer anything. But consumers see the record once the HWM passes it, and 966.1 holds for it,
-    too: else it would be committed by fewer replicas than an election counts on.
+    The producer has no promise for it. But consumers read the record once the HWM passes it, so the gate of the HWM
+    (966.1) applies to it as well.
     """
     spend(s, "weak_writes")
     write(m, s, leader, value, Write.WRITTEN)
@@ -53,18 +53,18 @@ def write_acks_one(m: Cluster, s: State, leader: Number, value: Number) -> None:
 
 @action("B6", says="leader {leader} acknowledges value {value}", leader="broker", value="value")
 def acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> None:
-    """The producer learns that its record is written.
+    """A leader acknowledges a committed acks=all record to its producer (B6).
 
-    Once told, it forgets the record: from now on only the replicas have it.
+    The producer then drops its copy: from now on only replicas hold the record.
     """
     require("the record is committed", can_acknowledge(m, s, leader, value))
     s.next.writes[value] = Write.ACKNOWLEDGED
 
 
 def can_acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> Truth:
-    """B6. Whether a leader may tell a producer that its acks=all record is written.
+    """B6. True if the leader can acknowledge an acks=all record that it appended.
 
-    It wrote the record itself, its HWM has passed it, and the ISR is not under min ISR; else the answer is
+    Its HWM has passed the record, and the ISR has min ISR members. With fewer members Kafka answers
     NOT_ENOUGH_REPLICAS_AFTER_APPEND.
     """
     broker = s.brokers[leader]
@@ -75,9 +75,10 @@ def can_acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> Trut
 
 
 def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value: Number) -> Truth:
-    """B6. Whether a leader's HWM has passed a record that it wrote: in this epoch, or ever since it leads.
+    """B6. True if the leader's HWM has passed a record that it appended.
 
-    A producer waits for an offset. As long as its leader leads on, in whatever epoch, the record stays there.
+    A producer waits for an offset. The record stays at that offset while its leader leads, also across leader epochs
+    (``waiting_producers``); without that parameter the leader must still be in the epoch of the append.
     """
     if m.p.waiting_producers:
         waiter = s.waiting[value]
@@ -91,9 +92,9 @@ def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value:
 
 
 def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True) -> None:
-    """B6. Producers that wait at a broker are told that it leads no more, where the condition holds.
+    """B6. A broker that no longer leads fails the requests of its waiting producers, if ``condition`` holds.
 
-    As a follower it may truncate their records, and others come to be at these offsets.
+    As a follower the broker may truncate their records, and other records take these offsets.
     """
     if not m.p.waiting_producers or not m.on("followers_end_waiting"):
         return
@@ -104,7 +105,7 @@ def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True)
 
 
 def write(m: Cluster, s: State, leader: Number, value: Number, becomes: Number) -> None:
-    """B1. The leader appends a record in its epoch. Values are written in their order."""
+    """B1. A leader appends the next unused value as a record of its leader epoch."""
     broker: StructValue = s.brokers[leader]
     earlier_is_unwritten = any_of((other < value) & (s.writes[other] == "UNUSED") for other in m.value)
     require("the broker takes itself for the leader", m.leads(leader, broker))

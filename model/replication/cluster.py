@@ -1,12 +1,12 @@
-"""What a cluster is made of: the controller's knowledge, brokers with their views and logs, and messages in flight.
+"""The state of a cluster: the controller, brokers with their views and logs, and messages in flight.
 
-One partition. The controller's state is what its metadata log amounts to; it changes at once, as the controller is a
-single thread (B8). A broker has two things of its own: a log, part of which may not be on disk yet, and a *view*, what
-it has replayed of the metadata log so far. Everything a broker does goes by its view, which can be old; nearly
-every rule of the proposals is there because of that. Messages are lost, late and doubled, within a scenario's budgets.
+The model has one partition. The controller is a single thread (B8), so its state changes in one step. A broker has a
+log, of which a suffix may be unflushed, and a *view*: the metadata that it has replayed so far. A broker acts on its
+view, which can be stale; most rules of the proposals exist for that reason. Messages are lost, delayed and duplicated
+within a scenario's budgets.
 
-The steps are functions of (m, s, …) in the modules beside this one: ``m`` is the cluster of this file, with the types,
-the parameters and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
+Actions are functions of (m, s, …) in the other modules. ``m`` is the cluster with its types, parameters and rules;
+``s`` is the state before the step, and ``s.next`` the state after it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN STOPPED CRASHED")
-"""A broker's process. STOPPED wrote its CleanShutdownFile after the flush (966.12); CRASHED did not."""
+"""A broker's process. STOPPED: it wrote its CleanShutdownFile after the flush (966.12). CRASHED: it did not."""
 
 Write = Enum("Write", "UNUSED WRITTEN PENDING ACKNOWLEDGED")
-"""What became of a value: written with acks 0 or 1, or with acks=all and not yet, or already, acknowledged."""
+"""A value's write: UNUSED, WRITTEN with acks 0 or 1, or with acks=all PENDING and then ACKNOWLEDGED."""
 
 Outcome = Enum("Outcome", "COMMITTED REVERT KEEP")
-"""What an AlterPartition answer means to its leader: take over, go back (841.3), or go on asking."""
+"""A leader's reaction to an AlterPartition response: take over the ISR, revert (841.3), or keep the proposal."""
 
 BUDGETS = Budgets(
     {
@@ -78,7 +78,7 @@ BUDGETS = Budgets(
     },
     most=3,
 )
-"""Faults and interventions, each with a number that a scenario grants; healing is never bounded."""
+"""Faults and operator actions; a scenario grants a number of each. Healing has no bound."""
 
 
 FREEDOMS = {
@@ -108,11 +108,11 @@ FREEDOMS = {
         0, 0, 1, "whether a producer waits at its leader beyond the epoch that it wrote in"
     ),
 }
-"""What brokers and controllers can do only in a scenario that says so, as it costs states."""
+"""Optional behaviours of brokers and controllers; each enlarges the state space, so a scenario enables it."""
 
 
 class Cluster(Protocol):
-    """Types, the initial state, and the words that all steps and properties share."""
+    """Types, the initial state, and the definitions that actions and properties share."""
 
     rulebook = RULEBOOK
     parameters = {
@@ -140,14 +140,12 @@ class Cluster(Protocol):
         "late_reads": Parameter(
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
-        "ungated_broker": Parameter(
-            0, 0, 4, "the broker, counted from 1, without the gate of the HWM (966.1)"
-        ),
+        "ungated_broker": Parameter(-1, -1, 3, "the broker without the gate of the HWM (966.1); -1: none"),
         "old_fetcher": Parameter(
-            0, 0, 4, "the broker, counted from 1, whose fetches have no broker epoch (version 14)"
+            -1, -1, 3, "the broker whose fetches have no broker epoch (version 14); -1: none"
         ),
         "old_proposer": Parameter(
-            0, 0, 4, "the broker, counted from 1, whose AlterPartitions have no broker epochs (version 2)"
+            -1, -1, 3, "the broker whose AlterPartitions have no broker epochs (version 2); -1: none"
         ),
         "log_directories": Parameter(
             1, 1, 2, "log directories of a broker; with 2, disks of brokers that are down are replaced, too"
@@ -163,7 +161,7 @@ class Cluster(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Size the types, and put them together."""
+        """Define the state's types, sized by the parameters."""
         self._define_domains()
         self._define_metadata()
         self._define_brokers()
@@ -287,7 +285,7 @@ class Cluster(Protocol):
         )
 
     def _define_brokers(self) -> None:
-        """A broker, and what a leader knows of its followers. A field is there where the rules have a use for it."""
+        """Brokers, and a leader's fetch state of its followers. Optional fields depend on the rules."""
         # An epoch that is given with a proposal is looked at again only when the proposal is sent again, and that
         # is of use only where the first one can have been lost, or given up.
         again = self.p.losses > 0 or self.p.late_proposals > 0
@@ -334,7 +332,7 @@ class Cluster(Protocol):
         )
 
     def _define_fetches(self) -> None:
-        """Fetches and their answers: at most one is under way for each broker."""
+        """Fetch requests and responses: each broker has at most one in flight."""
         self.fetch_request = Struct(
             "FetchRequest",
             leader=self.broker,
@@ -374,7 +372,7 @@ class Cluster(Protocol):
         self.some_fetch_response = Option(self.fetch_response)
 
     def _define_proposals(self) -> None:
-        """AlterPartition and GetReplicaLogInfo messages: at most one of each kind for each broker."""
+        """AlterPartition and GetReplicaLogInfo messages: each broker has at most one of each kind in flight."""
         self.alter_request = Struct(
             "AlterPartition",
             leader_epoch=self.leader_epoch,
@@ -422,7 +420,7 @@ class Cluster(Protocol):
         self.log_infos = Array(self.broker, self.some_log_info)
 
     def initial(self) -> list[dict[str, Any]]:
-        """All brokers run and know everything, and every budget is there; one state for each first leader."""
+        """All brokers run with current metadata and full budgets; one initial state for each first leader."""
         leaders = range(min(self.p.initial_isr, self.factor) if self.p.any_first_leader else 1)
         budgets = BUDGETS.granted(self.p)
         return [{**initial_state(self, leader), "budgets": budgets} for leader in leaders]
@@ -430,64 +428,65 @@ class Cluster(Protocol):
     # --- words ------------------------------------------------------------------------------------
 
     def on(self, rule: str) -> bool:
-        """Whether a rule is on in every state. LanguageError for a rule of the controller that levels decide about."""
+        """True if a rule is on in every state. Raises LanguageError for a controller rule that depends on features."""
         if rule in features.RULES:
             raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
         return super().on(rule)
 
     def has_elr(self, s: State) -> Truth:
-        """966.18. Whether the ELR is on."""
+        """966.18. True if the ELR is on."""
         return features.has_elr(self, s)
 
     def has_recovery(self, s: State) -> Truth:
-        """966.14. Whether unclean recovery takes the place of unclean election."""
+        """966.14. True if unclean recovery replaces unclean election."""
         return features.has_recovery(self, s)
 
     def as_read(self, s: State) -> StructValue:
-        """966.18. The partition as the controller reads it: while the ELR is off it ignores what is left of it."""
+        """966.18. The partition as the controller reads it: without ELR fields while the ELR is off."""
         return features.partition_as_read(self, s)
 
     def min_isr(self, s: State) -> Number:
-        """966.2. The effective min ISR at the controller."""
+        """966.2. The controller's effective min ISR."""
         return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
     def context(self, s: State) -> ControllerContext:
-        """What the controller decides by in a state, under the features that are on."""
+        """The controller's state and configuration, as its handlers take them."""
         by_features = features.by_features(self, s)
         min_isr, unclean = self.min_isr(s), self.unclean_allowed(s)
         return ControllerContext(self.t, s.partition, s.registrations, min_isr, unclean, by_features)
 
     def min_isr_in(self, view: StructValue) -> Number:
-        """966.2. The effective min ISR as a broker's view has it."""
+        """966.2. The effective min ISR in a broker's view."""
         if not self.on("min_isr_within_replicas"):
             return view.min_isr
         return effective_min_isr(view.min_isr, size(view.replicas))
 
     def unclean_allowed(self, s: State) -> Truth:
-        """unclean.leader.election.enable, where it elects directly; with unclean recovery nothing does."""
+        """True if unclean.leader.election.enable elects directly; unclean recovery replaces that."""
         return as_bool(bool(self.p.unclean_election)) & ~self.has_recovery(s)
 
     def is_up(self, broker: StructValue) -> Truth:
-        """Whether a broker's process runs, be it shutting down."""
+        """True if a broker's process runs, shutting down or not."""
         return (broker.status == "RUNNING") | (broker.status == "SHUTTING_DOWN")
 
     def leads(self, b: Number, broker: StructValue) -> Truth:
-        """Whether a broker takes itself for the leader.
+        """True if a broker believes that it leads, according to its view.
 
-        By its view: the controller may have elected another one long since. Two can lead at a time, in two epochs.
+        The controller may have elected another leader since. Two brokers can lead at a time, in different leader
+        epochs.
         """
         return self.is_up(broker) & broker.view.leader.is_(b)
 
     def follows(self, b: Number, broker: StructValue) -> Truth:
-        """Whether a broker runs as a follower of someone."""
+        """True if a broker runs as a follower of a leader."""
         view = broker.view
         return self.is_up(broker) & view.leader.is_some & ~view.leader.is_(b) & view.replicas.has(b)
 
     def maximal_isr(self, broker: StructValue) -> SetValue:
-        """B7. The committed ISR and, while an AlterPartition is unanswered, the proposed one.
+        """B7. The committed ISR, united with the proposed ISR while an AlterPartition is pending.
 
-        The controller may have taken the proposal over already, and may elect whom it names. So the leader counts with
-        both: too large an ISR only makes it wait, too small a one commits what the next leader may lack.
+        The controller may have accepted the proposal and may elect a proposed member. Counting too many members only
+        delays the leader; counting too few commits records that the next leader may lack.
         """
         proposed = where(broker.proposed.is_some, broker.proposed.value, self.t.brokers.zero())
         isr: SetValue = broker.view.isr | proposed
@@ -498,7 +497,7 @@ class Cluster(Protocol):
         return self.view_of(s.partition, s.registrations, s.min_insync_replicas)
 
     def view_of(self, partition: StructValue, registrations: ArrayValue, min_isr: Number) -> StructValue:
-        """What the metadata log says of a partition, to who has replayed all of it."""
+        """A broker's view of a partition, registrations and min.insync.replicas."""
         return self.view(
             leader=partition.leader,
             leader_epoch=partition.leader_epoch,
@@ -513,12 +512,12 @@ class Cluster(Protocol):
 
 
 def is_the(b: Number, named: int) -> Truth:
-    """Whether a broker is the one that a parameter names, counted from 1; 0 names nobody.
+    """True if broker ``b`` is the one that a parameter names; -1 names no broker.
 
-    A scenario names at most one broker that is older in one thing (903.1, 903.3, 966.1). What an older broker sends has
-    no broker epochs (−1), and its recipient does not compare them: else a rolling upgrade would stop replication.
+    A scenario has at most one broker of an older version (903.1, 903.3, 966.1). Its messages carry no broker epochs
+    (−1), and recipients do not compare them; otherwise a rolling upgrade would stop replication.
     """
-    return as_bool(False) if named == 0 else b == named - 1
+    return as_bool(False) if named < 0 else b == named
 
 
 # --- where the exploration starts -----------------------------------------------------------------------------
@@ -527,8 +526,8 @@ def is_the(b: Number, named: int) -> Truth:
 def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
     """Logs are empty, or the ISR holds the first ``initial_records`` records, committed and acknowledged.
 
-    That state is among those that a start with empty logs leads to; a scenario that is about what comes after it begins
-    there. Where the ISR is under min ISR nothing can be committed, and logs are empty.
+    That state is reachable from empty logs; a scenario about later events starts there. If the ISR is under min ISR,
+    no record can be committed, and the logs are empty.
     """
     p = m.p
     replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))
@@ -575,14 +574,14 @@ def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
 
 
 def committed_at_start(m: Cluster) -> int:
-    """How many records are committed at the start: none where the ISR is under min ISR then."""
+    """The number of records committed at the start: none if the ISR is under min ISR."""
     p = m.p
     enough = min(p.initial_isr, m.factor) >= min(p.min_isr, m.factor)
     return min(p.initial_records, p.records) if enough else 0
 
 
 def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[str, Any]:
-    """The metadata that every broker has."""
+    """The initial view of every broker."""
     return {
         "leader": first,
         "leader_epoch": 0,
@@ -597,7 +596,7 @@ def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[s
 
 
 def _followers(m: Cluster, first: int, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
-    """What a broker knows of its followers; ``leo`` is that of the ISR's, where they have fetched from it."""
+    """A broker's initial fetch state; ``leo`` is the LEO of ISR members that have fetched from it."""
     unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
     heard = {**unheard, "leo": leo, "in_epoch": leo is not None}
     return [

@@ -1,9 +1,8 @@
-"""The controller: what it does by itself, for brokers' requests, and for the operator (B8).
+"""The controller's actions: heartbeats, AlterPartition, operator requests, feature changes (B8).
 
-What it decides is stated in ``controller/``, as pure functions of what it knows: they are the same whether an
-exploration takes the step, or a recorded one is replayed. Here is when it decides, and what it does with the record
-that comes out. A change of the partition and of a registration that belong together are one batch of the log, so they
-are one step.
+``controller/`` decides, by pure functions of the controller's state; replay calls the same functions on recorded
+values. The actions here say when the controller decides, and apply the resulting record. A partition change and a
+registration in one batch of the metadata log are one action.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ P = ParamSpec("P")
 
 @action("966.5", says="the controller fences broker {b}", b="broker")
 def fence_broker(m: Cluster, s: State, b: Number) -> None:
-    """A broker's session ends: because it is down, or (a fault) although it runs.
+    """The controller fences a broker whose session has ended: the broker is down or, as a fault, still runs.
 
-    The broker leaves the ISR, and leads no more; if that leaves the ISR under min ISR it enters the ELR, as it holds
-    what is committed up to now. A fenced broker that runs is a zombie. It takes itself for the leader until it
-    replays this.
+    966.5: the broker leaves the ISR and its leadership. If the ISR falls under min ISR, the broker enters the ELR,
+    because it holds all records committed so far.
+    A fenced broker that runs is a zombie: it believes that it leads until it replays this change.
     """
     require("the broker is not fenced", ~s.registrations[b].fenced)
     left, up = s.budgets.fencings, m.is_up(s.brokers[b])
@@ -61,10 +60,12 @@ def fence_broker(m: Cluster, s: State, b: Number) -> None:
 
 @action("841.4, 966.5", says="the controller unfences broker {b}", b="broker")
 def unfence_broker(m: Cluster, s: State, b: Number) -> None:
-    """A heartbeat of a broker that has replayed its own registration.
+    """The controller unfences a broker at its heartbeat.
 
-    Before that it would act on a view from its former life. A partition without a leader elects one now, perhaps this
-    broker; where there is a leader nothing is sent to it: it takes the broker in when that has caught up (841.4).
+    Precondition: the broker has replayed its own registration; otherwise it would act on the view of a former
+    incarnation.
+    966.5: a partition without a leader elects one now. 841.4: the controller sends nothing to an existing leader. That
+    leader adds the broker to the ISR when it has caught up.
     """
     broker, registration = s.brokers[b], s.registrations[b]
     require("the broker is fenced", registration.fenced)
@@ -80,11 +81,11 @@ def unfence_broker(m: Cluster, s: State, b: Number) -> None:
 
 @action("841.2, 903.4", says="the controller takes broker {b}'s AlterPartition", b="broker", again="again")
 def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None:
-    """Checks in order; the first that fails is the answer. An answer to a stopped process is lost.
+    """The controller handles an AlterPartition; the first failing check determines the response.
 
-    The leader proposed by its view, and the controller may know better: that a member is fenced or shutting down
-    (841.2), or has registered anew since the leader heard of it, perhaps with less in its log (903.4). So it looks
-    again, and refuses. With ``again`` the request will arrive a second time.
+    The leader's view may be stale: a proposed member can be fenced or shutting down (841.2), or can have registered
+    again, possibly with a shorter log (903.4). So the controller checks each member and may refuse the request.
+    With ``again`` the network delivers the request a second time (F1).
     """
     require("a request is under way", s.alter_requests[b].is_some)
     require("no answer is under way", s.alter_responses[b].is_none)
@@ -99,9 +100,9 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
 
 
 def decide_alter_partition(m: Cluster, now: ControllerContext, b: Number, sent: StructValue) -> Handled:
-    """B8. What a controller in this context makes of a request: it looks at it as the handler does.
+    """B8. The controller's handler for an AlterPartition, applied to its state ``now``.
 
-    The sender leads on, and nobody is elected, unless its change completes a reassignment.
+    The request keeps the leader, unless its change completes a reassignment.
     """
     request = m.t.alter_partition(
         version=where(is_the(b, m.p.old_proposer), 2, 3),
@@ -118,13 +119,13 @@ def decide_alter_partition(m: Cluster, now: ControllerContext, b: Number, sent: 
 
 
 def send_alter_answer(m: Cluster, s: State, b: Number, sent: StructValue, answer: StructValue) -> None:
-    """An answer reaches the process that asked; to another incarnation it is lost with the connection."""
+    """Send an AlterPartition response; it is lost if another incarnation of the broker runs by then."""
     reaches = m.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
     s.next.alter_responses[b] = where(reaches, m.some_alter_response.some(answer), None)
 
 
 def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
-    """903.3. The ISR as the request carries it: (broker id, broker epoch) of each member, −1 where none is given."""
+    """903.3. The requested ISR as (broker id, broker epoch) pairs; the epoch is −1 if the request has none."""
     members = m.t.proposed_isr.zero()
     for b in m.broker:
         member = m.t.isr_member(broker=b, epoch=sent.epochs[b])
@@ -133,11 +134,11 @@ def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
 
 
 def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructValue) -> StructValue:
-    """B8, 841.3. The answer to an AlterPartition, of the partition as it is after it.
+    """B8, 841.3. The AlterPartition response, with the partition after the request.
 
-    A refused member is no reason to wait: the leader goes back to its last committed ISR. Of the other errors it
-    learns what to do from the metadata log. A change can end the leader epoch: a reassignment that completes does.
-    Its answer is of the new one, which the sender does not know yet.
+    After INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED the leader reverts to the committed ISR. After any other error
+    it waits for metadata. A change that completes a reassignment starts a new leader epoch. Its response has that
+    epoch, which the sender does not know yet.
     """
     committed = error == Error.NONE
     return m.alter_response(
@@ -160,9 +161,9 @@ def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructVal
 
 @action("966.17", says="the operator asks for the preferred leader")
 def elect_preferred_leader(m: Cluster, s: State) -> None:
-    """PREFERRED: the first replica, where it may lead.
+    """PREFERRED: the operator asks for the first replica as leader (966.17).
 
-    It is for balance only: it elects nobody who could not be elected anyway.
+    The election only balances load: it elects no replica that a clean election could not elect.
     """
     spend(s, "elections")
     elect(m, s, m.context(s), ElectionType.PREFERRED)
@@ -170,9 +171,10 @@ def elect_preferred_leader(m: Cluster, s: State) -> None:
 
 @action("966.17", says="the operator asks for an unclean election")
 def elect_uncleanly(m: Cluster, s: State) -> None:
-    """UNCLEAN: any live replica, where there is no leader. What it lacks is lost; the operator chose so.
+    """UNCLEAN: the operator elects any live replica of a partition without a leader (966.17).
 
-    It stays an option of the tool with unclean recovery in place; else the replicas are asked for their logs first.
+    Committed records that the replica lacks are lost. With unclean recovery this option remains if the rule
+    ``unclean_stays_an_option`` is on; otherwise the controller first asks replicas for their logs.
     """
     spend(s, "elections")
     require("the operator takes the risk", bool(m.p.risky_elections))
@@ -186,9 +188,9 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
 
 @action("966.17", rule="unclean_recovery", says="the operator designates broker {b} as leader", b="broker")
 def designate_leader(m: Cluster, s: State, b: Number) -> None:
-    """DESIGNATION: this live replica, where there is no leader.
+    """DESIGNATION: the operator elects this live replica of a partition without a leader (966.17).
 
-    The operator may know which log is the one to keep, or that no other will ever come back.
+    The operator may know which log to keep, or that the other replicas will not come back.
     """
     spend(s, "elections")
     require("the operator takes the risk", bool(m.p.risky_elections))
@@ -200,10 +202,10 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_values")
 def change_min_isr(m: Cluster, s: State, value: int) -> None:
-    """A change of min.insync.replicas.
+    """The operator changes min.insync.replicas (966.8).
 
-    Where it opens the gate of the HWM (966.1) the ELR must go in the same step: its members lack what is committed
-    from now on.
+    If the change opens the gate of the HWM (966.1), the controller empties the ELR in the same step, because ELR
+    members lack the records committed from now on.
     """
     spend(s, "min_isr_changes")
     s.next.min_insync_replicas = value
@@ -215,9 +217,9 @@ def change_min_isr(m: Cluster, s: State, value: int) -> None:
 
 @action("966.9", says="the operator reassigns the partition to {target}", target="targets")
 def reassign(m: Cluster, s: State, target: Any) -> None:
-    """A reassignment starts; it completes when the ISR allows it.
+    """The operator starts a reassignment; it completes when the ISR allows it (966.9).
 
-    Until then old and new replicas are replicas, so that nobody has to leave before another one holds the log.
+    Until then both the old and the new replicas are replicas, so that no replica leaves before another holds the log.
     """
     spend(s, "reassignments")
     handled = electing(m, m.context(s), handlers.reassign, target)
@@ -228,10 +230,11 @@ def reassign(m: Cluster, s: State, target: Any) -> None:
 
 @action("966.9", says="the operator cancels the reassignment")
 def cancel_reassignment(m: Cluster, s: State) -> None:
-    """A reassignment that has not completed is taken back.
+    """The operator cancels a reassignment that has not completed (966.9).
 
-    The replicas that were being added go, out of the ISR too. What is left of it must have min ISR members, as at a
-    completion: else what was committed while they counted could be left on too few.
+    The added replicas leave the replica set and the ISR. The remaining ISR must have min ISR members, as at a
+    completion:
+    otherwise records committed with the added replicas could be on too few.
     """
     spend(s, "reassignments")
     handled = electing(m, m.context(s), handlers.cancel_reassignment)
@@ -241,16 +244,16 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
 
 # --- features that are turned on and off (966.18) -------------------------------------------------------------
 
-# Nothing is told to brokers, and no partition changes by it: what is recorded of the ELR is there until the next
-# change.
+# The controller sends brokers nothing, and changes no partition: recorded ELR fields stay until the next change.
 
 
 @action("966.18", says="the metadata version is downgraded; the ELR feature ends")
 def downgrade(m: Cluster, s: State) -> None:
-    """The ELR fields are ignored from now on, and vanish with the next change of the partition.
+    """The operator downgrades the metadata version; the ELR feature ends (966.18).
 
-    Clean shutdowns are told from unclean ones no more (966.12); unclean recovery has a flag of its own. The
-    gate of the HWM stays (966.18): it is a rule of brokers, behind no feature.
+    The controller ignores the ELR fields from now on and clears them at the partition's next change. It no longer
+    distinguishes clean from unclean shutdowns (966.12). Unclean recovery has its own flag. The gate of the HWM stays,
+    because it is a rule of brokers and not part of a feature.
     """
     spend(s, "downgrades")
     require("the version has the ELR", s.elr_level)
@@ -260,9 +263,10 @@ def downgrade(m: Cluster, s: State) -> None:
 
 @action("966.18, 584.1", says="the metadata version is upgraded; the ELR feature begins")
 def upgrade(m: Cluster, s: State) -> None:
-    """The ELR starts empty, and is recorded from the next change on: nobody knows who held everything until now.
+    """The operator upgrades the metadata version; the ELR feature begins (966.18).
 
-    In Kafka 4.2 it is the level of the feature that goes up, as often as it has gone down.
+    The ELR starts empty, because the controller did not record which replicas held all committed records.
+    In Kafka 4.2 the level of the feature rises, as often as it was lowered.
     """
     require("the version changes", features.level_changes(m.p))
     if not m.on("leftover_elr_elects"):
@@ -274,7 +278,10 @@ def upgrade(m: Cluster, s: State) -> None:
 
 @action("966.18", says="eligible.leader.replicas.enabled is changed")
 def change_elr_flag(m: Cluster, s: State) -> None:
-    """The ELR ends, or begins, and nothing else: clean shutdowns go by the metadata version."""
+    """The operator changes eligible.leader.replicas.enabled: the ELR begins or ends (966.18).
+
+    The detection of clean shutdowns depends on the metadata version alone.
+    """
     spend(s, "flag_changes")
     turn_elr(m, s, ~s.elr_flag & s.elr_level if features.level_changes(m.p) else ~s.elr_flag)
     s.next.elr_flag = ~s.elr_flag
@@ -282,9 +289,10 @@ def change_elr_flag(m: Cluster, s: State) -> None:
 
 @action("966.14, 966.18", rule="unclean_recovery", says="unclean.recovery.manager.enabled is changed")
 def change_recovery_flag(m: Cluster, s: State) -> None:
-    """Unclean recovery takes the place of unclean election, or does no more, with the ELR or without it.
+    """The operator changes unclean.recovery.manager.enabled (966.14, 966.18).
 
-    What was asked of replicas is forgotten.
+    Unclean recovery replaces unclean election, or stops doing so, with or without the ELR. The controller drops
+    collected log infos.
     """
     spend(s, "flag_changes")
     s.next.recovery_flag = ~s.recovery_flag
@@ -294,7 +302,7 @@ def change_recovery_flag(m: Cluster, s: State) -> None:
 
 
 def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
-    """The ELR begins, ends, or is as it was: whether it is on from now on."""
+    """Turn the ELR on or off; the partition's ELR fields are cleared if the rules say so."""
     require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
     begins = on & ~features.has_elr(m, s)
     empties = as_bool(m.on("level_change_empties_elr")) | (begins & m.on("elr_begins_empty"))
@@ -305,18 +313,19 @@ def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
         s.next.elr_is_whole = features.is_whole(m, s, partition) & on
 
 
-# --- AlterPartitions that their leader does not wait for ------------------------------------------------------
+# --- Late AlterPartitions, and a former controller ------------------------------------------------------------
 
-# A leader waits for one answer (B7). What it has given up can still arrive at the controller, and what it has sent can
-# arrive at a controller that is none any more. Epochs in the request, and the metadata log, have to see to it that
-# neither makes the leader believe what is not so.
+# A leader waits for one response (B7). A request that it has abandoned can still arrive at the controller, and a
+# request can arrive at a former controller. The epochs in the request and the commit of the metadata log keep the
+# leader from a wrong ISR in both cases.
 
 
 @action("B8, F1", says="the controller takes an AlterPartition that broker {b} has given up", b="broker")
 def handle_late_proposal(m: Cluster, s: State, b: Number) -> None:
-    """It waited on a connection that is gone, beside what the leader has sent since. Its answer reaches nobody.
+    """The controller handles an AlterPartition that its leader has abandoned; the response is lost (B8, F1).
 
-    The checks are those of any request. A proposal from before the last change of the partition has its epoch (B8).
+    The request was on a stale connection while the leader sent newer ones. The controller applies the usual checks: a
+    request from before the partition's last change has a stale partition epoch.
     """
     require("an AlterPartition can be late", bool(m.p.late_proposals))
     late = s.late_proposals[b]
@@ -328,7 +337,10 @@ def handle_late_proposal(m: Cluster, s: State, b: Number) -> None:
 
 @action("B8", says="another controller is elected; the controller before it does not know")
 def replace_controller(m: Cluster, s: State) -> None:
-    """What the former one knows is what it knew: nothing that it decides comes into the metadata log any more."""
+    """Another controller is elected; the former controller does not know, and keeps its state (B8).
+
+    Nothing that the former controller decides enters the metadata log.
+    """
     require("a former controller can answer", bool(m.p.former_controller))
     require("there is none yet", s.former.is_none)
     spend(s, "failovers")
@@ -337,10 +349,12 @@ def replace_controller(m: Cluster, s: State) -> None:
 
 @action("B8", says="the former controller takes broker {b}'s AlterPartition", b="broker")
 def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
-    """It refuses at once, by what it knew. What it would change waits for the metadata log, and is never answered.
+    """The former controller handles a broker's AlterPartition by its own, stale state (B8).
 
-    An answer before that would take a member out of the leader's ISR that the real controller elects. It answers once
-    for each failover: a leader that gets nowhere looks for the controller anew.
+    It answers errors immediately. A change would have to be in the metadata log first, so it is never answered.
+    Otherwise the leader could drop a member from its ISR that the active controller elects. The former controller
+    answers once:
+    a leader without an answer looks for the active controller.
     """
     require("a former controller can answer", bool(m.p.former_controller))
     require("there is one", s.former.is_some)
@@ -359,21 +373,20 @@ def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     send_alter_answer(m, s, b, sent, answer)
 
 
-# --- what all of them do ------------------------------------------------------------------------------------
+# --- shared by the actions ------------------------------------------------------------------------------------
 
 
 def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """Append a change of the partition to the metadata log; the partition after it."""
+    """Append a partition change to the metadata log; returns the partition after it."""
     partition = merged(m, s, record)
     features.store(m, s, partition)
     return partition
 
 
 def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """The partition after a record. With K11 there is no step where building the record fails.
+    """The partition after a record. With K11 the action is disabled if building the record fails.
 
-    Where nothing goes by the order of the replicas they stand in that of the brokers, so that no two states differ by
-    it alone.
+    If no rule depends on the order of replicas, they are sorted, so that states do not differ by their order alone.
     """
     if m.on("unassigned_candidate_fails"):
         require("no candidate for leader is a broker that is no replica", ~record.fails)
@@ -390,10 +403,7 @@ def electing(
     *request: P.args,
     **more: P.kwargs,
 ) -> Handled:
-    """966.13, 966.15. A handler's result, where it can elect a leader: if any of several can be, one of them is.
-
-    There is a step for each that can; where nobody new is elected, there is one.
-    """
+    """966.13, 966.15. A handler's result; if several leaders can be elected, one action instance for each."""
     if not m.picks:
         return handler(now, *request, **more)
     picked = one_of("elected", m.broker)
@@ -405,11 +415,10 @@ def electing(
 
 
 def elect(m: Cluster, s: State, now: ControllerContext, election: Number) -> None:
-    """966.13. An election of this kind, where it elects someone.
+    """966.13. An election of this type, if it elects a leader.
 
-    Who may be elected is up to the kind: without a word from the operator only who surely holds all that is committed,
-    an ISR member that is live or, where the ISR is empty, an ELR member. Nobody is asked for its log: ISR and ELR are
-    kept so that this need not be.
+    A clean election picks a live ISR member or, if the ISR is empty, a live ELR member. Each of them holds all
+    committed records, so the controller need not compare logs.
     """
     handled = electing(m, now, handlers.elect_leader, election)
     handled.checks.require()

@@ -1,22 +1,19 @@
-"""What is turned on and off while brokers run, each by a switch of its own, and which rules go with it (966.18).
+"""Features that change while brokers run, and the rules that each one turns on (966.18).
 
-The metadata version carries two features of KIP-966: the ELR, and that the controller tells a clean shutdown from an
-unclean one. Beside it are two flags: ``eligible.leader.replicas.enabled``, and ``unclean.recovery.manager.enabled``. In
-Kafka 4.2 the level is that of the feature ``eligible.leader.replicas.version``, and there are no flags.
+The metadata version carries two features of KIP-966: the ELR, and the detection of clean shutdowns. Two flags are
+separate: ``eligible.leader.replicas.enabled`` and ``unclean.recovery.manager.enabled``. In Kafka 4.2 the level of the
+feature ``eligible.leader.replicas.version`` replaces them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from highwater.model.language import Bool, Only, State, StructValue, Truth, as_bool, size, where
+from highwater.model.language import Bool, Number, Only, State, StructValue, Truth, as_bool, size, where
+from highwater.model.language.protocol import Parameters
 from highwater.model.replication.controller.rules import ELR_FEATURE
 from highwater.model.replication.controller.types import ControllerTypes
-
-if TYPE_CHECKING:
-    from highwater.model.replication.cluster import Cluster
 
 ELR_RULES = frozenset(
     {
@@ -27,73 +24,89 @@ ELR_RULES = frozenset(
         "min_isr_change_empties_elr",
     }
 )
-"""966.18. The controller's rules that the ELR consists of, in a proposal; in Kafka 4.2 those of ELR_FEATURE."""
+"""966.18. The controller rules of the ELR in the proposals; Kafka 4.2 has those of ELR_FEATURE."""
 
 WITH_THE_VERSION = ELR_RULES | {"clean_registration"}
-"""966.12, 966.18. What a metadata version from before KIP-966 lacks: every registration counts as unclean, too."""
+"""966.12, 966.18. The rules that need a metadata version with KIP-966; without it, every registration is unclean."""
 
 RECOVERY_RULES = frozenset({"unclean_recovery"})
-"""966.14. What unclean.recovery.manager.enabled decides about."""
+"""966.14. The rules that unclean.recovery.manager.enabled turns on."""
 
 RULES = ELR_FEATURE | WITH_THE_VERSION | RECOVERY_RULES
-"""Rules that are on or off by the state: only ``ControllerContext.decided`` can ask for them."""
+"""The rules that depend on the state; only ``ControllerContext.decided`` knows if they are on."""
 
 
-def level_changes(p: SimpleNamespace) -> bool:
-    """Whether the metadata version is ever another one than at the start, or is one without the ELR then."""
+class FeatureCluster(Protocol):
+    """A cluster as the functions of this module take it."""
+
+    p: Parameters
+    t: ControllerTypes
+    factor: int
+
+    def on(self, rule: str) -> bool:
+        """True if a rule is on in every state."""
+
+    def ever_on(self, rule: str) -> bool:
+        """True if a rule is on in some state."""
+
+    def min_isr(self, s: State) -> Number:
+        """The controller's effective min ISR."""
+
+
+def level_changes(p: Parameters) -> bool:
+    """True if the metadata version changes in the scenario, or lacks the ELR at the start."""
     return bool(p.downgrades or p.upgrades or not p.elr_at_start)
 
 
-def fields(m: Cluster) -> dict[str, Only]:
-    """What the state has of it, as far as a scenario changes it."""
+def fields(m: FeatureCluster) -> dict[str, Only]:
+    """The state fields of features that the scenario changes."""
     flags = m.p.flag_changes > 0
     return {
-        # The metadata version has the ELR; what eligible.leader.replicas.enabled and
-        # unclean.recovery.manager.enabled are.
+        # The level of the metadata version, and the two flags.
         "elr_level": Only(Bool, level_changes(m.p)),
         "elr_flag": Only(Bool, flags),
         "recovery_flag": Only(Bool, flags and m.ever_on("unclean_recovery")),
-        # Since the ELR was turned on last, the ISR has had min ISR members: what left it since is in the ELR.
+        # The ISR has had min ISR members since the ELR was turned on, so all members that left are in the ELR.
         "elr_is_whole": Only(Bool, remembers_whole(m)),
     }
 
 
-def initial(m: Cluster) -> dict[str, Any]:
-    """The same at the start; both flags are set."""
+def initial(m: FeatureCluster) -> dict[str, Any]:
+    """The initial values of these fields; both flags are set."""
     level = bool(m.p.elr_at_start)
     enough = min(m.p.initial_isr, m.factor) >= min(m.p.min_isr, m.factor)
     return {"elr_level": level, "elr_flag": True, "recovery_flag": True, "elr_is_whole": level and enough}
 
 
-def changes(m: Cluster) -> bool:
-    """Whether the ELR can be off in a state where it is not off in all of them."""
+def changes(m: FeatureCluster) -> bool:
+    """True if the ELR is on in some states of the scenario and off in others."""
     return level_changes(m.p) or m.p.flag_changes > 0
 
 
-def remembers_whole(m: Cluster) -> bool:
-    """Whether the state says if the ELR has all that it should; not of Kafka's, which can be left over."""
+def remembers_whole(m: FeatureCluster) -> bool:
+    """True if the state records whether the ELR is complete; Kafka's ELR can have leftover members instead."""
     return changes(m) and not m.on("leftover_elr_elects")
 
 
-def has_elr(m: Cluster, s: State) -> Truth:
-    """966.18. Whether the controller records the ELR, and the ISR may become empty: by version and flag."""
+def has_elr(m: FeatureCluster, s: State) -> Truth:
+    """966.18. True if version and flag turn the ELR on: the controller records it, and the ISR may become empty."""
     level = s.elr_level if level_changes(m.p) else as_bool(True)
     return level & s.elr_flag if m.p.flag_changes else level
 
 
-def has_recovery(m: Cluster, s: State) -> Truth:
-    """966.14. Whether unclean recovery takes the place of unclean election."""
+def has_recovery(m: FeatureCluster, s: State) -> Truth:
+    """966.14. True if unclean recovery replaces unclean election."""
     if not m.ever_on("unclean_recovery"):
         return as_bool(False)
     return s.recovery_flag if m.p.flag_changes else as_bool(True)
 
 
-def by_features(m: Cluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
-    """966.18. Conditions, and the controller's types under the rules that are on then; the last that holds counts."""
+def by_features(m: FeatureCluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
+    """966.18. Pairs of a condition and the controller's types under the rules then on; the last that holds applies."""
     return tuple((condition, m.t.under(m.t.rules - off)) for condition, off in _rules_off(m, s))
 
 
-def _rules_off(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
+def _rules_off(m: FeatureCluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
     nothing: frozenset[str] = frozenset()
     elr = [(as_bool(True), nothing)]
     if m.p.flag_changes:
@@ -108,27 +121,27 @@ def _rules_off(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
             yield manager_is_off & elr_is_off, of_recovery | of_elr
 
 
-def partition_as_read(m: Cluster, s: State) -> StructValue:
-    """966.18. The partition as the controller reads it: while the ELR is off it ignores what is left of it."""
+def partition_as_read(m: FeatureCluster, s: State) -> StructValue:
+    """966.18. The partition as the controller reads it: without ELR fields while the ELR is off."""
     if not changes(m):
         return s.partition
     read: StructValue = where(has_elr(m, s), s.partition, without_elr_fields(m, s.partition))
     return read
 
 
-def store(m: Cluster, s: State, partition: StructValue) -> None:
-    """The partition after a step, and whether its ELR has all that it should have."""
+def store(m: FeatureCluster, s: State, partition: StructValue) -> None:
+    """Store the partition after an action, and whether its ELR is complete."""
     s.next.partition = partition
     if remembers_whole(m):
         s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
 
 
-def is_whole(m: Cluster, s: State, partition: StructValue) -> Truth:
-    """966.6. Whether an ELR that is empty has all that it should have: where the ISR has min ISR members."""
+def is_whole(m: FeatureCluster, s: State, partition: StructValue) -> Truth:
+    """966.6. True if an empty ELR is complete: the ISR has min ISR members."""
     return size(partition.isr) >= m.min_isr(s)
 
 
-def without_elr_fields(m: Cluster, partition: StructValue) -> StructValue:
+def without_elr_fields(m: FeatureCluster, partition: StructValue) -> StructValue:
     """A partition without ELR, last known ELR and last known leader."""
     nobody = m.t.brokers.zero()
     return partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)

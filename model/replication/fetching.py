@@ -1,8 +1,7 @@
-"""Followers fetch, leaders answer (B1 to B4): how records and the HWM travel.
+"""Fetch requests and responses (B1 to B4): how records and the HWM reach followers.
 
-A fetch does two things. It asks for what comes after the follower's log, and it says that the follower has all
-before: it is the acknowledgement by which records are committed. So most rules here are about which fetches a leader
-may take for that.
+A fetch asks for the records after the follower's log. It also acknowledges all records before the fetch offset, and
+acknowledged records can be committed. Most rules here decide which fetches a leader may count as an acknowledgement.
 """
 
 from __future__ import annotations
@@ -26,10 +25,12 @@ from highwater.model.replication.high_watermark import advanced_hwm, store_with_
 
 @action("B1, 903.1", says="broker {f} sends a fetch", f="broker")
 def send_fetch(m: Cluster, s: State, f: Number) -> None:
-    """From its LEO, with its leader epoch, the epoch of its last record, and its broker epoch.
+    """A follower sends a fetch: its LEO, leader epoch, last fetched epoch and broker epoch.
 
-    The last two are there so that the leader can tell where the logs part (B3), and which life of the broker speaks
-    (903.1). A fetch of a former life, or to a former leader, is given up; where fetches can be late it still arrives.
+    Precondition: the follower has no fetch with its current epochs and no response in flight.
+    B3: the last fetched epoch lets the leader find where the logs diverge.
+    903.1: the broker epoch tells the leader which incarnation of the follower sent the fetch.
+    The follower abandons a fetch of an earlier incarnation or leader epoch; with ``late_fetches`` it can still arrive.
     """
     broker, old = s.brokers[f], s.fetch_requests[f]
     outdated = (old.value.broker_epoch != broker.epoch) | (old.value.leader_epoch != broker.view.leader_epoch)
@@ -49,9 +50,10 @@ def send_fetch(m: Cluster, s: State, f: Number) -> None:
 
 @action("F1", says="a fetch that broker {f} sent before arrives late", f="broker")
 def receive_late_fetch(m: Cluster, s: State, f: Number) -> None:
-    """The sender has given it up, and has sent another one since, which has been answered.
+    """An abandoned fetch arrives late (F1), when its sender has no newer fetch in flight.
 
-    A former connection can hold a fetch for long. What it says was true once, perhaps of a log that is gone.
+    A stale connection can hold a fetch for long. Its offset was right when the follower sent it, but the follower may
+    have lost or truncated its log since.
     """
     require("fetches can be late", bool(m.p.late_fetches))
     require("a fetch that was given up is under way", s.late_fetches[f].is_some)
@@ -71,11 +73,13 @@ def receive_late_fetch(m: Cluster, s: State, f: Number) -> None:
     again="again",
 )
 def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -> None:
-    """The leader notes how far the follower is and sends the next record, or where the logs diverge.
+    """A leader handles a follower's fetch: it records the follower's LEO and answers.
 
-    A follower whose log is not the leader's has acknowledged nothing: it is told where to truncate, and nothing is
-    noted. Else the HWM goes as far as the fetch lets it *before* the answer is made, so that the answer carries it.
-    With ``again`` the fetch will arrive a second time.
+    Preconditions: the fetch is usable (B2, 903.2), and no response to the follower is in flight.
+    B3: if the logs diverge, the response gives the end offset to truncate to, and the fetch acknowledges nothing.
+    B4: otherwise the leader records the follower's LEO, advances its HWM, and answers with the next record and the
+    HWM.
+    With ``again`` the network delivers the request a second time (F1).
     """
     broker, fetch = s.brokers[leader], s.fetch_requests[f].value
     require("a fetch is under way", s.fetch_requests[f].is_some)
@@ -93,10 +97,10 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
 
 
 def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, fetch: StructValue) -> None:
-    """B2, 903.2. A leader may use the fetch of a replica in its own leader epoch, and of no former life of it.
+    """B2, 903.2. A leader uses a replica's fetch if it has the leader's epoch and no stale broker epoch.
 
-    A fetch of an earlier epoch tells of a log that has not been truncated to this leader's. One with a higher epoch
-    comes from a broker that knows of a newer leader: this one is none any more.
+    The sender of a fetch with an earlier leader epoch has not truncated its log to this leader's. A fetch with a later
+    leader epoch shows that this broker is no longer the leader.
     """
     require("it is for this broker", fetch.leader == leader)
     require("the broker takes itself for the leader", m.leads(leader, broker))
@@ -110,19 +114,19 @@ def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, f
 
 
 def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> Truth:
-    """K2. Whether a leader knows by its metadata that a former incarnation sent a fetch: records may be lost since.
+    """K2. True if the leader's metadata has a later broker epoch of the sender than the fetch carries.
 
-    A fetch without a broker epoch cannot be told from one of a former incarnation.
+    The sender can have restarted and lost records since. A fetch of version 14 has no broker epoch and is never stale.
     """
     has_epoch = ~is_the(f, m.p.old_fetcher)
     return m.on("stale_fetch_check") & has_epoch & (fetch.broker_epoch < leader.view.epochs[f])
 
 
 def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -> StructValue:
-    """B4, 903.2. A leader that has heard of a follower: it holds all before the fetch offset, in this incarnation.
+    """B4, 903.2. The leader, once it has recorded the follower's LEO and broker epoch.
 
-    K3: it counts as caught up from the fetch at the log end on; or from the second one on, as by then
-    it may have been where the log ended at the first.
+    K3: the follower counts as caught up after a fetch at the leader's LEO, or after its second fetch, because it may
+    then have reached the LEO that the leader had at the first.
     """
     before = broker.followers[f]
     known = m.fetch_state(
@@ -137,7 +141,7 @@ def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -
 def answer(
     m: Cluster, leader: Number, broker: StructValue, fetch: StructValue, diverging: Truth, hwm: Number
 ) -> StructValue:
-    """B3, B4. The next record and the HWM; or, where logs diverge, the last epoch that both can have and its end."""
+    """B3, B4. The fetch response: the next record and the HWM, or the epoch and end offset to truncate to."""
     has_record = ~diverging & (broker.log.length > fetch.offset)
     end = logs.end_offset_for_epoch(broker.log, fetch.last_epoch.value)
     epoch = where(end > 0, m.some_epoch.some(logs.epoch_before(broker.log, end)), None)
@@ -154,17 +158,19 @@ def answer(
 
 
 def send_answer(m: Cluster, s: State, f: Number, fetch: StructValue, sent: StructValue) -> None:
-    """An answer reaches the process that asked; to another incarnation it is lost with the connection."""
+    """Send a fetch response; it is lost if another incarnation of the follower runs by then."""
     reaches = m.is_up(s.brokers[f]) & (s.brokers[f].epoch == fetch.broker_epoch)
     s.next.fetch_responses[f] = where(reaches, m.some_fetch_response.some(sent), None)
 
 
 @action("B2", says="the fetch of broker {f} is refused", f="broker")
 def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
-    """It came to a broker that is down, does not lead, is in another epoch, or knows of a newer incarnation.
+    """A broker refuses a fetch and changes nothing.
 
-    NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH come to the same: the follower asks again once
-    it has replayed more metadata.
+    Precondition: the broker is down, does not lead, has another leader epoch, or knows a newer incarnation of the
+    sender.
+    Kafka answers NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH. The model drops the request in
+    each case: the follower fetches again after it has replayed more metadata.
     """
     request = s.fetch_requests[f]
     require("a fetch is under way", request.is_some)
@@ -178,9 +184,10 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
 
 @action("K18", says="what is sent to broker {f} has changed in the sender's log", f="broker")
 def read_late(m: Cluster, s: State, f: Number) -> None:
-    """An answer names a part of the sender's log, and its bytes are read when they are sent.
+    """K18. The sender's log changes at the offset of a fetch response before its bytes are read.
 
-    The sender has found itself a follower since, has truncated its log, and has appended other records there.
+    Kafka reads the bytes when it sends the response. By then the sender may follow another leader, may have truncated
+    its log, and may have appended another record at that offset. The response then carries that record.
     """
     require("logs are read late", bool(m.p.late_reads))
     answer = s.fetch_responses[f]
@@ -197,11 +204,12 @@ def read_late(m: Cluster, s: State, f: Number) -> None:
 
 @action("B3, B4", says="broker {f} takes the answer to its fetch", f="broker")
 def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
-    """The follower appends, or truncates; its HWM is the lesser of the leader's and its own LEO.
+    """A follower handles a fetch response: it appends the record, or truncates its log where the logs diverge.
 
-    Only in the leader epoch and at the offset that it asked for: an answer of a former leader would put records there
-    that the present one does not have, without anybody noticing. A record of a later leader epoch than that shows that
-    the sender's log has changed meanwhile (K18).
+    Precondition: the response has the follower's leader epoch and the offset that it fetched from. The follower drops
+    any other response, because a former leader's record can differ from the current leader's record at that offset.
+    K18: a record with a later epoch than the response's shows that the sender's log changed after it answered.
+    HWM := min(leader's HWM, own LEO).
     """
     broker, response = s.brokers[f], s.fetch_responses[f]
     require("an answer is under way", response.is_some)

@@ -1,9 +1,9 @@
-"""The high watermark (HWM) of a leader: how it advances, and that what it passes is committed (B4, B7, 966.1).
+"""The high watermark (HWM) of a leader: when it advances, and what it commits (B4, B7, 966.1).
 
-A record below a leader's HWM is served to consumers and acknowledged to producers; from then on nobody may lose it. So
-the HWM waits for all who could be elected without being asked: the maximal ISR. It is no message and no step of its
-own. Whatever a step does to a leader (a fetch, an answer of the controller, news from the metadata log, an append), the
-HWM then goes as far as it can, as Kafka does under the lock of the partition: steps end with ``advance_hwm``.
+Consumers read records below the HWM, and producers get acknowledgements for them; none of these may be lost. So the
+HWM waits for all brokers that an election can pick: the maximal ISR. The advance is not an action of its own. Every
+action that changes a leader (a fetch, an AlterPartition response, new metadata, an append) ends with ``advance_hwm``,
+as Kafka advances the HWM under the partition's lock.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from highwater.model.replication.logs import end_is_told, gate_is_open
 
 
 def advance_hwm(m: Cluster, s: State, b: Number, broker: StructValue) -> None:
-    """Write a broker as a step leaves it; where it leads, its HWM goes as far as it can."""
+    """Store a broker after an action; if it leads, advance its HWM as far as allowed."""
     store_with_hwm(m, s, b, broker, advanced_hwm(m, b, broker))
 
 
 def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Number) -> None:
-    """Write a broker as a step leaves it; where it leads, its HWM is this one, and commits what it passes."""
+    """Store a broker after an action; if it leads, set its HWM and commit the records below it."""
     leads = m.leads(b, broker)
     hwm = where(leads, hwm, broker.hwm)
     s.next.brokers[b] = broker.replace(hwm=hwm)
@@ -39,10 +39,10 @@ def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Nu
 
 
 def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
-    """B4, B6. What a leader's HWM has passed is committed, and stays so whatever becomes of that leader.
+    """B4, B6. Record that the records below a leader's HWM are committed, for good.
 
-    A leader that nobody follows any more commits, too, if its HWM moves: consumers read from it. That another one then
-    holds something else at this offset is the loss that the proposals are to exclude.
+    A zombie leader commits as well if its HWM advances, because consumers read from it. If another leader has a
+    different record at that offset, a committed record is lost: the loss that the proposals exclude.
     """
     committed: SeqValue = s.committed
     for offset in m.offsets:
@@ -52,10 +52,10 @@ def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> No
 
 
 def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
-    """B4, 966.1. A leader's HWM once it has moved as far as it can; never back.
+    """B4, 966.1. The HWM of a leader after it advances as far as allowed; it never decreases.
 
-    Who has read up to it must not see it fall: it stays where it is when a replica with a lesser LEO joins, and while
-    the ISR is under min ISR.
+    It stays when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR: consumers have read
+    up to it.
     """
     no_further = 0
     may_reach = where(may_advance(m, b, leader), least_leo(m, b, leader), no_further)
@@ -63,21 +63,22 @@ def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
 
 
 def tells_end(m: Cluster, leader: StructValue) -> Truth:
-    """207.1. Whether a leader tells consumers its HWM as the end of the log, or that it does not know yet.
+    """207.1. True if a leader may answer consumers with its HWM as the end of the log.
 
-    A new leader's HWM lags behind what an earlier one has told them: as a follower it heard of it an answer later, and
-    after a crash its checkpoint is older still. From its LESO on it cannot lag: all that was committed is before.
+    A new leader's HWM may lag behind the end that its predecessor gave: a follower learns the HWM one response later,
+    and a checkpoint after a crash is older. Once the HWM has reached the LESO it covers all records committed before.
     """
     return under("end_waits_for_epoch_start", end_is_told(leader.hwm, leader.leso))
 
 
 def may_advance(m: Cluster, b: Number, leader: StructValue) -> Truth:
-    """966.1. Whether the HWM may move at all: while the committed ISR has min ISR members, whatever the acks.
+    """966.1. The HWM may advance only while the committed ISR has min ISR members, for records with any acks.
 
-    It closes the last replica standing. An ISR that shrank to its leader would commit alone; that leader crashes and
-    loses its tail, and as the only ISR member it is elected again: everybody truncates to it. As long as the gate is
-    closed, those who left the ISR hold all that is committed, and can be elected: they are the ELR.
-    The ISR is the committed one, as a proposed member may yet be refused. A broker of the version before has no gate.
+    This excludes the last-replica-standing loss. An ISR that shrank to its leader would commit alone. The leader then
+    crashes, loses its unflushed tail, is elected again as the only ISR member, and the followers truncate to its log.
+    While the gate is closed, replicas that left the ISR hold all committed records and stay electable: they are the
+    ELR.
+    The gate counts the committed ISR, because the controller may refuse a proposed member. Older brokers have no gate.
     """
     counted = leader.view.isr if m.on("hwm_gate_is_committed_isr") else m.maximal_isr(leader)
     is_open = under("hwm_needs_min_isr", gate_is_open(size(counted), m.min_isr_in(leader.view)))
@@ -85,9 +86,9 @@ def may_advance(m: Cluster, b: Number, leader: StructValue) -> Truth:
 
 
 def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:
-    """B4. The least LEO over the leader and all replicas that its HWM waits for, as far as the leader has heard.
+    """B4. The smallest LEO over the leader and all replicas that its HWM waits for.
 
-    A follower's LEO is the offset of its last fetch: it has everything before. Who has not fetched yet counts as 0.
+    A follower's LEO is its last fetch offset; it is 0 if the follower has not fetched.
     """
     members = waits_for(m, leader)
     end: Number = leader.log.length
@@ -100,7 +101,7 @@ def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:
 
 
 def waits_for(m: Cluster, leader: StructValue) -> SetValue:
-    """B4, B7. The maximal ISR: a proposed member may be in the ISR already, and be elected, before the leader hears."""
+    """B4, B7. The maximal ISR: the controller may accept and elect a proposed member before the leader learns of it."""
     isr: SetValue = m.maximal_isr(leader) if m.on("hwm_over_maximal_isr") else leader.view.isr
     if not m.on("hwm_waits_for_leaving"):
         isr = where(leader.proposed.is_some, isr & leader.proposed.value, isr)
@@ -108,10 +109,10 @@ def waits_for(m: Cluster, leader: StructValue) -> SetValue:
 
 
 def is_caught_up(leader: StructValue, f: Number) -> Truth:
-    """K3. Whether a replica outside the ISR is about to join, so that the HWM waits for it.
+    """K3. True if the HWM waits for a caught-up replica outside the ISR, so that it can join.
 
-    Without that the HWM runs ahead of it for ever while records keep coming, and it never joins. Only who is eligible
-    counts: a replica that cannot join must not hold up the others.
+    Otherwise, under steady writes, the HWM would stay ahead of the replica and it would never join. The replica must
+    be eligible; an ineligible one must not hold up the HWM.
     """
     known, view = leader.followers[f], leader.view
     eligible = view.active.has(f) & (known.broker_epoch == view.epochs[f])

@@ -1,7 +1,7 @@
-"""The ISR grows and shrinks: leaders propose, the controller decides (B5, B7, 841, 903).
+"""ISR changes by AlterPartition: a leader proposes, the controller decides (B5, B7, 841, 903).
 
-The leader sees who keeps up; the controller sees who lives. So the leader asks, with an AlterPartition, one at a
-time, and counts with both ISRs until it is answered. The controller writes the change to its log, or refuses.
+The leader knows which followers keep up; the controller knows which brokers are live. The leader has one
+AlterPartition in flight. Until it is answered, the leader counts with both the committed and the proposed ISR (B7).
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from highwater.model.replication.metadata import without_proposal
     "B5, 841.1, 903.2", says="leader {leader} proposes broker {f} for the ISR", leader="broker", f="broker"
 )
 def propose_expand(m: Cluster, s: State, leader: Number, f: Number) -> None:
-    """A follower has caught up. The proposed ISR counts for the HWM at once (B7).
+    """A leader proposes to add a caught-up follower to the ISR.
 
-    The controller may have accepted, and may elect the follower, before the leader hears of it. If the HWM did not wait
-    for it from now on, the new leader could lack what was committed meanwhile.
+    Preconditions: the leader has no pending proposal, and the follower is an eligible replica outside the ISR.
+    B7: the HWM waits for the proposed member immediately. The controller may accept the proposal and elect that member
+    before the leader learns of it; the new leader must hold all records committed in between.
     """
     broker = s.brokers[leader]
     require("the broker takes itself for the leader", m.leads(leader, broker))
@@ -49,12 +50,12 @@ def propose_expand(m: Cluster, s: State, leader: Number, f: Number) -> None:
 
 
 def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
-    """B5, 841.1, 903.2. Whether a leader may propose a follower for its ISR.
+    """B5, 841.1, 903.2. True if a leader may propose a follower for the ISR.
 
-    It has to hold all that is committed, or it could be elected without it. The HWM of a new leader lags behind that,
-    but its log does not: all that earlier leaders have committed is before its LESO. So the follower has reached
-    both. And it must be the same life of the broker that the controller would take in: one that restarts may come
-    back with less.
+    - B5: the follower has reached the HWM and the leader epoch start offset (LESO). A new leader's HWM lags behind
+      what earlier leaders committed, but all of that is before its LESO.
+    - 841.1: the leader's metadata shows the follower unfenced and not shutting down.
+    - 903.2: the follower's last fetch has the broker epoch of the leader's metadata. A restarted broker may hold less.
     """
     known, view = leader.followers[f], leader.view
     leo = where(known.leo.is_some, known.leo.value, 0)
@@ -73,10 +74,12 @@ def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
 
 @action("B7", says="leader {leader} proposes to take broker {f} out of the ISR", leader="broker", f="broker")
 def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
-    """A follower lags. The ISR counts as it is until the controller has answered (B7).
+    """A leader proposes to remove a lagging follower from the ISR.
 
-    Until then the follower can still be elected, so the HWM goes on waiting for it. Without the shrink a follower that
-    does not fetch would stop the partition for ever. When it has lagged long enough is up to the leader's clock.
+    Preconditions: the leader has no pending proposal, and the follower is behind the leader's LEO. The model leaves
+    out the clock (``replica.lag.time.max.ms``); a budget bounds shrinks.
+    B7: the HWM waits for the follower until the controller answers, because the follower can be elected until then.
+    Without shrinks, a follower that stops fetching would block the HWM for ever.
     """
     broker = s.brokers[leader]
     require("the broker takes itself for the leader", m.leads(leader, broker))
@@ -91,9 +94,10 @@ def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
 
 @action("B7", says="leader {leader} proposes {isr} for the ISR", leader="broker", isr="isrs")
 def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
-    """Several members at once: Kafka takes out in one request all that lag, and no rule asks for one at a time.
+    """A leader proposes an ISR that differs in several members.
 
-    The leader answers for each: who joins is eligible, who leaves lags.
+    Kafka removes all lagging followers in one request, and no rule limits a request to one change.
+    Preconditions: each added member is eligible, and each removed member lags.
     """
     require("a proposal can change several members", bool(m.p.many_at_once))
     broker = s.brokers[leader]
@@ -117,17 +121,17 @@ def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
 
 
 def lags(leader: StructValue, f: Number) -> Truth:
-    """Whether a follower is not at the leader's log end, as far as the leader has heard."""
+    """True if a follower's last known LEO is behind the leader's LEO, or unknown."""
     known = leader.followers[f]
     return known.leo.is_none | (known.leo.value < leader.log.length)
 
 
 @action("841.3, 903.3", says="leader {leader} sends its AlterPartition again", leader="broker")
 def retry_alter_partition(m: Cluster, s: State, leader: Number) -> None:
-    """A proposal without an answer, or with one that says nothing against it, is sent again.
+    """A leader sends its pending AlterPartition again.
 
-    With the broker epochs that it had at first: the HWM has waited for these lives of the members. With those of later
-    fetches it could be accepted for a member that has lost what it had when it was proposed.
+    903.3: the retry carries the broker epochs of the first request, because the HWM has waited for those incarnations.
+    With the epochs of later fetches, the controller could accept a member that has restarted without its log.
     """
     broker = s.brokers[leader]
     require("the broker takes itself for the leader", m.leads(leader, broker))
@@ -140,11 +144,14 @@ def retry_alter_partition(m: Cluster, s: State, leader: Number) -> None:
 
 @action("841.3", says="leader {leader} takes the answer to its AlterPartition", leader="broker")
 def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
-    """Only in the same leader epoch, and while the proposal stands.
+    """A leader handles the response to its AlterPartition.
 
-    Accepted, its ISR and partition epoch are known before they come as metadata. Refused for a member that may not
-    join, the leader goes back to its committed ISR (841.3): else its HWM would wait for ever for who never joins. Any
-    other error says nothing of the proposal: it stands until metadata decides, and may be sent again.
+    Precondition: the response has the leader's epoch, and the proposal is still pending. Any other response is
+    dropped.
+    - Accepted: the leader takes over the ISR and partition epoch before they arrive as metadata.
+    - Refused for an ineligible member (841.3): the leader reverts to the committed ISR. Otherwise its HWM would wait
+      for ever for a member that never joins.
+    - Any other error: the proposal stays pending until metadata decides it, and the leader may retry.
     """
     broker, response = s.brokers[leader], s.alter_responses[leader]
     require("an answer is under way", response.is_some)
@@ -165,9 +172,9 @@ def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
 
 @action("F1", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")
 def lose_alter_partition(m: Cluster, s: State, b: Number) -> None:
-    """A fault.
+    """The network loses an AlterPartition request or its response (F1).
 
-    The leader cannot tell which of both was lost: whether the controller has taken its proposal over.
+    The leader cannot distinguish the two, so it does not know if the controller accepted its proposal.
     """
     require("one is under way", s.alter_requests[b].is_some | s.alter_responses[b].is_some)
     spend(s, "losses")
@@ -179,7 +186,7 @@ def lose_alter_partition(m: Cluster, s: State, b: Number) -> None:
 
 
 def propose(m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetValue) -> StructValue:
-    """B7. Ask the controller for this ISR; the leader that waits for the answer."""
+    """B7. Send an AlterPartition for this ISR; returns the leader with its pending proposal."""
     epochs = member_epochs(m, leader, broker, isr)
     send_alter_partition(m, s, leader, broker, isr, epochs)
     return broker.replace(proposed=isr, proposed_epochs=epochs)
@@ -188,10 +195,11 @@ def propose(m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetV
 def send_alter_partition(
     m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetValue, epochs: ArrayValue
 ) -> None:
-    """B7, B8. One at a time: of two under way the leader could not say which the controller may have taken over.
+    """B7, B8. A leader sends an AlterPartition; at most one is in flight.
 
-    It carries the epochs that the leader knows. The controller changes nothing by a request from before its last
-    change. A leader cannot wait for ever on a connection: one that it gives up may still arrive (`late_proposals`).
+    With two in flight, the leader could not know which one the controller accepts. The request carries the leader and
+    partition epochs that the leader knows: the controller rejects it if the partition has changed since.
+    With ``late_proposals`` the leader can abandon a request, which may still arrive.
     """
     old = s.alter_requests[leader]
     require("no answer is under way", s.alter_responses[leader].is_none)
@@ -208,9 +216,9 @@ def send_alter_partition(
 
 
 def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue) -> ArrayValue:
-    """903.3. The broker epoch that an AlterPartition gives each ISR member: that of its last fetch, if any.
+    """903.3. The broker epochs of an AlterPartition: for each ISR member that of its last fetch.
 
-    It gives none where the fetches have none, and for nobody where the leader's version of the request has none.
+    A member has none if its fetches carry none (version 14), or if the leader's request has no such field (version 2).
     """
     gives = ~is_the(leader, m.p.old_proposer)
     some = Option(m.broker_epoch)
@@ -230,9 +238,10 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
 
 
 def fetched_in(m: Cluster, leader: StructValue, b: Number) -> Number:
-    """903.3. The broker epoch by which a leader vouches for a member: that of its fetch, not that of the metadata.
+    """903.3. A member's broker epoch for an AlterPartition: that of its last fetch, not that of the leader's metadata.
 
-    Its metadata can be ahead of the fetch: a log that is gone would go by the epoch of the life that lacks it.
+    The metadata can name a newer incarnation than the fetch. That incarnation may lack the log that the leader vouches
+    for.
     """
     epoch: Number = leader.followers[b].broker_epoch if m.on("epochs_from_fetches") else leader.view.epochs[b]
     return epoch

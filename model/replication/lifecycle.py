@@ -1,8 +1,9 @@
-"""Brokers' lives: they start, crash and shut down; what is on disk stays, what is in memory goes (966.12).
+"""Brokers start, crash and shut down: the disk survives, memory does not (966.12).
 
-A record that is in a broker's log need not be on its disk: it is in the page cache until the broker flushes. A process
-that dies loses nothing; a machine that dies loses any suffix that was not flushed. Kafka does not flush before it
-acknowledges. It relies on copies, so each rule here is about not trusting a broker that may have lost its copy.
+A record in a broker's log is in the page cache until the broker flushes it. If the process dies, the log stays whole.
+If the machine dies, any suffix that was not flushed is lost. Kafka acknowledges before it flushes and relies on
+copies.
+So the rules here decide when the controller must assume that a broker has lost records.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from highwater.model.replication.metadata import with_metadata
 
 @action("966.12", says="broker {b} crashes; its page cache is kept", b="broker")
 def crash_broker(m: Cluster, s: State, b: Number) -> None:
-    """Kill -9: the log stays whole.
+    """A broker's process is killed; its log stays whole.
 
-    Nobody can tell that from outside: without its CleanShutdownFile the broker counts as one that lost data.
+    Without a CleanShutdownFile the controller must assume that the broker lost records.
     """
     spend(s, "crashes")
     crash(m, s, b, s.brokers[b])
@@ -42,9 +43,9 @@ def crash_broker(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="broker {b} crashes and keeps only {keep} records", b="broker", keep="kept")
 def crash_and_lose(m: Cluster, s: State, b: Number, keep: int) -> None:
-    """Power loss: any suffix that was not flushed is gone.
+    """A broker's machine fails, and an unflushed suffix of its log is lost.
 
-    Committed records can be among them. They survive on other replicas as long as fewer than min ISR lose data.
+    Committed records can be in that suffix. They survive on other replicas while fewer than min ISR brokers lose data.
     """
     spend(s, "lossy_crashes")
     broker = s.brokers[b]
@@ -55,9 +56,9 @@ def crash_and_lose(m: Cluster, s: State, b: Number, keep: int) -> None:
 
 @action("966.12", says="broker {b} crashes and loses its disk", b="broker")
 def lose_disk(m: Cluster, s: State, b: Number) -> None:
-    """The disk is replaced by an empty one.
+    """A broker crashes, and an empty disk replaces its own.
 
-    The broker comes back with its old id and nothing else, flushed records gone as well.
+    The broker keeps its id. Flushed records are lost as well.
     """
     spend(s, "disk_losses")
     broker = s.brokers[b]
@@ -66,11 +67,14 @@ def lose_disk(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="broker {b} starts and registers", b="broker")
 def start_broker(m: Cluster, s: State, b: Number) -> None:
-    """It sends its PreviousBrokerEpoch if it stopped cleanly, and replays metadata up to its registration.
+    """A broker starts, registers, and replays the metadata log up to its registration.
 
-    The registration is clean exactly if that is the registered epoch: then nothing happened since the flush. Else the
-    controller takes the broker out of ISR and ELR *before* it stores the registration (966.5), so that a broker which
-    may lack committed records is never electable under its new epoch.
+    Precondition: the broker is down, and its previous registration is fenced.
+    966.12: after a clean stop the broker sends its PreviousBrokerEpoch. The registration is clean if the controller
+    still has that epoch, because no other incarnation has run since the flush.
+    966.5: for an unclean registration the controller removes the broker from ISR and ELR before it writes the
+    registration.
+    A broker that may lack committed records is therefore never electable under its new epoch.
     """
     t, broker, registration = m.t, s.brokers[b], s.registrations[b]
     record = record_of_registration(m, s, b)
@@ -89,10 +93,10 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
 
 
 def hwm_at_start(m: Cluster, broker: StructValue) -> Number:
-    """B4. The HWM that a broker starts with, from its checkpoint: no more than its log has.
+    """B4. The HWM of a starting broker: its checkpoint, at most its LEO.
 
-    A clean stop writes the checkpoint. Else it was written some time ago, and the HWM may have moved since. Nobody may
-    take it for the end of what is committed.
+    A clean stop writes the checkpoint. After a crash the checkpoint can be older than the last HWM
+    (``old_checkpoints``).
     """
     known = least(broker.hwm, broker.log.length)
     if not m.p.old_checkpoints:
@@ -104,7 +108,7 @@ def hwm_at_start(m: Cluster, broker: StructValue) -> Number:
 
 
 def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
-    """966.5, 966.12. What the registration of a broker that starts does to the partition."""
+    """966.5, 966.12. The partition change that a broker's registration causes."""
     broker, registration = s.brokers[b], s.registrations[b]
     require("the broker is down", ~m.is_up(broker))
     require("its former registration is fenced", registration.fenced, rule="fenced_before_registration")
@@ -119,7 +123,10 @@ def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
     b="broker",
 )
 def start_broker_in_part(m: Cluster, s: State, b: Number) -> None:
-    """What belongs to the registration is written, and the registration is not: the broker tries again."""
+    """K14. A broker registers; the controller writes the partition change and fails before it writes the registration.
+
+    The broker remains down and registers again.
+    """
     spend(s, "failovers")
     record = record_of_registration(m, s, b)
     require("something changes", ~is_empty_record(m.t, record))
@@ -128,7 +135,7 @@ def start_broker_in_part(m: Cluster, s: State, b: Number) -> None:
 
 @action("841.5", says="broker {b} is to shut down, and asks the controller", b="broker")
 def ask_for_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """The broker knows of its shutdown before the controller does. Until then it is as any other to the controller."""
+    """A broker starts its controlled shutdown before the controller knows (841.5)."""
     require("a shutdown is asked for", bool(m.p.shutdown_requests))
     spend(s, "controlled_shutdowns")
     require("the broker runs", s.brokers[b].status == "RUNNING")
@@ -137,10 +144,11 @@ def ask_for_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("841.5", says="broker {b} begins a controlled shutdown", b="broker")
 def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """The broker asks the controller to move its leaderships; it goes on replaying metadata.
+    """A broker requests a controlled shutdown, and the controller moves its leaderships (841.5).
 
-    To the ISR it counts as fenced from now on (841.2): else it could be taken in again, and be elected, right before
-    it stops.
+    Preconditions: the broker runs, is unfenced, and its broker epoch is registered.
+    841.2: from now on the broker is ineligible for the ISR, as if fenced. Otherwise it could rejoin the ISR and be
+    elected just before it stops. The broker goes on replaying metadata.
     """
     if m.p.shutdown_requests:
         require("it was asked for", s.brokers[b].status == "SHUTTING_DOWN")
@@ -157,9 +165,9 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("841.5, 966.12", says="broker {b} flushes its log and stops", b="broker")
 def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """The controller grants the shutdown to who leads nothing, and fences it.
+    """The controller grants the shutdown of a broker that leads nothing, and fences it; the broker stops.
 
-    The CleanShutdownFile is written after the flush, never before: it vouches for the disk.
+    966.12: the broker flushes its log and then writes the CleanShutdownFile, which vouches for the disk.
     """
     broker = s.brokers[b]
     require("the broker is shutting down", broker.status == "SHUTTING_DOWN")
@@ -172,10 +180,10 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="broker {b} stops in order, and the controller does not hear of it", b="broker")
 def stop_unseen(m: Cluster, s: State, b: Number) -> None:
-    """A controlled shutdown takes too long, or no controller is reachable: the broker stops without leave.
+    """A broker stops in order without the controller's leave, because the shutdown timed out or no controller answers.
 
-    It flushes and writes its CleanShutdownFile all the same. To the controller its session ends, as after a crash;
-    its registration will tell.
+    The broker still flushes its log and writes its CleanShutdownFile (966.12). The controller sees the session end, as
+    after a crash, and learns of the clean stop from the next registration.
     """
     spend(s, "unseen_stops")
     require("the broker runs", m.is_up(s.brokers[b]))
@@ -184,9 +192,11 @@ def stop_unseen(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="broker {b} starts, and stops before it is registered", b="broker")
 def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
-    """It has loaded its logs, and so removed its CleanShutdownFile; for a new one it has no epoch, so it writes −1.
+    """A broker starts and stops again before it has registered (966.12).
 
-    Nothing was appended since the last time that it ran; but what a crash has cost then is not known by this stop.
+    Loading its logs removed its CleanShutdownFile. The broker has no epoch yet, so it writes a new file with epoch −1.
+    A file with the previous epoch would make the next registration clean, although an earlier crash may have lost
+    records.
     """
     spend(s, "early_stops")
     broker = s.brokers[b]
@@ -197,7 +207,10 @@ def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="the disk of broker {b} is replaced while the broker is down", b="broker")
 def replace_disk(m: Cluster, s: State, b: Number) -> None:
-    """The log directory with the replica is an empty one now; another one still has its CleanShutdownFile."""
+    """An empty log directory replaces the one with the replica while the broker is down (966.12).
+
+    Another log directory of the broker still has its CleanShutdownFile.
+    """
     require("brokers have several log directories", m.p.log_directories > 1)
     spend(s, "disk_losses")
     broker = s.brokers[b]
@@ -213,9 +226,10 @@ def replace_disk(m: Cluster, s: State, b: Number) -> None:
     keep="kept",
 )
 def restore_disk(m: Cluster, s: State, b: Number, keep: int) -> None:
-    """The copy was made after a clean stop in an earlier broker epoch: its CleanShutdownFile has that epoch.
+    """An operator restores an older copy of a broker's disk while the broker is down (966.12).
 
-    The copy is a prefix of the log. Whether the broker ever stopped cleanly in that epoch is not checked.
+    The copy is a prefix of the log. Its CleanShutdownFile has an earlier broker epoch. The model does not check if the
+    broker ever stopped cleanly in that epoch.
     """
     require("there are older copies of disks", bool(m.p.old_disks))
     spend(s, "disk_losses")
@@ -229,9 +243,9 @@ def restore_disk(m: Cluster, s: State, b: Number, keep: int) -> None:
 
 @action("966.12", says="broker {b} flushes its log", b="broker")
 def flush_log(m: Cluster, s: State, b: Number) -> None:
-    """Records go from the page cache to the disk.
+    """A broker flushes its log to disk.
 
-    The operating system does it when it likes. It only takes from what a crash can do, so few scenarios have it.
+    Flushing only limits what a crash can lose, so few scenarios need it.
     """
     require("brokers flush now and then", bool(m.p.flushes))
     broker = s.brokers[b]
@@ -241,7 +255,7 @@ def flush_log(m: Cluster, s: State, b: Number) -> None:
 
 
 def stop(m: Cluster, s: State, b: Number, clean: bool = True) -> None:
-    """The process ends in order: its log is on disk whole, and a CleanShutdownFile says so (``clean``)."""
+    """A broker's process stops in order: it flushes its log and, if ``clean``, writes its CleanShutdownFile."""
     broker = s.brokers[b]
     log = broker.log if m.on("file_after_flush") else broker.log.truncate(broker.flushed)
     whole = broker.replace(log=log, flushed=log.length, hwm=least(broker.hwm, log.length))
@@ -250,21 +264,21 @@ def stop(m: Cluster, s: State, b: Number, clean: bool = True) -> None:
 
 
 def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
-    """The process is gone without a CleanShutdownFile, and this remains. Nobody is told: fencing comes later."""
+    """A broker's process ends without a CleanShutdownFile and leaves ``remains``. The broker is fenced later."""
     require("the broker runs", m.is_up(s.brokers[b]))
     s.next.brokers[b] = stopped(m, remains, Status.CRASHED)
     forget_messages(m, s, b)
 
 
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
-    """A broker without a process: its log and its HWM's checkpoint are on disk, view and leadership are gone."""
+    """A broker without a process: its log and HWM checkpoint stay, its view and leader state are lost."""
     return m.broker_type.zero().replace(
         status=status, epoch=broker.epoch, log=broker.log, flushed=broker.flushed, hwm=broker.hwm
     )
 
 
 def forget_messages(m: Cluster, s: State, b: Number) -> None:
-    """Answers that were on their way to a process that is gone reach nobody. What it sent itself still arrives."""
+    """Drop the responses in flight to a broker whose process has ended; requests that it sent still arrive."""
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None
     s.next.metadata[b] = None

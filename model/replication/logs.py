@@ -1,6 +1,6 @@
-"""Logs, offsets and the high watermark as pure functions: where logs part, which is better, who has caught up.
+"""Pure functions of logs, offsets and the HWM: divergence, comparison of logs, catching up.
 
-A model asks them of its state, and a replay of what brokers logged (``traces/rules/profiles.py``).
+The model applies them to its state, and the replay of brokers' logs (``traces/rules/profiles.py``) to recorded values.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from highwater.model.language import (
 
 
 def end_offset_for_epoch(log: SeqValue, epoch: Number) -> Number:
-    """KIP-101. One past the last record whose leader epoch is not larger."""
+    """KIP-101. The end offset of the last record whose leader epoch is at most ``epoch``."""
     return total((log.length > i) & (log.at(i).epoch <= epoch) for i in range(log.type.maximum))
 
 
 def epoch_before(log: SeqValue, end: Number) -> Any:
-    """The leader epoch of the record before an offset; zero where there is none."""
+    """The leader epoch of the last record before an offset; zero if there is none."""
     return log[end - 1].epoch
 
 
 def diverges(log: SeqValue, fetch_offset: Number, last_fetched_epoch: OptionValue) -> Truth:
-    """B3. Whether (last fetched epoch, fetch offset) is not on the leader's log."""
+    """B3. True if the leader's log does not contain (last fetched epoch, fetch offset)."""
     end = end_offset_for_epoch(log, last_fetched_epoch.value)
     same_epoch = (end > 0) & (epoch_before(log, end) == last_fetched_epoch.value)
     return last_fetched_epoch.is_some & (~same_epoch | (end < fetch_offset))
 
 
 def truncation_offset(log: SeqValue, diverging_epoch: OptionValue, diverging_end: Number) -> Number:
-    """B3. The largest offset at which the follower's log can still be the leader's, by a diverging answer."""
+    """B3. The offset to truncate to: the largest offset at which both logs can still agree."""
     own_end = where(diverging_epoch.is_some, end_offset_for_epoch(log, diverging_epoch.value), 0)
     return least(own_end, diverging_end)
 
 
 def last_epoch(option: Any, log: SeqValue) -> OptionValue:
-    """The leader epoch of the last record, if there is one."""
+    """The leader epoch of the last record, if any."""
     return where(log.is_empty, option.none(), option.some(log.last.epoch))
 
 
@@ -62,9 +62,9 @@ def is_better_log(
     by_length: bool = True,
     prefers_longer: bool = True,
 ) -> Truth:
-    """966.14. Whether a log is better than another: by the leader epoch of its last record, then by its length.
+    """966.14. True if ``theirs`` has the later last leader epoch or, with equal epochs, the larger log end offset.
 
-    Each log has ``last_epoch`` (none: it is empty) and ``end``, its log end offset.
+    Each log has ``last_epoch`` (none if it is empty) and ``end``, its log end offset.
     """
     epoch, own = theirs.last_epoch, mine.last_epoch
     newer = epoch.is_some & (own.is_none | (epoch.value > own.value)) & by_epoch
@@ -76,25 +76,25 @@ def is_better_log(
 
 
 def gate_is_open(isr_size: Number, min_isr: Number) -> Truth:
-    """966.1. Whether the HWM may advance: the ISR has min ISR members.
+    """966.1. True if the HWM may advance: the ISR has min ISR members.
 
-    Else a record is committed on fewer replicas than the operator asked for, and is gone once these few lose it.
+    With fewer members a record would be committed on fewer replicas than min.insync.replicas asks for.
     """
     return isr_size >= min_isr
 
 
 def is_held(end: Number, hwm: Number) -> Truth:
-    """B4. Whether a log that is as the leader's up to an offset holds all that is committed below the HWM."""
+    """B4. True if a log that agrees with the leader's up to ``end`` holds all records below the HWM."""
     return end >= hwm
 
 
 def has_caught_up(
     leo: Number, hwm: Number, epoch_start: Number, at_hwm: bool = True, at_epoch_start: bool = True
 ) -> Truth:
-    """B5. Whether a follower is far enough to join the ISR: at the leader's HWM and at the start of its epoch.
+    """B5. True if a follower may join the ISR: its LEO has reached the leader's HWM and LESO.
 
-    Below the HWM it lacks what is committed. The HWM of a new leader lags, so it is not enough: what earlier leaders
-    committed is below the start of the epoch. Each of the two can be switched off.
+    Below the HWM it lacks committed records. The HWM of a new leader lags, but all records that earlier leaders
+    committed are below the LESO. Each condition can be switched off.
     """
     reached = as_bool(True)
     if at_hwm:
@@ -105,8 +105,8 @@ def has_caught_up(
 
 
 def end_is_told(hwm: Number, epoch_start: Number) -> Truth:
-    """B5. Whether a leader tells consumers its HWM as the end of the log: once it has reached the epoch's start.
+    """B5. True if a leader may give consumers its HWM as the end of the log: the HWM has reached the LESO.
 
-    Before, it lags behind what an earlier leader has told them.
+    Before that, it may be smaller than the end that an earlier leader gave.
     """
     return hwm >= epoch_start

@@ -1,8 +1,8 @@
-"""Brokers replay the metadata log: what a newer view makes of a leader and of a follower (B5, B8).
+"""Brokers replay the metadata log: become leader, become follower, wait, delete (B5, B8).
 
-The controller does not tell brokers what to do. They read its log, each at its own pace, and act on what they find: a
-broker that finds itself the leader begins to lead. Between two replays a broker is where it was: a leader that was
-replaced long since appends, answers fetches, and would commit if the rules let it.
+The controller sends no commands. Each broker reads the metadata log at its own pace and acts on it. Between two
+replays a broker keeps its role: a replaced leader still appends records, answers fetches, and commits if the rules let
+it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from highwater.model.replication.high_watermark import advance_hwm
 
 @action("B8", says="broker {b} replays the metadata log", b="broker")
 def replay_metadata(m: Cluster, s: State, b: Number) -> None:
-    """A broker comes to know all there is, or what was there when its metadata fetch was answered.
+    """A broker replays the metadata log up to its end, or up to the batch that it received (``metadata_in_flight``).
 
-    It may skip what lies between: of two partition changes at once only the last one counts. A broker in controlled
-    shutdown goes on with it (841.5): else it would lead on after its leadership has been moved.
+    The broker may skip intermediate changes, because only the last of several changes counts.
+    841.5: a broker in controlled shutdown goes on replaying. Otherwise it would lead on after its leadership has
+    moved.
     """
     broker = s.brokers[b]
     require("the broker runs", m.is_up(broker))
@@ -51,7 +52,10 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
 
 
 def stopped_by(m: Cluster, broker: StructValue, after: StructValue) -> StructValue:
-    """841.5, rejected. A change of the partition, whatever it says, makes the replica neither lead nor follow."""
+    """841.5, rejected alternative. In shutdown, a partition change acts as a StopReplica.
+
+    The broker then neither leads nor follows.
+    """
     changes = after.view.partition_epoch > broker.view.partition_epoch
     nothing = m.broker_type.zero()
     stopped = without_proposal(after).replace(
@@ -62,9 +66,10 @@ def stopped_by(m: Cluster, broker: StructValue, after: StructValue) -> StructVal
 
 @action("B8", says="the controller sends broker {b} a batch of metadata", b="broker")
 def send_metadata(m: Cluster, s: State, b: Number) -> None:
-    """The answer to a metadata fetch: the log as it is now.
+    """The controller answers a metadata fetch with the log up to its current end.
 
-    While it is under way the broker hears more from elsewhere: the answer to an AlterPartition is quicker.
+    Precondition: no batch to the broker is in flight, and the broker has not replayed the whole log.
+    While the batch is in flight, the broker can learn of later changes from an AlterPartition response.
     """
     require("metadata travels in batches", bool(m.p.metadata_in_flight))
     require("the broker runs", m.is_up(s.brokers[b]))
@@ -76,25 +81,25 @@ def send_metadata(m: Cluster, s: State, b: Number) -> None:
 
 @dataclass(frozen=True)
 class ReplayedMetadata:
-    """The metadata that a broker replays, compared with what it knows."""
+    """The metadata that a broker replays, compared with its current view."""
 
     view: StructValue
-    """What it knows afterwards."""
+    """The broker's view after the replay."""
     is_newer: Truth
-    """The partition has changed since."""
+    """The partition epoch is later than the view's."""
     starts: Truth
-    """A leader epoch starts that the broker did not know."""
+    """The leader epoch is later than the view's."""
     leads: Truth
     led: Truth
-    """Whether the broker leads by this metadata, and led by what it knew before."""
+    """The broker leads by the new view, and led by the previous one."""
 
 
 def with_metadata(
     m: Cluster, b: Number, broker: StructValue, latest: StructValue, restarts: bool = False
 ) -> StructValue:
-    """B8. A broker after it has replayed metadata, be it as it starts again.
+    """B8. A broker after it has replayed metadata, while running or on restart.
 
-    It becomes leader or remains leader, becomes follower, waits for a leader, or deletes its log.
+    It becomes leader, remains leader, becomes follower, waits for a leader, or deletes its log.
     """
     news = news_of(b, broker, latest, restarts)
     after = forget_proposal(broker, latest, news).replace(view=news.view)
@@ -109,7 +114,7 @@ def with_metadata(
 
 
 def news_of(b: Number, broker: StructValue, latest: StructValue, restarts: bool) -> ReplayedMetadata:
-    """What is new to a broker in the latest metadata; all of it to one that starts again."""
+    """Compare the latest metadata with the broker's view; after a restart everything counts as new."""
     newer = as_bool(True) if restarts else latest.partition_epoch > broker.view.partition_epoch
     new_epoch = as_bool(True) if restarts else latest.leader_epoch > broker.view.leader_epoch
     view = where(newer, latest, only_brokers_are_news(latest, broker.view))
@@ -118,41 +123,45 @@ def news_of(b: Number, broker: StructValue, latest: StructValue, restarts: bool)
 
 
 def become_leader(broker: StructValue) -> StructValue:
-    """B5. A leader notes where its epoch starts: at its LEO (the LESO)."""
+    """B5. A new leader notes its leader epoch start offset (LESO): its LEO."""
     return broker.replace(leso=broker.log.length)
 
 
 def follow_or_wait(broker: StructValue) -> StructValue:
     """A broker that does not lead follows the leader, or waits for one.
 
-    It truncates its log when its fetch is answered (B3), not before.
+    It truncates its log when its first fetch is answered (B3), not now.
     """
     return broker.replace(leso=0)
 
 
 def truncate_to_hwm(broker: StructValue, news: ReplayedMetadata) -> StructValue:
-    """Before KIP-101 a new follower truncated at once, to its own HWM, which lags: what was committed could go."""
+    """A new follower truncates its log to its own HWM, as before KIP-101.
+
+    The HWM lags, so the follower can lose committed records.
+    """
     follows = news.starts & ~news.leads & news.view.leader.is_some
     return broker.replace(log=where(follows, broker.log.truncate(broker.hwm), broker.log))
 
 
 def delete_log(broker: StructValue) -> StructValue:
-    """966.9. A broker that is no replica any more deletes its log."""
+    """966.9. A broker that is no longer a replica deletes its log."""
     return broker.replace(log=broker.log.truncate(0), hwm=0)
 
 
 def forget_proposal(broker: StructValue, latest: StructValue, news: ReplayedMetadata) -> StructValue:
-    """B7. A proposal is for one partition epoch: with a newer one it is decided, or void. A follower has none."""
+    """B7. A newer partition epoch decides or voids a leader's pending proposal. A follower has none."""
     repeated = broker.ahead & (latest.partition_epoch == broker.view.partition_epoch)
     kept = where(news.is_newer | ~news.leads | repeated, without_proposal(broker), broker)
     return kept.replace(ahead=broker.ahead & ~news.is_newer & ~repeated)
 
 
 def deletes_log(m: Cluster, b: Number, latest: StructValue, view: StructValue) -> Truth:
-    """966.9. Whether a broker deletes its log: it finds that it is no replica any more, running or as it starts.
+    """966.9. True if a broker, running or on restart, learns that it is no longer a replica.
 
-    While it is only being removed it can still be elected, and the reassignment can be cancelled. Should it be added
-    again it begins with nothing; that its old fetches count no more is the new leader epoch's doing (B8).
+    While the broker is only being removed, it can still be elected, and the reassignment can be cancelled.
+    If it is added again it starts with an empty log. The new leader epoch of that change invalidates its old fetches
+    (B8).
     """
     if not m.p.reassignments:
         return as_bool(False)
@@ -161,9 +170,9 @@ def deletes_log(m: Cluster, b: Number, latest: StructValue, view: StructValue) -
 
 
 def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValue:
-    """A view whose partition is not older than the metadata: only what is about brokers and configuration is news.
+    """A view that takes brokers and configuration from the metadata, and keeps its partition.
 
-    A leader's view of its partition can be ahead of what it replays, by the answer to its AlterPartition.
+    A leader's partition can be ahead of the metadata that it replays, because of an AlterPartition response.
     """
     return latest.replace(
         leader=known.leader,
@@ -176,17 +185,17 @@ def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValu
 
 
 def without_proposal(broker: StructValue) -> StructValue:
-    """A leader that waits for no answer any more; its ISR is the committed one."""
+    """The leader without a pending proposal; its maximal ISR is the committed ISR."""
     return broker.replace(proposed=None, proposed_epochs=broker.proposed_epochs.type.zero())
 
 
 def known_followers(m: Cluster, broker: StructValue, news: ReplayedMetadata) -> ArrayValue:
-    """B5. What a broker knows of its followers after it has replayed metadata: nothing, in a new leader epoch.
+    """B5. A leader's fetch state of its followers after a replay: empty in a new leader epoch.
 
-    A fetch of an earlier epoch says where the follower was before it truncated to this leader's log, perhaps with
-    records that are not ours. A leader that counted it would commit what the follower lacks, or let it join too soon.
-    Kafka keeps what it knows where the leader is elected anew and saw no other in between, and waits for a fetch in
-    the new epoch before the follower may join; the HWM it takes from before.
+    A fetch of an earlier epoch gives the follower's LEO before it truncated to this leader's log. A leader that
+    counted it could commit records that the follower lacks, or add the follower to the ISR too early.
+    Kafka keeps the state if the same leader is elected again. The HWM then uses it, but a follower can join the ISR
+    only after a fetch in the new epoch.
     """
     if not m.on("fetch_state_per_epoch"):
         return broker.followers

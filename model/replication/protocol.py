@@ -14,9 +14,9 @@ from highwater.model.replication.drawing import DRAWING
 
 
 class Replication(Cluster):
-    """KRaft data replication: controller, brokers, producers, and what goes wrong between them.
+    """KRaft data replication: the controller, brokers, producers, and the faults between them.
 
-    Its steps are in the modules that it names; how far a leader's high watermark goes, in ``high_watermark``.
+    The actions are in ``modules``; ``high_watermark`` has the advance of a leader's HWM.
     """
 
     name = "replication"

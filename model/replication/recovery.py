@@ -1,8 +1,8 @@
-"""Unclean recovery: the controller asks replicas for their logs and elects by what they say (966.14).
+"""Unclean recovery: the controller asks replicas for their logs and elects the best one (966.14).
 
-Where nobody is left who surely holds what is committed, any election may lose records. Elected by its place in the
-list, a replica may lead that has little; asked first, the one with the most does. GetReplicaLogInfo requests are
-implied: the controller asks until it is told. What it was told is in its memory only.
+If no remaining replica is known to hold all committed records, any election may lose some. Electing by the order of
+replicas can pick a replica with few records; comparing logs first finds the one with the most. The model leaves out
+GetReplicaLogInfo requests: the controller repeats them until it has an answer. Answers are only in its memory.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from highwater.model.replication.controller.types import RecoveryStrategy
 
 @action("966.14", rule="unclean_recovery", says="broker {b} tells the controller of its log", b="broker")
 def send_log_info(m: Cluster, s: State, b: Number) -> None:
-    """The answer to GetReplicaLogInfo: last written leader epoch, log end, broker epoch and leader epoch.
+    """A replica answers GetReplicaLogInfo: last leader epoch, log end offset, broker epoch and current leader epoch.
 
-    The last two say which life of the broker speaks, and that it has heard of the leader epoch that ended.
+    The broker epoch identifies the incarnation that answers. The leader epoch shows that the replica knows of the
+    leader epoch that has ended.
     """
     require_recovery(m)
     broker = s.brokers[b]
@@ -52,10 +53,9 @@ def send_log_info(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.14", rule="unclean_recovery", says="the controller learns of broker {b}'s log", b="broker")
 def take_log_info(m: Cluster, s: State, b: Number) -> None:
-    """What carries another broker epoch or leader epoch is dropped, and asked again.
+    """The controller handles a replica's log info; it drops one with a stale broker epoch or leader epoch.
 
-    A former life of the broker may have had more than the present one. In an earlier leader epoch it may still have
-    followed somebody, and have truncated since.
+    A former incarnation may have had a longer log. A replica in an earlier leader epoch may still truncate its log.
     """
     require_recovery(m)
     sent = s.log_infos_sent[b]
@@ -67,10 +67,11 @@ def take_log_info(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.14", rule="unclean_recovery", says="the controller elects broker {b} by its log", b="broker")
 def finish_recovery(m: Cluster, s: State, b: Number) -> None:
-    """Balanced waits until every last known ELR member has answered; Aggressive for the first answer.
+    """The controller elects the replica with the best log.
 
-    One of the last known ELR holds all that is committed, unless min ISR brokers have lost data: who waits for all of
-    them loses nothing. Aggressive would rather go on with less.
+    Precondition: Balanced waits until every last known ELR member has answered; Aggressive needs one answer.
+    A last known ELR member holds all committed records, unless min ISR brokers have lost data. So Balanced loses none.
+    Aggressive accepts a loss to restore the leader earlier.
     """
     require_recovery(m)
     require("the partition is in unclean recovery", recovers(m, s))
@@ -87,10 +88,11 @@ def finish_recovery(m: Cluster, s: State, b: Number) -> None:
     balanced="balanced",
 )
 def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
-    """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: a recovery on request, where there is no leader.
+    """LONGEST_LOG_BALANCED, LONGEST_LOG_AGGRESSIVE: the operator asks to recover a partition without a leader (966.17).
 
-    BALANCED elects among the last known ELR, once the ELR is empty: a fenced ELR member has what is committed.
-    AGGRESSIVE elects among the unfenced replicas that answered. An operator uses it if a member never comes back.
+    BALANCED compares the logs of the last known ELR, if the ELR is empty: a fenced ELR member holds all committed
+    records.
+    AGGRESSIVE compares the logs of the unfenced replicas that answered, for the case that a member never comes back.
     """
     require_recovery(m)
     spend(s, "elections")
@@ -104,9 +106,9 @@ def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
 
 @action("966.14", says="the controller fails over")
 def fail_over(m: Cluster, s: State) -> None:
-    """What is not in the metadata log is gone: an unclean recovery starts anew.
+    """The controller fails over: it loses the collected log infos, so a recovery starts again (966.14).
 
-    All else is in the log, so for the rest of the protocol a failover is no event.
+    All its other state is in the metadata log, so a failover has no other effect.
     """
     spend(s, "failovers")
     require_recovery(m)
@@ -115,9 +117,9 @@ def fail_over(m: Cluster, s: State) -> None:
 
 
 def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> None:
-    """966.14. The highest last written leader epoch wins, then the longest log, among candidates that answered.
+    """966.14. Elect the candidate with the best answer: the latest last leader epoch, then the longest log.
 
-    The epoch comes first: a long log of an earlier epoch may end in records that a later leader has overwritten.
+    The epoch comes first, because a longer log of an earlier epoch may end in records that a later leader overwrote.
     """
     require("the winner is a candidate that has answered", candidates.has(b) & has_answered(m, s, b))
     mine = s.log_infos[b].value
@@ -131,7 +133,7 @@ def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> 
 
 
 def recovers(m: Cluster, s: State) -> Truth:
-    """966.13, 966.16. Whether the partition is in unclean recovery, by the strategy that the scenario has."""
+    """966.13, 966.16. True if the partition is in unclean recovery under the scenario's strategy."""
     mapped = elections.mapped_strategy(bool(m.p.unclean_election))
     strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
     keeps_last = ~m.has_elr(s) if features.changes(m) else False
@@ -140,31 +142,32 @@ def recovers(m: Cluster, s: State) -> Truth:
 
 
 def is_current(s: State, b: Number, info: StructValue) -> Truth:
-    """966.14. Whether an answer carries the registered broker epoch and the controller's leader epoch."""
+    """966.14. True if an answer has the registered broker epoch and the partition's leader epoch."""
     same_life = info.broker_epoch == s.registrations[b].epoch
     same_leader_epoch: Truth = info.leader_epoch == s.partition.leader_epoch
     return same_life & same_leader_epoch
 
 
 def has_answered(m: Cluster, s: State, b: Number) -> Truth:
-    """966.14. Whether the controller has an answer of a broker, and it is still current."""
+    """966.14. True if the controller has a current answer of a broker."""
     info = s.log_infos[b]
     return info.is_some & under("recovery_answers_expire", is_current(s, b, info.value))
 
 
 def unfenced(m: Cluster, s: State) -> SetValue:
-    """966.14. The brokers whose answers count in a recovery: only an unfenced replica can be elected.
+    """966.14. The brokers whose answers count: unfenced ones, because only they can be elected.
 
-    A fenced one may never come back. The controller asks it all the same, and it counts as soon as it is unfenced.
+    A fenced broker may never come back. The controller asks it as well, and counts its answer once it is unfenced.
     """
     live = m.t.active(s.registrations)
     return m.t.brokers.of(lambda b: under("recovery_counts_unfenced", live.has(b)))
 
 
 def require_answers(m: Cluster, s: State) -> None:
-    """966.14. Balanced waits for every last known ELR member, not for so many answers.
+    """966.14. Precondition of Balanced: every last known ELR member has answered.
 
-    Of min ISR answers none need be that of who has kept everything: the proposal names this and rejects it.
+    A number of answers is not enough: min ISR answers need not include a replica with all committed records. The
+    proposal names and rejects that alternative.
     """
     if m.on("recovery_waits_for_last_known_elr"):
         awaited = m.as_read(s).last_known_elr
@@ -177,17 +180,17 @@ def require_answers(m: Cluster, s: State) -> None:
 
 
 def is_better(m: Cluster, theirs: StructValue, mine: StructValue) -> Truth:
-    """966.14. Whether an answer is better than another, by the rules that are on."""
+    """966.14. True if an answer is better than another, under the rules that are on."""
     by_epoch, by_length = m.on("recovery_by_last_epoch"), m.on("recovery_by_length")
     return logs.is_better_log(theirs, mine, by_epoch, by_length, m.on("recovery_prefers_longer"))
 
 
 def forget_answers(m: Cluster, s: State) -> None:
-    """The controller knows of no log any more."""
+    """Drop the log infos that the controller has collected."""
     for b in m.broker:
         s.next.log_infos[b] = None
 
 
 def require_recovery(m: Cluster) -> None:
-    """Few scenarios come to a recovery; the others do without its messages."""
+    """Precondition: the scenario includes unclean recovery; most scenarios leave out its messages."""
     require("the scenario has unclean recovery", bool(m.p.recovery))

@@ -1,4 +1,4 @@
-"""The rules of data replication as switches, those of the controller included, and the profiles."""
+"""The rules of data replication as switches, including the controller's, and the profiles."""
 
 from __future__ import annotations
 
@@ -11,212 +11,208 @@ RULES = {
     **controller.RULES,
     # Fetching and truncation.
     "fetch_epoch_check": Rule(
-        "B2", "A leader uses a fetch only when it carries the leader's own leader epoch."
+        "B2", "A leader uses a fetch only if it carries the leader's own leader epoch."
     ),
     "stale_fetch_check": Rule(
         "K2",
-        "A leader does not use a fetch with a lower broker epoch than its view has for the sender: a former "
-        "incarnation sent it.",
+        "A leader ignores a fetch with a lower broker epoch than its view has for the sender: a former incarnation "
+        "sent it.",
     ),
     "divergence_check": Rule(
         "B3",
-        "A fetch finds where the follower's log leaves the leader's, and the follower truncates there. Off: a new "
-        "follower truncates to its own high watermark (before KIP-101).",
+        "A fetch detects where the follower's log diverges from the leader's, and the follower truncates there. "
+        "Off: a new follower truncates to its own HWM (before KIP-101).",
     ),
     "fetch_response_check": Rule(
-        "B2", "A follower uses a fetch response only at the offset that it asked for."
+        "B2", "A follower uses a fetch response only at the offset from which it fetched."
     ),
     "fetch_response_epoch_check": Rule(
-        "B2, K17", "A follower uses a fetch response only in the leader epoch that it asked in."
+        "B2, K17", "A follower uses a fetch response only in the leader epoch in which it fetched."
     ),
     "appended_epoch_check": Rule(
-        "K18", "A follower appends no record of a later leader epoch than the one that it asked in."
+        "K18", "A follower appends no record of a later leader epoch than its request's."
     ),
     # The high watermark.
     "hwm_over_maximal_isr": Rule(
-        "B4, B7", "The HWM waits for the maximal ISR, a proposed member included. Off: for the committed ISR."
+        "B4, B7",
+        "The HWM waits for the maximal ISR, including a proposed member. Off: for the committed ISR.",
     ),
     "hwm_within_log": Rule(
-        "B4", "A follower's HWM is the lesser of the leader's and its own LEO. Off: it is the leader's."
+        "B4", "A follower's HWM is min(leader's HWM, own LEO). Off: it is the leader's HWM."
     ),
     "hwm_waits_for_leaving": Rule(
         "B7",
-        "The HWM waits for who a proposal takes out of the ISR, until the controller has answered. Off: no more as "
-        "soon as it is proposed.",
+        "The HWM waits for a member that a proposal removes from the ISR until the controller has answered. Off: "
+        "until it is proposed.",
     ),
     "hwm_needs_min_isr": Rule(
-        "966.1", "The HWM advances only while the ISR has min ISR members, whatever the records' acks."
+        "966.1", "The HWM advances only while the ISR has min ISR members, for records with any acks."
     ),
     "hwm_gate_is_committed_isr": Rule(
-        "966.1", "It is the committed ISR that must have min ISR members. Off: the maximal ISR."
+        "966.1", "The committed ISR must have min ISR members. Off: the maximal ISR."
     ),
     "min_isr_within_replicas": Rule(
         "966.2",
-        "A leader asks for no more ISR members than the partition has replicas. Off: for min.insync.replicas as it is "
+        "A leader requires at most as many ISR members as the partition has replicas. Off: min.insync.replicas as "
         "configured.",
     ),
     "hwm_waits_for_caught_up": Rule(
         "K3",
-        "The HWM also waits for replicas outside the ISR that are eligible and caught up. Here who was once caught "
-        "up stays so for the leader epoch: the lag time is never over.",
+        "The HWM also waits for eligible, caught-up replicas outside the ISR. The model has no lag time: a caught- "
+        "up replica stays so for the leader epoch.",
     ),
     # Joining the ISR.
     "proposal_outlives_known_metadata": Rule(
         "B7",
-        "A proposed ISR stands until it is answered or a newer partition epoch is there. Off: metadata that repeats "
-        "what the answer to an AlterPartition said makes the leader forget what it has proposed since.",
+        "A proposal stays pending until it is answered or a newer partition epoch arrives. Off: metadata that "
+        "repeats an AlterPartition response clears the leader's next proposal.",
     ),
     "re_election_forgets_fetches": Rule(
         "B5",
-        "A leader that is elected anew, and saw no other leader in between, forgets where its followers were. Off: "
-        "until they fetch, its HWM goes by where they were in its former epoch.",
+        "A leader that is elected again, without having seen another one, forgets its followers' LEOs. Off: its "
+        "HWM uses their LEOs of the former epoch until they fetch.",
     ),
     "fetch_state_per_epoch": Rule(
         "B5",
-        "A new leader epoch forgets what followers fetched before; they join after a fetch in this epoch.",
+        "A new leader epoch clears the leader's fetch state; followers join the ISR after a fetch in this epoch.",
     ),
-    "join_at_hwm": Rule("B5", "A follower joins the ISR only when it has reached the leader's HWM."),
+    "join_at_hwm": Rule("B5", "A follower joins the ISR only if its LEO has reached the leader's HWM."),
     "join_at_epoch_start": Rule(
-        "B5", "A follower joins the ISR only when it has reached the leader epoch start offset (LESO)."
+        "B5", "A follower joins the ISR only if its LEO has reached the leader epoch start offset (LESO)."
     ),
     "proposed_replica_eligible_check": Rule(
         "841.1", "A leader proposes only replicas that its view shows unfenced and not shutting down."
     ),
     "proposed_broker_epoch_check": Rule(
         "903.2",
-        "A leader proposes a replica only when its fetch carried the broker epoch of the leader's view.",
+        "A leader proposes a replica only if its last fetch carried the broker epoch of the leader's view.",
     ),
     "epochs_from_fetches": Rule(
         "903.3",
-        "An AlterPartition gives each member the broker epoch that it fetched in. Off: the one that the leader's "
-        "metadata has, which KIP-903 rejects.",
+        "AlterPartition carries the broker epoch of each member's last fetch. Off: that of the leader's metadata, "
+        "which KIP-903 rejects.",
     ),
     "proposal_keeps_its_epochs": Rule(
         "903.3",
-        "A proposal that is sent again gives each member the broker epoch that it gave at first. Off: that of the "
-        "member's last fetch.",
+        "A retried AlterPartition carries the broker epochs of the first one. Off: those of the members' last "
+        "fetches.",
     ),
     # Clients.
     "acks_all_needs_min_isr": Rule(
         "B6",
-        "acks=all is refused while the ISR is under min ISR, and succeeds only with min ISR members in it.",
+        "acks=all is refused while the ISR is under min ISR, and acknowledged only with min ISR members.",
     ),
     "followers_end_waiting": Rule(
         "B6",
-        "A leader that comes to follow, or stops, ends the wait of its producers; one that leads on in a later epoch "
-        "does not. Off: they wait for their offsets, whatever comes to be there.",
+        "A leader that becomes a follower, or stops, fails its waiting producers; one that leads on in a later "
+        "epoch does not. Off: producers wait for their offset, whatever record is there later.",
     ),
     "consumers_read_below_hwm": Rule(
-        "B6",
-        "Consumers read below the HWM, whatever the records' acks. Off: what a leader has appended.",
+        "B6", "Consumers read below the HWM, whatever the records' acks. Off: up to the leader's LEO."
     ),
     "end_waits_for_epoch_start": Rule(
         "207.1",
-        "A leader tells consumers the end of the log once its HWM has reached the start of its epoch (LESO). Off: it "
-        "tells them its HWM at once.",
+        "A leader gives consumers the end of the log once its HWM has reached the LESO. Off: it gives its HWM "
+        "immediately.",
     ),
     # AlterPartition at the controller.
     "answers_are_committed": Rule(
         "B8",
-        "A controller answers that it has changed a partition once the change is in the metadata log. Off: at once, be "
-        "it a former controller, whose changes come to nothing.",
+        "A controller acknowledges a partition change once the metadata log has committed it. Off: immediately, "
+        "even if it is a former controller whose change is never committed.",
     ),
     # A controlled shutdown.
     "listens_while_shutting_down": Rule(
         "841.5",
-        "A broker in controlled shutdown goes on replaying metadata. Off: it stops as the shutdown begins, as before "
-        "KIP-841.",
+        "A broker in controlled shutdown keeps replaying metadata. Off: it stops when the shutdown begins, as "
+        "before KIP-841.",
     ),
     "changes_are_no_stop_replica": Rule(
         "841.5",
-        "A broker in controlled shutdown takes a change of the partition for what it is. Off: for a StopReplica, the "
+        "A broker in controlled shutdown applies partition changes as usual. Off: as a StopReplica, the "
         "alternative that KIP-841 rejects.",
     ),
     # Registration.
     "registration_bumps_leader_epoch": Rule(
         "903.4",
-        "A broker that registers ends the leader epoch of its partitions. No version does so: KIP-903 rejects it.",
+        "A registration ends the leader epoch of the broker's partitions. No version does so: KIP-903 rejects it.",
     ),
     "fenced_before_registration": Rule(
         "B8",
-        "A broker's new incarnation is registered only once the former registration is fenced. Off: it can be "
-        "registered as soon as the former session is over, fenced or not.",
+        "A broker's new incarnation is registered only once the former registration is fenced. Off: once the "
+        "former session is over.",
     ),
     "removed_replicas_delete": Rule(
-        "966.9",
-        "A broker deletes its log once it is no replica any more. Off: as soon as it is being removed.",
+        "966.9", "A broker deletes its log once it is no longer a replica. Off: when its removal starts."
     ),
     "unseen_stop_is_clean": Rule(
         "966.12",
-        "A broker that stops in order writes its CleanShutdownFile, whether the controller has heard of it or not. "
-        "Off: only after a shutdown that was granted.",
+        "A broker that stops in order writes its CleanShutdownFile, whether the controller granted the shutdown or "
+        "not. Off: only if it did.",
     ),
     "file_after_flush": Rule(
-        "966.12", "The CleanShutdownFile is written after the flush. Off: before, and the flush never ends."
+        "966.12",
+        "The CleanShutdownFile is written after the flush. Off: before, and the flush does not finish.",
     ),
     "early_stop_writes_none": Rule(
-        "966.12",
-        "A broker that stops before it is registered writes −1 for its epoch. Off: that of its former life.",
+        "966.12", "A broker that stops before it is registered writes epoch −1. Off: its former epoch."
     ),
     "clean_in_every_directory": Rule(
-        "966.12",
-        "A restart is clean only if every log directory has a CleanShutdownFile. Off: if one has.",
+        "966.12", "A restart is clean only if every log directory has a CleanShutdownFile. Off: if one has."
     ),
     # Features that are turned on and off.
     "elr_begins_empty": Rule(
         "966.18",
-        "When the ELR is turned on it is empty until the next change. Off: what an earlier time has left, and no "
-        "change has emptied since, counts again.",
+        "When the ELR is turned on it is empty until the next change. Off: an earlier ELR that no change has "
+        "emptied counts again.",
     ),
     # Unclean recovery.
     "recovery_answers_expire": Rule(
         "966.14",
-        "A replica's answer counts only while its broker epoch is registered and its leader epoch is current; then the "
-        "controller asks again.",
+        "A replica's answer counts only while its broker epoch is registered and its leader epoch is current; the "
+        "controller then asks again.",
     ),
     "recovery_epoch_check": Rule(
         "966.14",
-        "What a replica says of its log counts only with its registered broker epoch and the current leader epoch.",
+        "The controller takes an answer only with the replica's registered broker epoch and the current leader "
+        "epoch.",
     ),
     "recovery_counts_unfenced": Rule(
         "966.14",
-        "Only the answers of unfenced replicas count in an election. Off: a fenced replica with the best log, which "
-        "cannot be elected, keeps the others from it.",
+        "Only the answers of unfenced replicas count in an election. Off: a fenced replica with the best log "
+        "blocks the election.",
     ),
     "unclean_stays_an_option": Rule(
-        "966.17", "The operator can ask for an unclean election with unclean recovery in place, too."
+        "966.17", "The operator can request an unclean election beside unclean recovery."
     ),
     "recovery_waits_for_last_known_elr": Rule(
         "966.14",
-        "Balanced recovery elects once every last known ELR member has answered. Off: once min ISR replicas have, "
-        "whoever they are, which the proposal rejects.",
+        "Balanced recovery elects once every last known ELR member has answered. Off: once any min ISR replicas "
+        "have, which the proposal rejects.",
     ),
     "recovery_by_last_epoch": Rule(
-        "966.14",
-        "Of two logs the one whose last record is of a later leader epoch wins. Off: leader epochs are not compared, "
-        "only lengths are.",
+        "966.14", "The log with the later last leader epoch wins. Off: only lengths are compared."
     ),
     "recovery_by_length": Rule(
-        "966.14",
-        "Of two logs that end in the same leader epoch the length decides. Off: any of them can win.",
+        "966.14", "Of two logs with the same last leader epoch the length decides. Off: either can win."
     ),
     "recovery_prefers_longer": Rule(
-        "966.14", "Where the length decides the longer log wins. Off: the shorter one."
+        "966.14", "If the length decides, the longer log wins. Off: the shorter one."
     ),
 }
 
-# What each proposal and each version has of the brokers' rules. A new rule is on only where a profile names it.
-# The trunk of 2024-10 lacks fetch_response_epoch_check (K17); its profile has it all the same, so what was found in
-# that profile is not of this defect, which is a race of its own.
+# The brokers' rules of each proposal and version. A new rule is on only in profiles that name it.
+# The trunk of 2024-10 lacks fetch_response_epoch_check (K17), a race of its own. Its profile has the rule, so that the
+# profile's findings do not depend on that race.
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
     "join_at_epoch_start", "proposal_keeps_its_epochs", "removed_replicas_delete",
     "changes_are_no_stop_replica", "acks_all_needs_min_isr", "min_isr_within_replicas", "followers_end_waiting",
     "consumers_read_below_hwm", "end_waits_for_epoch_start", "hwm_within_log",
-    # The CleanShutdownFile; it matters where `clean_registration` is on.
+    # The CleanShutdownFile; relevant with `clean_registration`.
     "unseen_stop_is_clean", "file_after_flush", "early_stop_writes_none", "clean_in_every_directory",
-    # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.
+    # The choice of a recovery; relevant with `unclean_recovery`.
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
 )  # fmt: skip
 _KIP_841 = ("proposed_replica_eligible_check", "listens_while_shutting_down")
@@ -225,11 +221,11 @@ _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
 _FEATURES = ("elr_begins_empty",)
 _UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_counts_unfenced")
 _BEYOND_RECOVERY = ("recovery_answers_expire",)
-# What the proposals take for granted, and Kafka's code of 2024-10 does not do.
+# Rules that the proposals assume and Kafka's code of 2024-10 lacks.
 _TAKEN_FOR_GRANTED = (
     "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",
 )  # fmt: skip
-# What the messages know nothing of: log directories, and the controller's index of ELR members (controller/).
+# Rules without messages: log directories, and the controller's index of ELR members (controller/).
 _OF_THE_CONTROLLER_ALONE = frozenset({
     "offline_directory_check", "assignment_empties_elr", "cleared_elr_stays_indexed",
 })  # fmt: skip

@@ -40,7 +40,7 @@ def violated(name: str, **changes: Any) -> set[str]:
 )
 def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, older: str) -> None:
     assert violated(name) == Request.of(scenario_files.find(PLACE + name), Overrides()).expected
-    result = found(name, parameters={older: 0}, properties=("invariants",))
+    result = found(name, parameters={older: -1}, properties=("invariants",))
     assert result.complete
     assert not result.violations
 
@@ -48,8 +48,8 @@ def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, ol
 @pytest.mark.parametrize("older", ["ungated_broker", "old_fetcher", "old_proposer"])
 def test_a_broker_that_is_not_there_is_older_in_nothing(older: str) -> None:
     """The parameter names a broker: one beyond those of the cluster changes no step."""
-    plain = found("mixed-gate", parameters={"ungated_broker": 0})
-    beyond = found("mixed-gate", parameters={"ungated_broker": 0, older: 3})
+    plain = found("mixed-gate", parameters={"ungated_broker": -1})
+    beyond = found("mixed-gate", parameters={"ungated_broker": -1, older: 2})
     assert (plain.distinct_states, plain.generated_states) == (
         beyond.distinct_states,
         beyond.generated_states,

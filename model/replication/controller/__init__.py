@@ -1,4 +1,4 @@
-"""The controller of KRaft mode: its rules as functions, and an explorable protocol made of them."""
+"""The KRaft controller: its rules as functions, and a protocol that explores them."""
 
 from highwater.model.replication.controller.protocol import Controller
 

@@ -1,4 +1,4 @@
-"""Leader elections: the brokers that may lead a partition, the one that does, and unclean recovery (KIP-966)."""
+"""Leader elections: candidates, the elected leader, and unclean recovery (KIP-966)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from highwater.model.replication.controller.types import (
 
 @dataclass(frozen=True)
 class Electorate:
-    """What an election chooses from: the replicas in their order, ISR and ELR, and the brokers that may lead."""
+    """The input of an election: replicas in order, ISR, ELR, and the brokers that may lead."""
 
     replicas: SeqValue
     isr: SetValue
@@ -47,19 +47,19 @@ class Electorate:
 
 @dataclass(frozen=True)
 class Elected:
-    """The result of an election: the leader, if any, and whether it was elected from outside ISR and ELR."""
+    """The result of an election: the leader, if any, and whether it was outside ISR and ELR."""
 
     leader: OptionValue
     unclean: Truth
 
 
 def electable(partition: StructValue) -> SetValue:
-    """966.13. Who can become leader without anybody being asked: ISR and ELR, of which each holds what is committed."""
+    """966.13. The brokers that a clean election can pick: ISR and ELR. Each member holds all committed records."""
     return partition.isr | partition.elr
 
 
 def is_clean(electable: SetValue, leader: Number | OptionValue) -> Truth:
-    """966.13. Whether an election is clean: the leader is one of those who could be elected."""
+    """966.13. True if an election is clean: the leader is electable."""
     return electable.has(leader)
 
 
@@ -69,13 +69,16 @@ def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
 
 
 def elect(t: ControllerTypes, election: Number, partition: StructValue, among: Electorate) -> Elected:
-    """966.13, 966.15. The leader of a partition, by an election of this kind.
+    """966.13, 966.15. The leader that an election of this type picks.
 
-    The first of: the preferred replica (PREFERRED only), the leader as it is, the first in replica order,
-    each where it may lead; then, uncleanly, the last known leader, and (UNCLEAN only) the first acceptable
-    replica in replica order; else none. Where any of several can be elected, clean or not, it is the one that ``t``
-    has picked. While one of the former is elected nothing is lost; what comes after them
-    trades records for availability.
+    The first of these that may lead:
+    1. the preferred replica (PREFERRED only),
+    2. the current leader,
+    3. the first candidate in replica order,
+    4. uncleanly, the last known leader,
+    5. uncleanly, the first acceptable replica in replica order (UNCLEAN only).
+    The first three lose nothing; the others trade records for availability. If any of several candidates can be
+    elected, ``t.picked`` is the one.
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)
@@ -95,7 +98,7 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
     if t.on("unclean_recovery"):
         unclean = node.none()
     elif t.on("last_known_leader_first"):
-        # Where it is remembered that there was no leader, that is who is elected: nobody.
+        # If the last known leader is NO_LEADER, nobody is elected.
         unclean = where(can_elect_last_known, last_known, any_live)
     else:
         unclean = where(any_live.is_none & can_elect_last_known, last_known, any_live)
@@ -105,7 +108,7 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
 
 
 def _one_of(t: ControllerTypes, replicas: SeqValue, candidates: SetValue, any_of_them: bool) -> OptionValue:
-    """966.13, 966.15. A candidate: the one that is picked where any can be, else the first in the replicas' order."""
+    """966.13, 966.15. The picked candidate if any can be elected, else the first in replica order."""
     first = first_of(_order(t, replicas), candidates.has)
     if not any_of_them or t.picked is None:
         return first
@@ -122,25 +125,25 @@ def _order(t: ControllerTypes, replicas: SeqValue) -> SeqValue:
 
 
 def can_elect_last_known_leader(t: ControllerTypes, partition: StructValue, among: Electorate) -> Truth:
-    """966.15. Whether the last known leader can lead: nobody is in ISR or ELR, and (KIP-966) it is live.
+    """966.15. True if the last known leader can lead: ISR and ELR are empty, and (KIP-966) it is live.
 
-    It was the last to have everything. Whether it has lost the end of its log since, nobody asks.
+    It was the last broker with all records. The controller does not check if it has lost some since.
     """
     last = partition.last_known_leader
     possible = among.isr.is_empty & among.elr.is_empty & last.is_some
     if not t.on("last_known_leader"):
         return possible & False
     if t.on("last_known_leader_unfenced"):
-        # That it is no replica is seen only where its directory is looked for, which fails the election.
+        # Kafka notices a leader that is not a replica only when it looks up its directory; then the election fails.
         assigned = t.on("unassigned_candidate_fails") | among.replicas.has(last.value)
         return possible & among.acceptable.has(last.value) & assigned
     return possible
 
 
 def election_checks(now: ControllerContext, election: Number) -> Checks:
-    """966.17. Whether an election on request (PREFERRED or UNCLEAN) is needed at all, in the order of the checks.
+    """966.17. The checks of a PREFERRED or UNCLEAN election request, in order.
 
-    An operator asks. An unclean election under a leader that is there would lose records for nothing.
+    An unclean election while there is a leader would lose records needlessly.
     """
     checks, needless = Checks(Error.NONE), Error.ELECTION_NOT_NEEDED
     another_leads = ~preferred_leads(now.partition)
@@ -153,12 +156,12 @@ def election_checks(now: ControllerContext, election: Number) -> Checks:
 
 
 def preferred_leads(partition: StructValue) -> Truth:
-    """966.17. Whether the preferred replica, the first in the list, leads."""
+    """966.17. True if the preferred replica, the first in the list, leads."""
     return ~partition.replicas.is_empty & partition.leader.is_(partition.replicas.at(0))
 
 
 def election_error(election: Number, nothing_changed: Truth) -> Number:
-    """What an election on request answers when it was needed: an error where it changes nothing."""
+    """The answer to a checked election request: an error if nothing changed."""
     failed = where(
         election == ElectionType.PREFERRED,
         Error.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -171,7 +174,7 @@ def election_error(election: Number, nothing_changed: Truth) -> Number:
 
 
 def mapped_strategy(unclean_election: Truth | bool) -> Number:
-    """966.16. What unclean.leader.election.enable is as a strategy: false is Balanced, true is Aggressive."""
+    """966.16. The strategy for unclean.leader.election.enable: false is Balanced, true is Aggressive."""
     return where(unclean_election, RecoveryStrategy.AGGRESSIVE, RecoveryStrategy.BALANCED)
 
 
@@ -182,12 +185,14 @@ def may_recover(
     strategy: Number,
     keeps_last: Truth | bool = False,
 ) -> Truth:
-    """966.13, steps 3 and 4. Whether the controller may elect a leader now by an unclean recovery of its own.
+    """966.13, steps 3 and 4. True if the controller may start an unclean recovery itself.
 
-    There is no leader, and no ISR or ELR member that is live. Aggressive does not wait; Balanced waits for
-    the ELR, and without one until every last known ELR member is live: the longest log among those that are asked is
-    the best only if the one that was longest has been asked. None waits for the operator. ``keeps_last``: without the
-    ELR the last member stays in the ISR; Aggressive does not wait for it, Balanced does.
+    Preconditions: no leader, and no live ISR or ELR member.
+    - Aggressive does not wait.
+    - Balanced waits for the ELR and, if it is empty, until every last known ELR member is live. The best log among the
+      answers is the best of all only if the replica that has it has answered.
+    - None waits for the operator.
+    ``keeps_last``: without the ELR the last member stays in the ISR. Balanced waits for it; Aggressive does not.
     """
     active = t.active(registrations)
     aggressive = strategy == RecoveryStrategy.AGGRESSIVE
@@ -200,9 +205,9 @@ def may_recover(
 
 
 def request_checks(t: ControllerTypes, partition: StructValue, balanced: bool = False) -> Checks:
-    """966.17. Whether a DESIGNATION or LONGEST_LOG election is possible: only where there is no leader.
+    """966.17. The checks of a DESIGNATION or LONGEST_LOG election: there is no leader.
 
-    ``balanced``: LONGEST_LOG_BALANCED, which waits for the ELR as the strategy Balanced does.
+    ``balanced``: LONGEST_LOG_BALANCED waits for the ELR, like the strategy Balanced.
     """
     checks = Checks(Error.NONE, on=t.on)
     checks.check("there is no leader", partition.leader.is_none, Error.ELECTION_NOT_NEEDED)
@@ -213,7 +218,7 @@ def request_checks(t: ControllerTypes, partition: StructValue, balanced: bool = 
 
 
 def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) -> SetValue:
-    """966.17. Whose logs a LONGEST_LOG election compares.
+    """966.17. The replicas whose logs a LONGEST_LOG election compares.
 
     BALANCED: the last known ELR, fenced or not. If a fenced member has the best log, the partition waits for that
     member. AGGRESSIVE: the unfenced replicas.
@@ -222,9 +227,9 @@ def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) ->
 
 
 def recover(now: ControllerContext, winner: Number) -> StructValue:
-    """966.14. The record that makes a live replica leader, by what the replicas said of their logs.
+    """966.14. The record that makes a live replica leader after a comparison of logs.
 
-    What they said is in no metadata, so the winner is an argument: any live replica can have it.
+    Metadata does not contain the logs, so the winner is an argument: any live replica can have the best log.
     """
     t, partition = now.t, now.partition
     alone, nobody = t.brokers.zero().with_(winner), t.brokers.zero()

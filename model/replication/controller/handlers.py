@@ -1,8 +1,7 @@
-"""What the controller does with a request: its checks in order, the record that it appends, and its answer.
+"""The controller's handlers: for each request its checks in order, the record that it appends, and its answer.
 
-One handler for each request about a partition. A handler is a pure function of the context and the request:
-explorations take it as a step, recorded operations call it on plain values. Requests about brokers are in
-``registrations``.
+A handler is a pure function of the context and the request. Explorations call it in an action; the replay of recorded
+operations calls it on plain values. Requests about brokers are in ``registrations``.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ from highwater.model.replication.controller.types import (
 
 
 def alter_partition(now: ControllerContext, request: StructValue, reorders: Truth | bool = False) -> Handled:
-    """B8. A leader asks for another ISR.
+    """B8. The controller handles a leader's AlterPartition.
 
-    The leader decides who is in its ISR, as it alone sees the fetches; the controller decides what follows from it:
-    a member that leaves may enter the ELR (966.4), a reassignment may complete (966.9). ``reorders``: the request has
-    the members of the ISR in another order.
+    The leader decides the ISR, because it alone sees the fetches. The controller decides the effects: a member that
+    leaves may enter the ELR (966.4), and a reassignment may complete (966.9).
+    ``reorders``: the request lists the ISR's members in another order.
     """
     checks, record = alter_partition_checks(now, request), now.decided(altered, request, reorders)
     carried_out = Handled(checks, record).appended(now.t)
@@ -63,7 +62,7 @@ def alter_partition(now: ControllerContext, request: StructValue, reorders: Trut
 
 
 def altered(now: ControllerContext, request: StructValue, reorders: Truth | bool = False) -> StructValue:
-    """B8. The record of an AlterPartition that passed the checks: the ISR and recovery state that it proposes."""
+    """B8. The record of a checked AlterPartition: the proposed ISR and recovery state."""
     ends_recovery = now.t.on("proposals_end_recovery")
     change = RequestedChange(
         now.election,
@@ -75,21 +74,21 @@ def altered(now: ControllerContext, request: StructValue, reorders: Truth | bool
 
 
 def proposed_isr(t: ControllerTypes, request: StructValue) -> SetValue:
-    """The brokers of the ISR that a request proposes."""
+    """The brokers of the proposed ISR."""
     members = request.new_isr
     return t.brokers.of(lambda b: any_element(members, lambda m: m.broker == b))
 
 
 def alter_partition_checks(now: ControllerContext, request: StructValue) -> Checks:
-    """B8, 841.2, 903.4. What the controller looks at before it changes a partition, in this order.
+    """B8, 841.2, 903.4. The checks of an AlterPartition, in Kafka's order.
 
-    Older request versions know fewer errors, and none below version 3 carries the members' epochs.
+    Older request versions have fewer errors. Versions below 3 carry no broker epochs of members.
     """
     t, checks = now.t, Checks(Error.NONE, on=now.t.on)
     check, isr = checks.check, proposed_isr(t, request)
     partition, registrations = now.partition, now.registrations
 
-    # Is the sender who it says it is? A request of a broker's former life was made from a log that may be gone.
+    # The sender's incarnation: a former one sent its request on the basis of a log that may be lost.
     sender = registrations[request.broker]
     is_current = sender.registered & (sender.epoch == request.broker_epoch)
     check(
@@ -102,8 +101,8 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
     check("the topic exists", now.topic_known, unknown_topic)
     check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
-    # Does it speak of the partition as it is? One who does not lead any more would put a replica into the ISR that
-    # the leader does not wait for. An epoch from the future: the sender has heard of a newer controller.
+    # The partition's state: a former leader would add a replica to the ISR that the current leader does not wait for.
+    # A later epoch than the partition's shows that the sender knows a newer controller.
     leader_epoch, partition_epoch = partition.leader_epoch, partition.partition_epoch
     check(
         "the leader epoch is not from the future",
@@ -136,7 +135,7 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
         rule="partition_epoch_check",
     )
 
-    # Is it an ISR at all?
+    # A valid ISR.
     wrong, valid = Error.INVALID_REQUEST, "valid_isr_check"
     of_replicas = every_element(request.new_isr, lambda m: partition.replicas.has(m.broker))
     check("the ISR is not empty", ~request.new_isr.is_empty, wrong, rule=valid)
@@ -144,15 +143,15 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
     check("the ISR is made of replicas", of_replicas, wrong, rule=valid)
     check("the leader is in the ISR", isr.has(partition.leader), wrong, rule=valid)
 
-    # A leader that was elected uncleanly is alone until it has recovered, and does not go back to it by itself.
+    # An uncleanly elected leader is the only ISR member until it has recovered, and cannot return to recovering.
     state = "recovery_state_check"
     recovered = ~(request.leader_recovery_state == LeaderRecoveryState.RECOVERING)
     was_recovering = partition.leader_recovery_state == LeaderRecoveryState.RECOVERING
     check("a recovering leader is alone", recovered | (request.new_isr.length <= 1), wrong, rule=state)
     check("a recovered leader stays recovered", recovered | was_recovering, wrong, rule=state)
 
-    # May its members be in an ISR? The leader's view lags: a member may have been fenced since (841.2), or have come
-    # back without the end of its log, under a broker epoch that the leader has not heard of (903.4).
+    # Eligible members. The leader's view lags: a member may have been fenced (841.2), or may have restarted without the
+    # end of its log, under a broker epoch that the leader does not know (903.4).
     ineligible = where(request.version >= 2, Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED)
     check(
         "no member is fenced or shutting down",
@@ -182,9 +181,9 @@ def _distinct(request: StructValue) -> Truth:
 
 
 def alter_partition_error(request: StructValue, record: StructValue) -> Number:
-    """What a sender is told whose request was carried out: an error where it does not lead any more.
+    """The error of an AlterPartition that was carried out: set if the sender no longer leads.
 
-    That happens when its ISR change completes a reassignment that takes the leader out of the replicas.
+    This happens if the ISR change completes a reassignment that removes the leader.
     """
     moved = record.leader.is_some & ~record.leader.value.is_(request.broker)
     error = where(request.version >= 2, Error.NEW_LEADER_ELECTED, Error.FENCED_LEADER_EPOCH)
@@ -195,7 +194,7 @@ def alter_partition_error(request: StructValue, record: StructValue) -> Number:
 
 
 def elect_leader(now: ControllerContext, election: Number) -> Handled:
-    """966.17. An operator asks for a PREFERRED or UNCLEAN election."""
+    """966.17. The controller handles a PREFERRED or UNCLEAN election request."""
     record = now.decided(elected, election)
     nothing = is_empty_record(now.t, record)
     return Handled(
@@ -204,21 +203,22 @@ def elect_leader(now: ControllerContext, election: Number) -> Handled:
 
 
 def elected(now: ControllerContext, election: Number) -> StructValue:
-    """The record of an election of this kind."""
+    """The record of an election of this type."""
     return partition_change(now, RequestedChange(election))
 
 
 def maybe_elect_unclean_leader(now: ControllerContext) -> Handled:
-    """966.15, 966.16. The periodic task: a partition without a leader, whose topic allows it, elects uncleanly.
+    """966.15, 966.16. The periodic task elects a leader uncleanly where the topic allows it and there is no leader.
 
-    An operator may have allowed it when the partition was leaderless already, and no broker comes or goes after that.
+    An operator may have enabled unclean election after the partition lost its leader. No broker event triggers an
+    election then.
     """
     due = now.partition.leader.is_none & now.unclean_election
     return unchecked(now.decided(_elected_if, ElectionType.UNCLEAN, due))
 
 
 def maybe_balance_leader(now: ControllerContext) -> Handled:
-    """966.17. The periodic task: a partition that another than its preferred replica leads tries to elect that one."""
+    """966.17. The periodic task tries to elect the preferred replica where another replica leads."""
     due = ~elections.preferred_leads(now.partition)
     return unchecked(now.decided(_elected_if, ElectionType.PREFERRED, due))
 
@@ -228,12 +228,12 @@ def _elected_if(now: ControllerContext, election: Number, due: Truth) -> StructV
 
 
 def designate_leader(now: ControllerContext, winner: Number) -> Handled:
-    """966.17. DESIGNATION: an operator names the replica that leads, where there is no leader."""
+    """966.17. DESIGNATION: the operator names the leader of a partition without one."""
     return Handled(elections.request_checks(now.t, now.partition), now.decided(elections.recover, winner))
 
 
 def recover_uncleanly(now: ControllerContext, winner: Number) -> Handled:
-    """966.14. The replica with the best log leads; the caller has compared the logs."""
+    """966.14. The replica with the best log becomes leader; the caller has compared the logs."""
     return unchecked(now.decided(elections.recover, winner))
 
 
@@ -241,7 +241,7 @@ def recover_uncleanly(now: ControllerContext, winner: Number) -> Handled:
 
 
 def new_partition(t: ControllerTypes, replicas: SeqValue, registrations: ArrayValue) -> StructValue:
-    """B8. A partition as it is created: its active replicas are the ISR, and the first of them leads."""
+    """B8. A new partition: its active replicas are the ISR, and the first of them leads."""
     isr = members_of(replicas, t.brokers) & t.active(registrations)
     return t.partition.zero().replace(replicas=replicas, isr=isr, leader=first_of(replicas, isr.has))
 
@@ -249,7 +249,7 @@ def new_partition(t: ControllerTypes, replicas: SeqValue, registrations: ArrayVa
 def new_partition_checks(
     t: ControllerTypes, replicas: SeqValue, registrations: ArrayValue, factor: Number
 ) -> Checks:
-    """B8. Whether a partition can be created with these replicas; ``factor``: as many as the topic's first has."""
+    """B8. The checks of a new partition's replicas; ``factor`` is the replica count of the topic's first partition."""
     checks, wrong = Checks(Error.NONE), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("there is a replica", ~replicas.is_empty, wrong)
     checks.check(
@@ -263,14 +263,14 @@ def new_partition_checks(
 
 
 def reassign(now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True) -> Handled:
-    """966.9, 860.1. An operator asks for other replicas."""
+    """966.9, 860.1. The controller handles a request for other replicas."""
     return Handled(reassignment_checks(now, target, factor_may_change), now.decided(reassigned, target))
 
 
 def reassignment_checks(
     now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True
 ) -> Checks:
-    """B8, 860.1. Whether a list of replicas can be asked for."""
+    """B8, 860.1. The checks of a reassignment's target."""
     t, registrations = now.t, now.registrations
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -296,18 +296,18 @@ def _in_progress(partition: StructValue) -> Truth:
 
 
 def _replicas_in_the_end(t: ControllerTypes, partition: StructValue) -> SetValue:
-    """The replicas that a partition has when the reassignment that is in progress, if any, is complete."""
+    """The replicas after the reassignment in progress, if any, completes."""
     replicas = members_of(partition.replicas, t.brokers)
     in_the_end = (replicas | partition.adding) - partition.removing
     return where(_in_progress(partition), in_the_end, replicas)
 
 
 def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
-    """966.9. The record that starts a reassignment, or completes it at once.
+    """966.9. The record that starts a reassignment, and completes it if possible.
 
-    A replica that is to go stays one until the new ones are in the ISR, or its copies would be gone first.
-    The replicas are the target and then those that are to go. What was being added or removed already stays
-    so where the new target neither adds nor removes anything.
+    Removed replicas stay until the added ones are in the ISR; otherwise their copies would be lost first.
+    The new replica list is the target, followed by the removed replicas. If the target adds or removes none, the
+    partition keeps its adding or removing replicas.
     """
     t, partition = now.t, now.partition
     current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
@@ -321,21 +321,21 @@ def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
 
 
 def cancel_reassignment(now: ControllerContext) -> Handled:
-    """966.9. An operator cancels a reassignment that has not completed."""
+    """966.9. The controller handles the cancellation of a reassignment in progress."""
     return Handled(cancellation_checks(now), now.decided(cancelled))
 
 
 def _isr_without_adding(t: ControllerTypes, partition: StructValue) -> tuple[SeqValue, SetValue]:
-    """The replicas before a reassignment, and those of the ISR that are among them."""
+    """The replicas before the reassignment, and the ISR without adding replicas."""
     original = partition.replicas.filter(lambda r: ~partition.adding.has(r))
     return original, partition.isr - partition.adding
 
 
 def cancellation_checks(now: ControllerContext) -> Checks:
-    """966.9. Whether a reassignment can be cancelled: one is in progress, and enough of the ISR is left.
+    """966.9. The checks of a cancellation: a reassignment is in progress, and enough ISR members remain.
 
-    Enough are min ISR members, as the adding replicas take their copies with them; with
-    ``reassignment_needs_min_isr`` off one, and none where unclean election is enabled.
+    The adding replicas take their copies along, so min ISR members must remain. With ``reassignment_needs_min_isr``
+    off, one member is enough, or none if unclean election is enabled.
     """
     t, partition = now.t, now.partition
     checks, too_few = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
@@ -350,10 +350,10 @@ def cancellation_checks(now: ControllerContext) -> Checks:
 
 
 def cancelled(now: ControllerContext) -> StructValue:
-    """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR, and nobody is to go.
+    """966.9. The record of a cancellation: adding replicas leave replicas and ISR, and no replica is removing.
 
-    Where that empties the ISR, the first replica is put into it, whatever its log holds: that is how records are lost
-    where ``reassignment_needs_min_isr`` is off.
+    If the ISR would be empty, the first replica joins it, whatever its log holds. Committed records can be lost that
+    way if ``reassignment_needs_min_isr`` is off.
     """
     t, partition = now.t, now.partition
     original, left = _isr_without_adding(t, partition)
@@ -373,27 +373,27 @@ def cancelled(now: ControllerContext) -> StructValue:
 
 
 Directory = Enum("Directory", "NAMED UNASSIGNED LOST MIGRATING")
-"""The directory of a replica in metadata: a named one, or one of the names that stand for none."""
+"""A replica's directory in metadata: a named one, or a reserved id."""
 
 
 def is_online(directory: Number, listed: Truth, lists_any: Truth) -> Truth:
-    """858.1. Whether a replica's directory is online, as far as its broker's registration says.
+    """858.1. True if a replica's directory is online according to its broker's registration.
 
-    ``listed``: the registration lists it; ``lists_any``: it lists one at all, which old ones do not.
+    ``listed``: the registration lists the directory. ``lists_any``: it lists any; old registrations list none.
     """
     unknown = (directory == Directory.UNASSIGNED) | (directory == Directory.MIGRATING)
     return unknown | ((directory == Directory.NAMED) & (listed | ~lists_any))
 
 
 def names_default(listed: Number) -> Truth:
-    """858.1. Whether a new replica's directory is known from the start: where its broker has just one."""
+    """858.1. True if a new replica's directory is known immediately: its broker has exactly one."""
     return listed == 1
 
 
 def assign_directory(
     now: ControllerContext, broker: Number, broker_epoch: Number, changes: Truth | bool
 ) -> Handled:
-    """858.1. A broker says in which directory its replica is; ``changes``: the replica was not in it before."""
+    """858.1. The controller handles a broker's assignment of its replica to a directory. ``changes``: it is new."""
     return Handled(assignment_checks(now, broker, broker_epoch), now.decided(_assigned, changes))
 
 
@@ -422,13 +422,13 @@ def _assigned(now: ControllerContext, changes: Truth | bool) -> StructValue:
 
 UpgradeType = Enum("UpgradeType", "UPGRADE SAFE_DOWNGRADE UNSAFE_DOWNGRADE")
 Resource = Enum("Resource", "TOPIC CLUSTER BROKER")
-"""What has a configuration: a topic, all brokers, or one broker."""
+"""The owner of a configuration: a topic, all brokers, or one broker."""
 
 
 def feature_checks(
     t: ControllerTypes, current: Number, level: Number, upgrade: Number, supported: Truth | bool
 ) -> Checks:
-    """584.1. Whether a feature can get another level; ``supported``: the controllers and every broker know it."""
+    """584.1. The checks of a feature's new level; ``supported``: the controllers and every broker support it."""
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
     checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
     checks.check(
@@ -443,10 +443,10 @@ def feature_checks(
 def min_isr_checks(
     t: ControllerTypes, resource: Number, removes: Truth, valid: Truth | bool = True
 ) -> Checks:
-    """KIP-966 in Kafka 4.2. Whether min.insync.replicas can be set or removed; ``valid``: to a number above 0.
+    """KIP-966 in Kafka 4.2. The checks of a change of min.insync.replicas; ``valid``: the value is a number above 0.
 
-    The controller computes the ELR by it and the leader moves the HWM by it. Were it a broker's own, the two would
-    go by different values, and the ELR would have members that lack committed records.
+    The controller computes the ELR from it, and the leader advances the HWM by it. With a value of one broker the two
+    could differ, and the ELR could have members that lack committed records.
     """
     checks, wrong, one_for_all = Checks(Error.NONE, on=t.on), Error.INVALID_CONFIG, "min_isr_is_the_clusters"
     removes_the_clusters = removes & (resource == Resource.CLUSTER)
@@ -457,12 +457,12 @@ def min_isr_checks(
 
 
 def writes_cluster_min_isr(t: ControllerTypes, level: Number, cluster_has_one: Truth) -> Truth:
-    """KIP-966 in Kafka 4.2. Whether a change of eligible.leader.replicas.version writes the cluster's min ISR too."""
+    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version also writes the cluster's min ISR."""
     return _makes_safe(t, level) & ~cluster_has_one
 
 
 def removes_broker_min_isr(t: ControllerTypes, level: Number, broker_has_one: Truth) -> Truth:
-    """KIP-966 in Kafka 4.2. Whether a change of eligible.leader.replicas.version removes a broker's min ISR."""
+    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version removes a broker's min ISR."""
     return _makes_safe(t, level) & broker_has_one
 
 
@@ -480,6 +480,6 @@ def _after_min_isr_change(now: ControllerContext) -> StructValue:
 
 
 def change_elr_level(now: ControllerContext) -> Handled:
-    """584.1. An operator turns ELR on or off by eligible.leader.replicas.version."""
+    """584.1. An operator changes eligible.leader.replicas.version."""
     empties = now.t.on("level_change_empties_elr")
     return unchecked(cleared(now.t, now.partition) if empties else now.t.record.zero())

@@ -1,6 +1,6 @@
-"""One change of a partition: whatever the cause, the controller builds its record in the same way.
+"""A partition change: the controller builds every PartitionChangeRecord in the same way.
 
-Kafka's PartitionChangeBuilder. Also the eligible leader replicas of KIP-966, which go with every change of the ISR.
+This is Kafka's PartitionChangeBuilder, with the eligible leader replicas of KIP-966, which change with the ISR.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from highwater.model.replication.controller.types import (
 
 @dataclass(frozen=True)
 class RequestedChange:
-    """What a request changes of a partition; a field that is None keeps its value.
+    """The requested target of a partition change; unset fields keep their value.
 
-    ``acceptable`` are the brokers that may lead, if not those that may now; ``unclean_shutdown`` are brokers that lost
-    their log. ``assigns``: a replica gets another log directory. ``reorders``: the ISR gets its members in another
-    order, which no rule looks at but which is written.
+    ``acceptable``: brokers that may lead, if they differ from the currently acceptable ones. ``unclean_shutdown``:
+    brokers that lost their log. ``assigns``: a replica gets another log directory. ``reorders``: the ISR's members
+    change their order, which no rule reads but which is written.
     """
 
     election: Number = ElectionType.ONLINE
@@ -55,13 +55,16 @@ class RequestedChange:
 
 
 def partition_change(now: ControllerContext, change: RequestedChange) -> StructValue:
-    """B8, 966.5. The PartitionChangeRecord of a change; empty where nothing changes.
+    """B8, 966.5. The PartitionChangeRecord of a change; empty if nothing changes.
 
-    Its field ``fails`` says whether building it throws.
-
-    The order matters: 1. a reassignment completes; 2. the ELR that goes with the ISR; 3. the election, and what it
-    does to both; 4. whether the ISR is written; 5. whether the leader is, and so the leader epoch ends. If the election
-    came before the ELR, a partition that loses its last ISR member would know of nobody who may lead.
+    The steps, in order:
+    1. complete a reassignment;
+    2. compute the ELR that goes with the ISR;
+    3. elect a leader, which may change ISR and ELR;
+    4. write the ISR if it changes;
+    5. write the leader if it changes or the leader epoch must end.
+    The ELR comes before the election: a partition that loses its last ISR member elects from the ELR.
+    ``fails`` is true if building the record throws.
     """
     t, partition, min_isr = now.t, now.partition, now.min_isr
     acceptable = (
@@ -118,7 +121,7 @@ def partition_change(now: ControllerContext, change: RequestedChange) -> StructV
 
 @dataclass(frozen=True)
 class ChangeTarget:
-    """What a change takes a partition to: its ISR and its replicas."""
+    """The target of a change: its ISR and its replicas."""
 
     isr: SetValue
     replicas: SeqValue
@@ -127,7 +130,7 @@ class ChangeTarget:
 
 
 def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
-    """What a change asks for; what it leaves out stays."""
+    """The target of a requested change; unset fields keep their value."""
     return ChangeTarget(
         isr=partition.isr if change.isr is None else change.isr,
         replicas=partition.replicas if change.replicas is None else change.replicas,
@@ -137,10 +140,10 @@ def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
 
 
 def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
-    """966.9, step 1. A reassignment that can complete does: who is to go leaves replicas and ISR.
+    """966.9, step 1. Complete a reassignment if possible: removing replicas leave replicas and ISR.
 
-    It is looked at first, with every change, as the ISR that completes it is the leader's to propose, and who leaves
-    with it can neither be elected nor enter the ELR.
+    Every change checks this first: the leader proposes the ISR that completes the reassignment, and a replica that
+    leaves with it must neither be elected nor enter the ELR.
     """
     nobody = t.brokers.zero()
     remaining = target.replicas.filter(lambda r: ~target.removing.has(r))
@@ -156,10 +159,10 @@ def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Num
 def reassignment_completes(
     t: ControllerTypes, target: ChangeTarget, remaining: SeqValue, min_isr: Number
 ) -> Truth:
-    """966.9. Whether a reassignment can complete: all adding replicas are in the ISR, and min ISR members are left.
+    """966.9. True if all adding replicas are in the ISR, and min ISR members remain without the removing ones.
 
-    With ``reassignment_needs_min_isr`` off: every remaining replica is in the ISR, and there is one. Then a
-    reassignment to one replica leaves one copy of records that were acknowledged by more.
+    With ``reassignment_needs_min_isr`` off: true if every remaining replica is in the ISR, and there is one. A
+    reassignment to one replica then leaves one copy of records that more replicas acknowledged.
     """
     adding, removing = target.adding, target.removing
     in_progress = ~adding.is_empty | ~removing.is_empty
@@ -174,10 +177,11 @@ def reassignment_completes(
 def after_election(
     t: ControllerTypes, partition: StructValue, elected: Elected, isr: SetValue, elr: SetValue
 ) -> tuple[SetValue, SetValue]:
-    """966.5, 966.13, step 3. ISR and ELR after an election. A new leader from outside the ISR is an ISR of its own.
+    """966.5, 966.13, step 3. ISR and ELR after an election; a new leader from outside the ISR becomes the only member.
 
-    Nobody has fetched from it yet. One from the ELR leaves the ELR. What is not in the log of one that was elected
-    uncleanly is lost, and the others may hold it still, under another history: nobody else is eligible.
+    No follower has fetched from it yet. A leader from the ELR leaves the ELR. An unclean leader starts another
+    history:
+    other brokers may hold records that it lacks, so the ELR is emptied.
     """
     nobody, leader = t.brokers.zero(), elected.leader
     changes = leader != partition.leader
@@ -188,14 +192,15 @@ def after_election(
 
 
 def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elected) -> Truth:
-    """Whether the leader that was elected is no replica: Kafka looks for its log directory, and throws."""
+    """True if the elected leader is not a replica: Kafka throws when it looks up the leader's log directory."""
     return elected.leader.is_some & ~members_of(partition.replicas, t.brokers).has(elected.leader)
 
 
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
-    """966.3, step 4. Whether the ISR is written: where it changes, and an empty one only where it may become empty.
+    """966.3, step 4. True if the record has the ISR: it changes, and it is not empty or may become empty.
 
-    Where it may not, the last member stays in it while it is down, and leads when it is back, be its log whole or not.
+    If it may not become empty, the last member stays in the ISR while it is down. It leads when it returns, even if it
+    has lost records.
     """
     return changes if t.on("isr_may_become_empty") else changes & ~isr.is_empty
 
@@ -203,9 +208,9 @@ def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, change
 def writes_leader(
     t: ControllerTypes, partition: StructValue, elected: Elected, assigned: SetValue, isr: SetValue
 ) -> Truth:
-    """B8, step 5. Whether the leader field is written: also without a new leader, to end the leader epoch.
+    """B8, step 5. True if the record has the leader: it changes, or the leader epoch must end.
 
-    The followers then ask the leader anew, so that one that was taken out is heard under its old epoch no more.
+    A new leader epoch makes followers fetch anew. The leader then ignores the fetches of a removed replica.
     """
     writes = elected.leader != partition.leader
     if t.on("reassignment_bumps_leader_epoch"):
@@ -218,7 +223,7 @@ def writes_leader(
 def recovery_state(
     t: ControllerTypes, partition: StructValue, requested: Number | None, uncleanly: Truth
 ) -> Number:
-    """704.1. The leader recovery state: as it was asked for, else RECOVERING after an unclean election."""
+    """704.1. The leader recovery state: the requested one, or RECOVERING after an unclean election."""
     before = partition.leader_recovery_state
     requested = before if requested is None else requested
     recovers = uncleanly & t.on("unclean_election_recovers")
@@ -227,18 +232,18 @@ def recovery_state(
     )
 
 
-# --- what a record does -------------------------------------------------------------------------------------
+# --- applying a record --------------------------------------------------------------------------------------
 
 
 def is_empty_record(t: ControllerTypes, record: StructValue) -> Truth:
-    """Whether a record changes nothing, so that it is not appended."""
+    """True if a record changes nothing; the controller does not append it."""
     return all_of(getattr(record, name).is_none for name in t.written_fields) & ~record.assigns
 
 
 def merge(t: ControllerTypes, partition: StructValue, record: StructValue) -> StructValue:
-    """B8, 966.7. The partition after a record: partitionEpoch +1; leaderEpoch +1 exactly where the leader field is.
+    """B8, 966.7. The partition after a record: partitionEpoch +1, and leaderEpoch +1 if the record has a leader.
 
-    An empty record leaves the partition as it is. A replica that leaves is in no directory any more.
+    An empty record leaves the partition unchanged. A replica that leaves also leaves its directory.
     """
     fields: dict[str, Any] = {}
     for name in t.written_fields:
@@ -260,7 +265,7 @@ def merge(t: ControllerTypes, partition: StructValue, record: StructValue) -> St
 
 
 def effective_min_isr(min_insync_replicas: Number, replication_factor: Number) -> Number:
-    """966.2. The lesser of min.insync.replicas and the replication factor."""
+    """966.2. min(min.insync.replicas, replication factor)."""
     return least(min_insync_replicas, replication_factor)
 
 
@@ -272,12 +277,12 @@ def eligible_leader_replicas(
     min_isr: Number,
     replicas: SetValue,
 ) -> SetValue:
-    """966.4. The ELR that goes with a proposed ISR.
+    """966.4. The ELR for a proposed ISR.
 
-    Empty where the proposed ISR has min ISR members. Else the ELR keeps its members and gains those that
-    leave the ISR: nothing was committed without them, so they hold everything below the HWM. What had an
-    unclean shutdown is in neither (966.5). After a reassignment only replicas are left in it (966.9). While ELR is off
-    it is empty (966.18), but for the election of the change that empties it, with ``leftover_elr_elects``.
+    If the proposed ISR has min ISR members, the ELR is empty. Otherwise the ELR keeps its members and gains the
+    members that leave the ISR: no record was committed without them, so they hold all records below the HWM.
+    966.5: a broker with an unclean shutdown leaves the ELR. 966.9: only replicas stay after a reassignment.
+    966.18: while the ELR is off it is empty; with ``leftover_elr_elects`` the election of that change still uses it.
     """
     if not t.on("eligible_leader_replicas"):
         return partition.elr if t.on("leftover_elr_elects") else t.brokers.zero()
@@ -294,9 +299,9 @@ def last_known_elr(
     unclean_shutdown: SetValue,
     min_isr: Number,
 ) -> SetValue:
-    """966.10. ELR members that left through an unclean shutdown, since the ISR last had min ISR members.
+    """966.10. The ELR members that left by an unclean shutdown since the ISR last had min ISR members.
 
-    While ELR is off nobody is remembered (966.18); Kafka leaves what was.
+    966.18: while the ELR is off it is empty; Kafka keeps its value.
     """
     if not t.on("last_known_elr"):
         return t.brokers.zero() if t.on("elr_off_forgets_last_known") else partition.last_known_elr
@@ -311,12 +316,12 @@ def last_known_leader(
     leader: OptionValue,
     writes_leader: Truth,
 ) -> OptionValue:
-    """966.11. The leader that was the last ISR member is remembered when it leaves, until one is elected.
+    """966.11. The last known leader: set to the leader when the ISR becomes empty, cleared when a leader is elected.
 
-    With ``last_known_leader_kept`` off, a partition that had lost its leader before the last ISR member
-    leaves remembers that there was none, and forgets the leader that it remembered. With
-    ``last_known_leader_by_leader`` it goes by the leader field that is written, whatever the ISR is. While ELR is off
-    nobody is remembered (966.18).
+    With ``last_known_leader_kept`` off, a partition without a leader sets NO_LEADER when its last ISR member leaves,
+    and so forgets the previous value. With ``last_known_leader_by_leader`` it is set when the leader field is written
+    as none.
+    966.18: while the ELR is off it is empty.
     """
     before = partition.last_known_leader
     if not t.on("last_known_leader"):
@@ -333,10 +338,10 @@ def last_known_leader(
 
 
 def after_min_isr_change(t: ControllerTypes, partition: StructValue, min_isr: Number) -> StructValue:
-    """966.8. The record for a new effective min ISR: the ELR is emptied where the ISR has that many members.
+    """966.8. The record for a new effective min ISR: if the ISR has that many members, the ELR is emptied.
 
-    From then on the HWM may advance without the ELR members, so they are eligible no more. With
-    ``min_isr_change_clears_elr`` it is emptied whatever the value is, and what was known of a last leader too.
+    The HWM may then advance without the ELR members, so they are no longer eligible. With
+    ``min_isr_change_clears_elr`` every change empties the ELR and the last known leader.
     """
     record = t.record.zero()
     if t.on("min_isr_change_clears_elr"):

@@ -1,14 +1,13 @@
-"""The controller and one partition, with brokers that may do anything: every decision that it can come to.
+"""The controller and one partition, with arbitrary brokers: every decision that the controller can make.
 
-The decisions are the handlers of this package; here they are put behind actions. Brokers come and go, the
-leader asks for any ISR that the rules let it ask for, an operator elects, reassigns, and changes
-min.insync.replicas. Logs are not modelled (``outlook``).
+The actions call this package's handlers. Brokers fail and return, the leader proposes any ISR that the rules allow,
+and an operator elects, reassigns, and changes min.insync.replicas. The model has no logs (``outlook``).
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +33,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.containers import ascending
 from highwater.model.replication.controller import elections, handlers, outlook, recovery_steps, registrations
-from highwater.model.replication.controller.outlook import AbstractLogs, Decision
+from highwater.model.replication.controller.outlook import AbstractLogs, Decision, RegistrationEffect
 from highwater.model.replication.controller.partition_change import effective_min_isr, is_empty_record, merge
 from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES, RULES
 from highwater.model.replication.controller.types import (
@@ -50,20 +49,8 @@ from highwater.model.replication.drawing import CONTROLLER_DRAWING
 from highwater.model.rulebook import RULEBOOK
 
 
-@dataclass(frozen=True)
-class RegistrationEffect:
-    """What a registration does to the partition: its record, how often that is written again, and whether it is clean.
-
-    ``again`` is None if the controller's index cannot differ from the ELR.
-    """
-
-    record: StructValue
-    again: Number | None
-    counts_as_clean: Truth
-
-
 class Controller(Protocol):
-    """One partition in the eyes of the controller, under every history of its brokers and its operator."""
+    """One partition as the controller sees it, under every history of its brokers and its operator."""
 
     name = "replication.controller"
     modules = (recovery_steps,)
@@ -139,7 +126,7 @@ class Controller(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Size the types, and enumerate what actions choose from."""
+        """Define the state, and the values that actions choose from."""
         p = self.p
         bounds = EpochBounds(p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
         t = ControllerTypes(p.brokers, self.rules_on, bounds)
@@ -175,36 +162,36 @@ class Controller(Protocol):
             min_insync_replicas="the topic's min.insync.replicas, in replicas",
             unclean_election="the topic's unclean.leader.election.enable",
             first_partition_replicas="number of replicas of the topic's first partition; 0: this is the first",
-            complete="who has every committed record; not known to the controller",
-            diminished="whether fewer than min ISR have them because a member of ISR or ELR lost its log; not known to "
-            "the controller",
+            complete="brokers with every committed record; not known to the controller",
+            diminished="whether fewer than min ISR brokers have them because a member of ISR or ELR lost its log; not "
+            "known to the controller",
             elr_entries="the controller's index: how often each broker is entered as an ELR member",
             elr_on="whether the feature eligible.leader.replicas.version is on",
-            needless="whether leaders changed without need; not known to the controller",
-            restarting="who restarts and has not registered yet; not known to the controller",
-            recovery_strategy="unclean.recovery.strategy that is in force: the topic's own, else the cluster's",
-            requested="the election that an operator asked for in the last decision, if any, and whom",
+            needless="whether a leader changed needlessly; not known to the controller",
+            restarting="brokers that restart and have not registered yet; not known to the controller",
+            recovery_strategy="effective unclean.recovery.strategy: the topic's own, else the cluster's",
+            requested="the election that an operator requested in the last decision, if any, and its leader",
         )
 
     @property
     def has_index(self) -> bool:
-        """Whether the controller's index of ELR members can differ from the ELR, so that it is part of the state."""
+        """True if the controller's index of ELR members can differ from the ELR, so that the state contains it."""
         return self.on("cleared_elr_stays_indexed")
 
     @property
     def has_strategy(self) -> bool:
-        """Whether unclean.recovery.strategy is a setting of its own, which an operator changes."""
+        """True if an operator can set unclean.recovery.strategy independently."""
         return self.on("unclean_recovery") and self.p.strategy_changes > 0
 
     @cached_property
     def target_choice(self) -> list[SeqValue]:
-        """The lists of replicas that an operator may ask for."""
+        """The replica lists that an operator can request."""
         sizes = range(1, self.p.brokers + 1) if self.p.replication_factor_changes else (self.factor,)
         targets = (t for size in sizes for t in itertools.permutations(range(self.p.brokers), size))
         return [self.t.replicas.lift(list(target)) for target in targets]
 
     def initial(self) -> list[dict[str, Any]]:
-        """All brokers are up, the first replicas are the partition's, all in the ISR; the first one leads."""
+        """All brokers are up; the first brokers are the replicas and the ISR, and the first of them leads."""
         replicas = list(range(self.factor))
         broker = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
         partition = self.t.initial_partition(replicas, replicas)
@@ -226,26 +213,27 @@ class Controller(Protocol):
             }
         ]
 
-    # --- what the controller decides with -----------------------------------------------------------
+    # --- the input of decisions ---------------------------------------------------------------------
 
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR."""
         return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
     def controllers_min_isr(self, s: State) -> Number:
-        """The effective min ISR that the controller reckons with.
+        """The effective min ISR that the controller uses.
 
-        Kafka's goes by the replicas of the topic's first partition, which a reassignment can make differ.
+        Kafka's controller uses the replica count of the topic's first partition, which a reassignment can make
+        different.
         """
         of_first = effective_min_isr(s.min_insync_replicas, s.first_partition_replicas)
         return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
 
     def unclean_election(self, s: State) -> Truth:
-        """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
+        """True if the topic allows unclean election; unclean recovery replaces it (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
 
     def context(self, s: State) -> ControllerContext:
-        """What the controller decides by in a state, under the level that eligible.leader.replicas.version has."""
+        """The input of a decision, under the current level of eligible.leader.replicas.version."""
         on = self.t.under(self.t.rules)
         by_level = ((Bool.lift(True), self.t.without_elr()), (s.elr_on, on)) if self.p.elr_changes else ()
         return ControllerContext(
@@ -258,13 +246,13 @@ class Controller(Protocol):
         )
 
     def leads(self, s: State, broker: Number) -> Truth:
-        """Whether a broker leads some partition, as far as that is known here."""
+        """True if a broker leads a partition: this one or, with ``leads_elsewhere``, another."""
         return s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere)
 
-    # --- what a decision comes to -------------------------------------------------------------------
+    # --- the effects of decisions -------------------------------------------------------------------
 
     def decision(self, s: State, record: StructValue, again: Number | None = None) -> Decision:
-        """The partition after a record, which is written ``again`` so many times more; nothing else happens."""
+        """The decision to write a record, and to repeat it ``again`` times; nothing else happens."""
         if self.on("unassigned_candidate_fails"):
             require("no candidate for leader is a broker that is no replica", ~record.fails)
         new = merge(self.t, s.partition, record)
@@ -286,54 +274,58 @@ class Controller(Protocol):
         )
 
     def carry_out(self, s: State, decision: Decision) -> None:
-        """Write the partition after a decision, with the index of ELR members, and carry the logs along."""
+        """Apply a decision: partition, ELR index, and the state that the controller does not know."""
         if self.has_index:
             self.index(s, decision.new)
         self.store(s, decision)
 
+    def own_next(self, s: State) -> Any:
+        """The partition's own fields after the step; a protocol of several partitions has them elsewhere."""
+        return s.next
+
     def store(self, s: State, decision: Decision) -> None:
-        """Write the partition after a decision, and carry along what the controller does not know."""
+        """Apply a decision without the index of ELR members."""
         if self.on("offline_directory_check"):
             decision = self._with_directories(decision)
         if self.p.judged_elections:
             self._judge(s, decision)
-        s.next.partition = decision.new
+        self.own_next(s).partition = decision.new
         self._carry_logs(s, decision)
         if self.p.recovery_requests:
-            s.next.requested = decision.requested
+            self.own_next(s).requested = decision.requested
 
     def _with_directories(self, decision: Decision) -> Decision:
-        """The replicas in offline directories; one that the change has taken out is in no directory."""
+        """The decision with the replicas in offline directories; a removed replica is in no directory."""
         offline = (decision.new.offline | decision.offline) - decision.online
         return replace(decision, new=decision.new.replace(offline=offline & self.assigned(decision.new)))
 
     def _judge(self, s: State, decision: Decision) -> None:
-        """Note whether the decision changes leaders without need."""
+        """Record whether the decision changes the leader needlessly."""
         if self.on("offline_directory_check"):
             decision = replace(decision, live=decision.live - decision.new.offline)
         elr = where(self.elr_is_on(s), decision.old.elr, self.t.brokers.zero())
-        s.next.needless = s.needless | outlook.is_needless(self.t, decision, elr)
+        self.own_next(s).needless = s.needless | outlook.is_needless(self.t, decision, elr)
 
     def _carry_logs(self, s: State, decision: Decision) -> None:
-        """Write the brokers that hold every record after the decision (966.6)."""
+        """Record the brokers that hold every committed record after the decision (966.6)."""
         before = AbstractLogs(s.complete, s.diminished)
-        if self.p.elr_changes:  # the operator that turned ELR off has chosen to have nobody in it
+        if self.p.elr_changes:  # by turning the ELR off, the operator accepts an empty one
             decision = replace(decision, chosen=decision.chosen | ~self.elr_is_on(s))
         after = outlook.after_decision(self.t, before, decision)
         holding = after.complete
         if self.p.elr_changes:
             holding = where(self.elr_is_on(s), holding, outlook.without_promise(decision.new, holding))
-        s.next.complete = holding
-        s.next.diminished = after.diminished
+        self.own_next(s).complete = holding
+        self.own_next(s).diminished = after.diminished
 
     def index(self, s: State, new: StructValue) -> None:
-        """The index of ELR members after a change of the partition; what goes astray is the topic's first one's."""
+        """Update the index of ELR members; extra entries move to the topic's first partition."""
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
             own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)
             if self.p.first_partition_replicas:
                 astray = where(s.first_partition_replicas > 0, 0, astray)
-            s.next.elr_entries[b] = own + astray
+            self.own_next(s).elr_entries[b] = own + astray
 
     def _only(self, broker: Number) -> SetValue:
         return self.t.brokers.zero().with_(broker)
@@ -347,7 +339,10 @@ class Controller(Protocol):
         stale="stale_choice",
     )
     def alter_partition(self, s: State, isr: SetValue, stale: OptionValue) -> None:
-        """The leader proposes an ISR. It may know a member by the broker epoch that it had before it restarted."""
+        """The leader proposes an ISR; with ``stale``, it knows that member by a previous broker epoch.
+
+        Precondition: a stale member joins the ISR and has restarted.
+        """
         joins_stale = stale.is_some & isr.has(stale) & ~s.partition.isr.has(stale)
         fits = stale.is_none | (joins_stale & (s.registrations[stale.value].epoch >= 1))
         require("a stale broker epoch is that of a follower that joins and has restarted", fits)
@@ -363,7 +358,7 @@ class Controller(Protocol):
         self.carry_out(s, replace(self.decision(s, handled.record), joining=joining))
 
     def _proposal(self, s: State, isr: SetValue, stale: OptionValue) -> StructValue:
-        """The leader's AlterPartition; it names a former broker epoch of ``stale``."""
+        """The leader's AlterPartition; it has the previous broker epoch of ``stale``."""
         t, partition, leader = self.t, s.partition, s.partition.leader.value
         members, proposed = ascending(isr, t.replicas), t.proposed_isr.zero()
         for position in range(t.replicas.maximum):
@@ -387,20 +382,23 @@ class Controller(Protocol):
 
     @action("966.5", says="broker {broker} is fenced", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
-        """A session ends, or a broker that leads nothing shuts down."""
+        """The controller fences a broker whose session has ended, or that leads nothing and shuts down."""
         require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_registered(s, broker)
         self._fence(s, broker)
         s.next.registrations[broker].fenced = True
 
     def _fence(self, s: State, broker: Number) -> None:
-        """The partition when a broker is fenced, or starts a controlled shutdown: it can lead no more."""
+        """Remove a broker that is fenced or starts a controlled shutdown from ISR and leadership."""
         decision = self.decision(s, registrations.fence(self.context(s), broker).record)
         self.carry_out(s, replace(decision, live=decision.live - self._only(broker)))
 
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
     def unfence(self, s: State, broker: Number) -> None:
-        """A fenced broker has replayed its own registration. One that was shutting down has to restart first."""
+        """The controller unfences a broker that has replayed its own registration.
+
+        A broker that was shutting down must restart first.
+        """
         require("the broker is fenced", s.registrations[broker].fenced)
         self._require_up(s, broker)
         if not self.p.resumed_shutdowns:
@@ -411,7 +409,7 @@ class Controller(Protocol):
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
     def start_controlled_shutdown(self, s: State, broker: Number) -> None:
-        """A broker that leads asks to shut down; one that leads nothing is fenced at once."""
+        """A broker with leaderships starts a controlled shutdown; one without is fenced immediately."""
         require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_up(s, broker)
         require("the broker leads", self.leads(s, broker))
@@ -425,11 +423,11 @@ class Controller(Protocol):
         clean="clean_choice",
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
-        """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
+        """A broker restarts and registers. After an unclean shutdown it has lost records."""
         self.restart(s, broker, clean, clean)
 
     def restart(self, s: State, broker: Number, clean: Truth, whole: Truth) -> None:
-        """A broker registers after a shutdown that was clean, or not; ``whole``: its log lost nothing."""
+        """A broker registers after a clean or unclean shutdown; ``whole``: it lost no record."""
         self._changes_of_registration(s, broker, whole, self.registration(s, broker, clean))
         s.next.registrations[broker] = registrations.registration_after(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
@@ -438,7 +436,7 @@ class Controller(Protocol):
             s.next.restarting = s.restarting.without(broker)
 
     def registration(self, s: State, broker: Number, clean: Truth) -> RegistrationEffect:
-        """What a registration after a clean shutdown, or another one, does to the partition."""
+        """The effect of a clean or unclean registration on the partition."""
         t, registration, now = self.t, s.registrations[broker], self.context(s)
         previous = where(clean, registration.epoch, -1)
         counts_as_clean = registrations.is_clean_registration(t, registration, previous, Bool.lift(False))
@@ -455,9 +453,9 @@ class Controller(Protocol):
     def _changes_of_registration(
         self, s: State, broker: Number, whole: Truth, registration: RegistrationEffect
     ) -> None:
-        """The partition when a broker registers, before the registration is stored (966.5)."""
+        """Apply a registration's partition change, before the registration is stored (966.5)."""
         decision = self.decision(s, registration.record, registration.again)
-        # A clean restart that counts as unclean takes a member out of ISR and ELR all the same.
+        # A clean restart that is treated as unclean also removes a member from ISR and ELR.
         taken_out = ~registration.counts_as_clean & (s.partition.isr | s.partition.elr).has(broker)
         decision = replace(  # a registration lists the directories that are there again
             decision,
@@ -476,7 +474,10 @@ class Controller(Protocol):
         clean="clean_choice",
     )
     def register_in_part(self, s: State, broker: Number, clean: Truth) -> None:
-        """What belongs to a registration is written, and the registration is not: the broker will try again."""
+        """The controller writes a registration's partition changes, and fails before the registration (K14).
+
+        The broker registers again.
+        """
         require("the controller fails", bool(self.p.failovers))
         registration = self.registration(s, broker, clean)
         require("something changes", ~is_empty_record(self.t, registration.record))
@@ -491,13 +492,13 @@ class Controller(Protocol):
         broker="broker",
     )
     def fence_again(self, s: State, broker: Number) -> None:
-        """A fenced broker that had sent heartbeats is fenced once more, as any other whose session ends."""
+        """The controller fences a fenced broker again, because the broker's session ends after heartbeats (K13)."""
         self._require_registered(s, broker)
         require("the broker is fenced", s.registrations[broker].fenced)
         self._fence(s, broker)
 
     def _require_up(self, s: State, broker: Number) -> None:
-        """A broker that speaks for itself is registered, and is no process that only tries to."""
+        """Precondition: the broker is registered and is not still trying to register."""
         self._require_registered(s, broker)
         if self.p.failovers > 1:
             require("the broker does not try to register", ~s.restarting.has(broker))
@@ -513,7 +514,7 @@ class Controller(Protocol):
         broker="broker",
     )
     def unregister(self, s: State, broker: Number) -> None:
-        """An operator removes a broker. It leaves the ISR; in the ELR it stays until it registers again."""
+        """The operator removes a broker. It leaves the ISR, and stays in the ELR until it registers again."""
         require("brokers are removed", bool(self.p.removals))
         self._require_registered(s, broker)
         record = registrations.remove(self.context(s), broker).record
@@ -536,11 +537,11 @@ class Controller(Protocol):
         broker="broker",
     )
     def lose_directory(self, s: State, broker: Number) -> None:
-        """A broker reports that the directory with its replica is offline.
+        """A broker reports that its replica's directory is offline (858.1).
 
-        The model allows more than Kafka. A replica that a reassignment has just added can be in no directory yet, if
+        The model allows more than Kafka. A replica that a reassignment has just added may have no directory yet, if
         its broker has several. Kafka then changes the partition only once the broker assigns the replica to the lost
-        directory, which also empties the ELR (K16). Here this step does not wait for ``assign_directory``.
+        directory, which also empties the ELR (K16). Here this action does not wait for ``assign_directory``.
         """
         require("directories fail", bool(self.p.directories))
         self._require_up(s, broker)
@@ -556,7 +557,7 @@ class Controller(Protocol):
         broker="broker",
     )
     def assign_directory(self, s: State, broker: Number) -> None:
-        """A broker has chosen, or changed, the directory of its replica; the new one is online."""
+        """A broker assigns its replica to another directory, which is online (858.1)."""
         require("replicas are assigned to directories", bool(self.p.directories))
         self._require_up(s, broker)
         require("the broker has a replica", self.assigned(s.partition).has(broker))
@@ -573,17 +574,17 @@ class Controller(Protocol):
 
     @action("966.17", says="a {election} election is asked for", election="election_choice")
     def elect_leader(self, s: State, election: Number) -> None:
-        """An operator asks for an election."""
+        """The operator requests an election."""
         self._elect(s, handlers.elect_leader(self.context(s), election), election)
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
-        """The periodic task, where the topic allows unclean election."""
+        """The periodic task elects uncleanly where the topic allows it."""
         self._elect(s, handlers.maybe_elect_unclean_leader(self.context(s)))
 
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
-        """The periodic task that makes preferred replicas leaders."""
+        """The periodic task elects preferred replicas."""
         self._elect(s, handlers.maybe_balance_leader(self.context(s)), ElectionType.PREFERRED)
 
     def _elect(self, s: State, handled: Handled, election: Number | None = None) -> None:
@@ -598,20 +599,23 @@ class Controller(Protocol):
         winner="broker",
     )
     def recover_uncleanly(self, s: State, winner: Number) -> None:
-        """The replicas have said how long their logs are. Unclean election enabled means Aggressive (966.16)."""
+        """The controller elects the best log among the replicas' answers (966.13, 966.14).
+
+        966.16: unclean election enabled means Aggressive.
+        """
         strategy = recovery_steps.strategy(self, s)
         may = elections.may_recover(self.t, s.partition, s.registrations, strategy)
         require("unclean recovery may elect", may)
         best = outlook.may_have_best_log(s.complete, winner, s.partition.last_known_elr)
-        alone = strategy == RecoveryStrategy.AGGRESSIVE  # the winner can be the only one that has answered
-        require("nobody who has answered has a better log", best | alone)
+        alone = strategy == RecoveryStrategy.AGGRESSIVE  # possibly only the winner has answered
+        require("no replica that has answered has a better log", best | alone)
         recovery_steps.elect_from_outside(self, s, handlers.recover_uncleanly(self.context(s), winner))
 
     # --- the operator ---------------------------------------------------------------------------------
 
     @action("966.9", says="the partition is to have the replicas {target}", target="target_choice")
     def reassign(self, s: State, target: SeqValue) -> None:
-        """An operator asks for other replicas."""
+        """The operator requests other replicas."""
         require("replicas are reassigned", bool(self.p.reassignments))
         handled = handlers.reassign(self.context(s), target)
         handled.checks.require()
@@ -620,7 +624,7 @@ class Controller(Protocol):
 
     @action("966.9", says="the reassignment is cancelled")
     def cancel_reassignment(self, s: State) -> None:
-        """An operator cancels a reassignment that has not completed."""
+        """The operator cancels a reassignment in progress."""
         require("replicas are reassigned", bool(self.p.reassignments))
         handled = handlers.cancel_reassignment(self.context(s))
         handled.checks.require()
@@ -633,11 +637,11 @@ class Controller(Protocol):
         value="min_isr_choice",
     )
     def change_min_isr(self, s: State, value: int) -> None:
-        """An operator changes min.insync.replicas.
+        """The operator changes min.insync.replicas of the topic or the cluster.
 
-        With K7 the value in force can stay. Then it is the cluster's that changes beside the topic's own, or that is
-        set again as it was. Kafka writes nothing if a topic's own is set to the value that it has. What is written
-        does not pass through the index of ELR members.
+        With K7 the effective value can stay the same: the cluster's value changes under a topic with its own value, or
+        is set again. Kafka writes nothing if a topic's own value is set again. The change does not update the index of
+        ELR members.
         """
         if not self.on("min_isr_change_clears_elr"):
             require("the value is another one", s.min_insync_replicas != value)
@@ -650,14 +654,14 @@ class Controller(Protocol):
 
     @action("966.16", says="unclean.leader.election.enable becomes true")
     def enable_unclean_election(self, s: State) -> None:
-        """An operator gives availability precedence."""
+        """The operator enables unclean election."""
         require("an operator may", self.p.unclean_election == 2)
         require("it is not enabled", ~s.unclean_election)
         s.next.unclean_election = True
 
     @action("584.1", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
     def change_elr_level(self, s: State) -> None:
-        """An operator turns ELR off, or on again. No partition changes by that."""
+        """The operator changes eligible.leader.replicas.version; the ELR goes off or on, and no partition changes."""
         require("the level changes", bool(self.p.elr_changes))
         if self.p.elr_changes:
             led = s.partition.leader.is_some
@@ -674,7 +678,7 @@ class Controller(Protocol):
         count="first_partition_choice",
     )
     def change_first_partition(self, s: State, count: int) -> None:
-        """The topic's first partition is reassigned to more or fewer replicas; 0 makes this the first one."""
+        """The operator changes the replica count of the topic's first partition; 0: this one is the first."""
         require("another number", s.first_partition_replicas != count)
         s.next.first_partition_replicas = count
 
@@ -685,10 +689,10 @@ class Controller(Protocol):
         return self.t.brokers.of(partition.replicas.has)
 
     def active(self, s: State) -> SetValue:
-        """The brokers that are neither fenced nor shutting down."""
+        """The brokers that are unfenced and not shutting down."""
         return self.t.active(s.registrations)
 
     def elr_is_on(self, s: State) -> Truth:
-        """Whether eligible.leader.replicas.version is above 0 now, under rules with ELR."""
+        """True if eligible.leader.replicas.version is above 0 under rules with an ELR."""
         on = Bool.lift(self.on("eligible_leader_replicas"))
         return on & s.elr_on if self.p.elr_changes else on

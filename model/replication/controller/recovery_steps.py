@@ -1,4 +1,4 @@
-"""Steps about unclean recovery beside the controller's own: what an operator sets and asks for (966.13, 966.17)."""
+"""The operator's part of unclean recovery: its strategy, and election requests (966.13, 966.17)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ PARAMETERS = {
     broker="broker",
 )
 def register_undamaged(m: Controller, s: State, broker: Number) -> None:
-    """A broker crashes and loses nothing. The controller cannot know, and takes it for one that lost its log."""
+    """A broker registers after a crash that lost nothing (966.12).
+
+    The controller cannot know this, and treats the broker as one that lost its log.
+    """
     require("an unclean shutdown can lose nothing", bool(m.p.harmless_crashes))
     m.restart(s, broker, clean=Bool.lift(False), whole=Bool.lift(True))
 
@@ -48,9 +51,10 @@ def register_undamaged(m: Controller, s: State, broker: Number) -> None:
     strategy="strategy_choice",
 )
 def change_recovery_strategy(m: Controller, s: State, strategy: Number) -> None:
-    """An operator changes the strategy that is in force: the topic's own or, where it has none, the cluster's.
+    """The operator changes unclean.recovery.strategy: the topic's or, if it has none, the cluster's (966.13).
 
-    No partition changes by it. A change of the cluster's beside the topic's own is no step: it has no effect.
+    The change affects no partition by itself. A change of the cluster's strategy has no effect on a topic with its
+    own, so it is no action.
     """
     require("an operator changes it", bool(m.p.strategy_changes))
     if m.has_strategy:
@@ -65,7 +69,7 @@ def change_recovery_strategy(m: Controller, s: State, strategy: Number) -> None:
     broker="broker",
 )
 def designate_leader(m: Controller, s: State, broker: Number) -> None:
-    """DESIGNATION: the replica that the operator names, if it is live; only where there is no leader."""
+    """DESIGNATION: the operator elects a live replica of a partition without a leader (966.17)."""
     require("an operator asks for it", bool(m.p.recovery_requests))
     handled = handlers.designate_leader(m.context(s), broker)
     elect_from_outside(m, s, handled, _request(m, RecoveryRequest.DESIGNATION, broker))
@@ -79,9 +83,10 @@ def designate_leader(m: Controller, s: State, broker: Number) -> None:
     balanced="balanced",
 )
 def elect_by_log(m: Controller, s: State, winner: Number, balanced: bool) -> None:
-    """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: the best log of those that are compared, if it is live.
+    """LONGEST_LOG_BALANCED, LONGEST_LOG_AGGRESSIVE: the operator elects the best of the compared logs (966.17).
 
-    Answers take no time here. Which log is the best is only known as far as ``complete`` says.
+    Preconditions: there is no leader, and the replica with the best log is live. Answers take no time here, and
+    ``complete`` determines which log can be the best.
     """
     require("an operator asks for it", bool(m.p.recovery_requests))
     elections.request_checks(m.t, s.partition, balanced).require()
@@ -96,7 +101,7 @@ def elect_by_log(m: Controller, s: State, winner: Number, balanced: bool) -> Non
 
 
 def strategy(m: Controller, s: State) -> Number:
-    """966.13. The strategy: a setting of its own or, in scenarios without it, what is mapped to it (966.16)."""
+    """966.13. The recovery strategy: its own setting, or mapped from unclean.leader.election.enable (966.16)."""
     if m.has_strategy:
         own: Number = s.recovery_strategy
         return own
@@ -110,7 +115,7 @@ def _request(m: Controller, kind: Number, leader: Number) -> StructValue | None:
 def elect_from_outside(
     m: Controller, s: State, handled: Handled, requested: StructValue | None = None
 ) -> None:
-    """966.14. A live replica leads, whatever ISR and ELR are; ``requested``: what an operator asked for, if any."""
+    """966.14. Make a live replica leader, in ISR and ELR or not; ``requested`` is the operator's request, if any."""
     handled.checks.require()
     require("the winner is a live replica", ~is_empty_record(m.t, handled.record))
     m.carry_out(s, replace(m.decision(s, handled.record), requested=requested))

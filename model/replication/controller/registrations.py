@@ -1,7 +1,7 @@
-"""Brokers at the controller: registrations, sessions and heartbeats, and what they do to a partition.
+"""Brokers at the controller: registrations, sessions and heartbeats, and their effects on a partition.
 
-A broker registers, is fenced and unfenced, shuts down, or is removed. Each changes the partitions that it is in, in
-the batch of records that changes its registration.
+A broker registers, is fenced or unfenced, shuts down, or is removed. The batch that changes its registration also
+changes the partitions that it is in.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from highwater.model.replication.controller.types import (
     unchecked,
 )
 
-# --- handlers: what a decision about a broker does to a partition -------------------------------------------
+# --- handlers: the effect of a decision about a broker on a partition ---------------------------------------
 
 
 def fence(now: ControllerContext, broker: Number) -> Handled:
-    """966.5, 841.2. A broker is fenced, or starts a controlled shutdown: it leaves the ISR."""
+    """966.5, 841.2. The controller fences a broker, or starts its controlled shutdown: the broker leaves the ISR."""
     return unchecked(now.decided(on_fencing, broker))
 
 
 def unfence(now: ControllerContext, broker: Number) -> Handled:
-    """966.5. A broker is unfenced: a partition without a leader elects one."""
+    """966.5. The controller unfences a broker: a partition without a leader elects one."""
     return unchecked(now.decided(on_unfencing, broker))
 
 
 def remove(now: ControllerContext, broker: Number) -> Handled:
-    """B8, 858.1. A broker is removed from the cluster, or loses the directory of its replica."""
+    """B8, 858.1. The controller removes a broker from the cluster, or takes its replica's directory offline."""
     return unchecked(now.decided(without_broker, broker))
 
 
 def register(now: ControllerContext, broker: Number, previous_broker_epoch: Number) -> Handled:
-    """966.5, 966.12. A broker's new incarnation registers; it names this epoch as its previous one."""
+    """966.5, 966.12. The controller registers a broker's new incarnation, with the previous broker epoch it sent."""
     return unchecked(now.decided(_registered, broker, previous_broker_epoch))
 
 
@@ -73,11 +73,12 @@ def is_clean_registration(
     same_incarnation: Truth,
     request_version: Number | int = 4,
 ) -> Truth:
-    """966.12. Whether a broker registers after a clean shutdown: it names its registered epoch as its previous one.
+    """966.12. True if a broker registers after a clean shutdown: its previous broker epoch is the registered one.
 
-    Only who shut down in order has written that epoch down, and its log to the end. After a crash the end of the log
-    may be gone, so it counts as lost. The same incarnation again is no restart at all. Without the rule every new
-    incarnation counts as unclean, and so does one whose request cannot name an epoch, below version 3.
+    Only a clean shutdown writes that epoch, after it has flushed the log. After a crash the end of the log may be
+    lost.
+    The same incarnation again is not a restart. Without the rule, every new incarnation is unclean, and so are
+    requests below version 3, which have no such field.
     """
     if not t.on("clean_registration"):
         return same_incarnation
@@ -86,9 +87,9 @@ def is_clean_registration(
 
 
 def on_unclean_registration(now: ControllerContext, broker: Number) -> StructValue:
-    """966.5. A broker registers after an unclean shutdown: it leaves both ISR and ELR, as it may lack records.
+    """966.5. A broker registers after an unclean shutdown: it may lack committed records, so it leaves ISR and ELR.
 
-    A partition that has it in neither changes too where it is visited: the index can be stale (``elr_index_entries``).
+    With a stale index (``elr_index_entries``) the controller also changes a partition that has it in neither.
     """
     concerned: Truth | bool = (now.partition.isr | now.partition.elr).has(broker)
     if now.t.on("cleared_elr_stays_indexed"):
@@ -102,17 +103,17 @@ def on_unclean_registration(now: ControllerContext, broker: Number) -> StructVal
 def on_fencing(now: ControllerContext, broker: Number) -> StructValue:
     """966.5, 841.2. A broker is fenced, starts a controlled shutdown, or registers cleanly: it leaves the ISR.
 
-    acks=all waits for nobody who is gone. It may enter the ELR, or stay there, as its log is whole: where the ISR falls
-    under min ISR nothing is committed without it (966.4).
+    acks=all stops waiting for it. Its log is whole, so it may enter or stay in the ELR: while the ISR is under min
+    ISR, no record is committed without it (966.4).
     """
     concerned = now.partition.isr.has(broker)
     return _leaves(concerned, now, broker, now.t.brokers.zero())
 
 
 def without_broker(now: ControllerContext, broker: Number) -> StructValue:
-    """B8, 858.1. A broker is removed from the cluster, or loses the directory that its replica is in.
+    """B8, 858.1. A broker is removed, or loses its replica's directory: it leaves the ISR, not the ELR.
 
-    It leaves the ISR as if it were fenced, and stays in the ELR. Partitions are visited that it is not in the ISR of.
+    The controller also visits partitions whose ISR does not have the broker.
     """
     return _leaves(True, now, broker, now.t.brokers.zero())
 
@@ -120,7 +121,7 @@ def without_broker(now: ControllerContext, broker: Number) -> StructValue:
 def _leaves(
     concerned: Truth | bool, now: ControllerContext, broker: Number, unclean_shutdown: SetValue
 ) -> StructValue:
-    # The broker is still active in the registrations, which change later: this very change must not elect it.
+    # The registrations still show the broker as active, and this change must not elect it.
     change = RequestedChange(
         now.election,
         acceptable=now.t.acceptable(now.partition, now.registrations).without(broker),
@@ -131,9 +132,9 @@ def _leaves(
 
 
 def on_unfencing(now: ControllerContext, broker: Number) -> StructValue:
-    """966.5. A broker is unfenced: a partition without a leader elects one, and the broker may be the one.
+    """966.5. A broker is unfenced: a partition without a leader elects one, possibly this broker.
 
-    If nobody elects then, a partition waits for ever while a replica with every record is alive.
+    Without this election the partition would stay offline although a live replica holds all committed records.
     """
     concerned = now.partition.leader.is_none
     if not now.t.on("election_on_unfencing"):
@@ -144,7 +145,7 @@ def on_unfencing(now: ControllerContext, broker: Number) -> StructValue:
 
 
 def treats_as_fenced(t: ControllerTypes) -> bool:
-    """Whether a new incarnation counts as fenced even after an unclean shutdown: where there is no ELR."""
+    """True if an unclean registration acts like a fencing, because there is no ELR."""
     return t.on("registration_leaves_isr") and not t.on("unclean_registration")
 
 
@@ -154,10 +155,10 @@ def on_registration(
     clean: Truth,
     same_incarnation: Truth,
 ) -> StructValue:
-    """966.5, 966.12. What a registration does to a partition, before it is stored.
+    """966.5, 966.12. The effect of a registration on a partition, applied before the registration is stored.
 
-    Before, because a broker that is registered can be unfenced, and be elected from an ELR that it should have left.
-    A restart after a clean shutdown is a fencing that went unseen; the same incarnation again changes nothing.
+    A registered broker can be unfenced and elected from the ELR, so it must leave the ELR first.
+    A clean restart acts like a fencing; the same incarnation again changes nothing.
     """
     cleanly = on_fencing(now, broker)
     uncleanly = cleanly if treats_as_fenced(now.t) else on_unclean_registration(now, broker)
@@ -170,9 +171,9 @@ def on_heartbeat(
     current: Number,
     next: Number,
 ) -> StructValue:
-    """841.5, 966.5. What a heartbeat does to a partition: fencing, unfencing, or nothing.
+    """841.5, 966.5. The effect of a heartbeat on a partition: fencing, unfencing, or none.
 
-    A broker in controlled shutdown leaves the ISR as if it were fenced.
+    A broker that enters controlled shutdown leaves the ISR like a fenced one.
     """
     leaving, unfencing = on_fencing(now, broker), on_unfencing(now, broker)
     stays, comes_back = current == next, next == BrokerState.UNFENCED
@@ -181,18 +182,17 @@ def on_heartbeat(
 
 # --- the index of ELR members -------------------------------------------------------------------------------
 
-# The controller has an index from a broker to the partitions whose ELR it is in, here as a number of entries each.
-# It goes by the index when a broker registers uncleanly or is removed, and changes a partition once for each entry.
-# Where every change of an ELR passes through the index there is one entry for a member and none for others. With
-# ``cleared_elr_stays_indexed`` a change of min.insync.replicas does not pass through it, so that entries stay, and a
-# broker that enters the ELR again has two.
+# The controller has an index from a broker to the partitions whose ELR it is in, here as a number of entries. When a
+# broker registers uncleanly or is removed, the controller changes a partition once for each entry. If every ELR change
+# updates the index, a member has one entry and other brokers have none. With ``cleared_elr_stays_indexed`` a change of
+# min.insync.replicas does not update the index: the entries stay, and a broker that enters the ELR again has two.
 
 
 def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> tuple[Number, Number]:
-    """The entries of a broker for a partition after a change of the partition's ELR, and those that go astray.
+    """A broker's index entries for a partition after an ELR change, and the entries that move to partition 0.
 
-    Kafka takes all entries of the partition out of an array that it makes one shorter, so that for each entry beyond
-    the first one of the topic's partition 0 is left, the place's initial value.
+    Kafka removes all entries of the partition from an array but shortens it by one. Each further slot keeps its
+    initial value, which stands for partition 0 of the topic.
     """
     leaves = was_member & ~is_member
     astray = where(leaves & (entries > 1), entries - 1, 0)
@@ -201,7 +201,7 @@ def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> t
 
 
 def elr_index_visits(t: ControllerTypes, entries: Number, is_member: Truth) -> Number:
-    """How often a partition is changed because of a broker in its ELR: once for each entry."""
+    """The number of times that the controller changes a partition for a broker in its ELR: once for each entry."""
     if t.on("cleared_elr_stays_indexed"):
         return entries
     return where(is_member, 1, 0)
@@ -209,8 +209,8 @@ def elr_index_visits(t: ControllerTypes, entries: Number, is_member: Truth) -> N
 
 # --- the order of the records of a batch ----------------------------------------------------------------------
 
-# Order matters: a reader of the metadata log sees the partitions of a broker that lost its log change before
-# it sees the new registration (966.5), and a broker that is unfenced before it leads.
+# The order matters to readers of the metadata log. A broker that lost its log leaves its partitions before it is
+# registered (966.5), and a broker is unfenced before it leads.
 
 IN_ISR, IN_ELR, LEADERLESS = (
     "partitions with the broker in the ISR",
@@ -220,27 +220,29 @@ IN_ISR, IN_ELR, LEADERLESS = (
 BROKER, IN_DIRECTORY = "the broker", "partitions with a replica in the directory"
 
 FENCING_BATCH = (IN_ISR, BROKER)
-"""B8. Fencing: the partitions first, then the broker."""
+"""B8. Fencing: the partitions, then the broker."""
 
 UNFENCING_BATCH = (BROKER, LEADERLESS)
-"""966.5. Unfencing: the broker first, then the partitions without a leader."""
+"""966.5. Unfencing: the broker, then the partitions without a leader."""
 
 CONTROLLED_SHUTDOWN_BATCH = (BROKER, IN_ISR)
-"""841.5. Controlled shutdown: the broker first, then the partitions that it leaves."""
+"""841.5. Controlled shutdown: the broker, then the partitions that it leaves."""
 
 REGISTRATION_BATCH = (IN_ISR, IN_ELR, BROKER)
-"""966.5. Registration after an unclean shutdown: the partitions with the broker in the ISR, those with it in the ELR,
-then the broker. After a clean one it is as with fencing."""
+"""966.5. Unclean registration: partitions with the broker in the ISR, those with it in the ELR, then the broker.
+A clean registration has the order of fencing.
+"""
 
 REMOVAL_BATCH = (IN_ISR, IN_ELR, BROKER)
-"""B8. Removal from the cluster: the partitions with it in the ISR, those with it in the ELR, then the broker."""
+"""B8. Removal from the cluster: partitions with the broker in the ISR, those with it in the ELR, then the broker."""
 
 DIRECTORY_LOSS_BATCH = (IN_DIRECTORY, BROKER)
-"""858.1. A log directory fails: the partitions of each that is lost, then the broker, with those that it has left."""
+"""858.1. Loss of a log directory: the partitions of each lost directory, then the broker with its remaining ones."""
 
 FAILURE_IS_ANSWERED = frozenset({"alterPartitionReassignments"})
-"""Kafka 4.2. Requests whose failure is an answer, UNKNOWN_SERVER_ERROR. Any other decision that throws makes the
-controller resign, and another one that knows nothing but the log goes on."""
+"""Kafka 4.2. Requests that answer a failure with UNKNOWN_SERVER_ERROR. Any other failing decision makes the
+controller resign; the next controller starts from the log.
+"""
 
 HEARTBEAT_BATCHES = {
     "FENCED": FENCING_BATCH,
@@ -248,7 +250,7 @@ HEARTBEAT_BATCHES = {
     "UNFENCED": UNFENCING_BATCH,
     "CONTROLLED_SHUTDOWN": CONTROLLED_SHUTDOWN_BATCH,
 }
-"""841.5. A heartbeat, by the state that it takes the broker to."""
+"""841.5. The batch order of a heartbeat, by the state that the broker enters."""
 
 
 # --- registrations and sessions -------------------------------------------------------------------------------
@@ -256,23 +258,23 @@ HEARTBEAT_BATCHES = {
 
 @dataclass(frozen=True)
 class Clock:
-    """The controller's time, and how long a session lasts without a heartbeat."""
+    """The controller's time, and the session timeout."""
 
     now_ms: Number
     timeout_ms: Number
 
 
 def is_over(contact_ms: Number, clock: Clock) -> Truth:
-    """Whether a session is over: the broker's last heartbeat came at ``contact_ms``."""
+    """True if a session with its last heartbeat at ``contact_ms`` has timed out."""
     return contact_ms + clock.timeout_ms < clock.now_ms
 
 
 def has_live_session(
     t: ControllerTypes, registration: StructValue, session: StructValue, clock: Clock
 ) -> Truth:
-    """Whether a broker is registered and was heard of within the session timeout.
+    """True if the broker is registered and sent a heartbeat within the session timeout.
 
-    Only an unfenced one has a session, unless ``fenced_broker_has_session``.
+    Only an unfenced broker has a session, unless ``fenced_broker_has_session``.
     """
     heard = session.last_contact_ms.is_some & ~is_over(session.last_contact_ms.value, clock)
     registered = registration.registered & heard
@@ -287,11 +289,10 @@ def registration_checks(
     clock: Clock,
     features_supported: Truth | bool = True,
 ) -> Checks:
-    """B8, 584.1. A second incarnation is refused while the session of the first one lives.
+    """B8, 584.1. The checks of a registration: a second incarnation waits until the first one's session is over.
 
-    Two processes under one broker id would both be taken for the replica, with two logs. One that does not know a
-    finalized feature could not read the metadata that it is to follow.
-    ``features_supported``: the broker knows the finalized level of every feature.
+    Otherwise two processes with one broker id, and two logs, would act as the same replica.
+    ``features_supported``: the broker supports the finalized level of every feature, so it can read the metadata log.
     """
     checks = Checks(Error.NONE, on=t.on)
     checks.check(
@@ -312,19 +313,19 @@ def registration_checks(
 def registration_after(
     t: ControllerTypes, registration: StructValue, same_incarnation: Truth, new_epoch: Number
 ) -> StructValue:
-    """B8, 380.1. The registration after a broker registered.
+    """B8, 380.1. A broker's registration after it registered.
 
-    A new incarnation gets the new broker epoch (the base offset of the batch) and starts fenced; the same one
-    again keeps its epoch and its flags.
+    A new incarnation gets a new broker epoch (the base offset of the batch) and is fenced. The same incarnation keeps
+    its epoch and flags.
     """
     new = t.registration(registered=True, epoch=new_epoch, fenced=True, in_controlled_shutdown=False)
     return where(same_incarnation, registration, new)
 
 
 def session_of_registration(t: ControllerTypes, now_ms: Number, record_offset: Number) -> StructValue:
-    """The session after a registration: nothing is known of the broker but the offset of its record.
+    """A broker's session after it registered: the controller knows only the offset of the registration record.
 
-    With ``fenced_broker_has_session`` its session begins with its first heartbeat, of which the caller knows.
+    With ``fenced_broker_has_session`` the session starts with the first heartbeat.
     """
     contact = t.session.fields["last_contact_ms"]
     assert isinstance(contact, Option)
@@ -340,9 +341,9 @@ def session_of_registration(t: ControllerTypes, now_ms: Number, record_offset: N
 def session_after_failover(
     t: ControllerTypes, registration: StructValue, session: StructValue, now_ms: Number
 ) -> StructValue:
-    """The session in the eyes of a controller that has just become active: it knows the log, and no heartbeat.
+    """A broker's session at a new active controller, which knows the log but no heartbeat.
 
-    An unfenced broker has the whole session timeout to be heard of; a fenced one has no session.
+    An unfenced broker has the whole session timeout to send one; a fenced broker has no session.
     """
     contact = session.last_contact_ms.type
     return session.replace(
@@ -355,10 +356,10 @@ def session_after_failover(
 def session_expired(
     t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, broker: Number, clock: Clock
 ) -> Truth:
-    """Whether a broker is fenced by the periodic check because its session is over.
+    """True if the periodic check fences this broker because its session is over.
 
-    Where only unfenced brokers have sessions it is the one whose session ended first. With
-    ``fenced_broker_has_session`` they are looked at in no particular order.
+    If only unfenced brokers have sessions, the check takes the one that ended first. With
+    ``fenced_broker_has_session`` the order is not defined.
     """
 
     def over(b: Any) -> Truth:
@@ -378,12 +379,12 @@ def session_expired(
 def any_session_expired(
     t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, clock: Clock
 ) -> Truth:
-    """Whether the periodic check finds anyone to fence."""
+    """True if the periodic check has a broker to fence."""
     return any_of(session_expired(t, registrations, sessions, b, clock) for b in t.broker)
 
 
 def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """The session after the periodic check fenced a broker: it is over."""
+    """A broker's session after the periodic check has fenced it: over."""
     contact = session.last_contact_ms.type
     over = t.on("fenced_broker_has_session")
     return session.replace(
@@ -397,9 +398,9 @@ def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number)
 
 
 def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
-    """380.3, 903.1. A heartbeat counts only with the broker's registered epoch.
+    """380.3, 903.1. The check of a heartbeat: it has the registered broker epoch.
 
-    One that a former life sent would unfence the new one before it has replayed its own registration.
+    A former incarnation's heartbeat would unfence the new one before it has replayed its own registration.
     """
     checks = Checks(Error.NONE)
     registration = registrations[request.broker]
@@ -412,7 +413,7 @@ def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
 
 
 def current_broker_state(registration: StructValue, session: StructValue) -> Number:
-    """Where a broker is, for its heartbeats."""
+    """A broker's current state, for the decision about its heartbeat."""
     return cases(
         (session.controlled_shutdown_offset.is_some, BrokerState.CONTROLLED_SHUTDOWN),
         (registration.fenced, BrokerState.FENCED),
@@ -427,11 +428,11 @@ def next_broker_state(
     request: StructValue,
     has_leaderships: Truth,
 ) -> Number:
-    """841.5. Where a heartbeat takes a broker.
+    """841.5. The state that a heartbeat takes a broker to.
 
-    A fenced broker is unfenced once it has replayed its own registration. Shutdown is granted at once to who
-    leads nothing; else the broker is in controlled shutdown until its leaderships have moved and every
-    active broker has replayed metadata that far.
+    The controller unfences a broker that has replayed its own registration. It grants a shutdown to a broker that
+    leads nothing. Otherwise the broker is in controlled shutdown until its leaderships have moved and every active
+    broker has replayed that part of the metadata log.
     """
     registration, session = registrations[request.broker], sessions[request.broker]
     stop, fence, unfence = BrokerState.SHUTDOWN_NOW, BrokerState.FENCED, BrokerState.UNFENCED
@@ -446,7 +447,7 @@ def next_broker_state(
         (request.want_fence, wants_out), (request.want_shut_down, hands_over), otherwise=unfence
     )
 
-    # A broker that does not know yet that the leadership has moved would still fetch from one that is gone.
+    # A broker that has not replayed the move of a leadership would still fetch from the stopped broker.
     others_know = session.controlled_shutdown_offset.value <= lowest_active_offset(t, registrations, sessions)
     if_shutting_down = where(~has_leaderships & others_know, stop, shutting_down)
 
@@ -457,12 +458,12 @@ def next_broker_state(
 
 
 def is_caught_up(session: StructValue, request: StructValue) -> Truth:
-    """Whether a broker has replayed the metadata log up to its own registration."""
+    """True if a broker has replayed the metadata log up to its own registration."""
     return request.current_metadata_offset >= session.registration_offset
 
 
 def lowest_active_offset(t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue) -> Number:
-    """How far every unfenced broker outside controlled shutdown has replayed metadata, by its last heartbeat."""
+    """The smallest metadata offset in the last heartbeats of unfenced brokers outside controlled shutdown."""
     lowest: Any = None
     for b in t.broker:
         session, registration = sessions[b], registrations[b]
@@ -474,18 +475,18 @@ def lowest_active_offset(t: ControllerTypes, registrations: ArrayValue, sessions
 
 
 def is_fenced_state(state: Number) -> Truth:
-    """Whether a broker in this state is fenced."""
+    """True if a broker in this state is fenced."""
     return (state == BrokerState.FENCED) | (state == BrokerState.SHUTDOWN_NOW)
 
 
 def changes_registration(registration: StructValue, current: Number, next: Number) -> Truth:
-    """Whether a heartbeat appends a change of the registration."""
+    """True if a heartbeat changes the registration."""
     enters_shutdown = (next == BrokerState.CONTROLLED_SHUTDOWN) & ~registration.in_controlled_shutdown
     return (next != current) & (is_fenced_state(next) | (next == BrokerState.UNFENCED) | enters_shutdown)
 
 
 def registration_after_heartbeat(registration: StructValue, current: Number, next: Number) -> StructValue:
-    """The registration after a heartbeat. Unfencing does not end a controlled shutdown; only a restart does."""
+    """A broker's registration after a heartbeat. Only a restart ends a controlled shutdown, not an unfencing."""
     changed = registration.replace(
         fenced=where(
             is_fenced_state(next), True, where(next == BrokerState.UNFENCED, False, registration.fenced)
@@ -504,9 +505,9 @@ def session_after_heartbeat(
     now_ms: Number,
     last_offset: Number,
 ) -> StructValue:
-    """The session after a heartbeat; ``last_offset`` is the end of the metadata log then.
+    """A broker's session after a heartbeat; ``last_offset`` is the end of the metadata log.
 
-    Where the registration ``changes``, the controller forgets how far the broker has replayed.
+    If the registration ``changes``, the controller forgets the broker's metadata offset.
     """
     option = session.metadata_offset.type
     shutdown = session.controlled_shutdown_offset
@@ -521,7 +522,7 @@ def session_after_heartbeat(
 
 
 def heartbeat_reply(session: StructValue, request: StructValue, next: Number) -> dict[str, Truth]:
-    """What a broker is told."""
+    """The heartbeat response."""
     return {
         "is_caught_up": is_caught_up(session, request),
         "is_fenced": is_fenced_state(next),

@@ -1,7 +1,7 @@
-"""The controller's rules as switches, and the profiles: which of them are on in a proposal or in a version.
+"""The controller's rules as switches, and the profiles: the rules of each proposal and version.
 
-A rule that is on in every profile is here because it can be turned off: then the defect that it closes
-must show, in an exploration or in the replay of what a real controller did.
+A rule that is on in every profile can still be turned off. An exploration or a replay of a real controller must then
+find the defect that the rule prevents.
 """
 
 from __future__ import annotations
@@ -9,199 +9,192 @@ from __future__ import annotations
 from highwater.model.language import Profile, Rule
 
 RULES = {
-    # AlterPartition: what the controller looks at, in this order.
+    # AlterPartition: the checks, in this order.
     "sender_epoch_check": Rule(
-        "B8", "An AlterPartition counts only when it carries the sender's registered broker epoch."
+        "B8", "The controller accepts an AlterPartition only with the sender's registered broker epoch."
     ),
     "leader_epoch_check": Rule(
-        "B8", "An AlterPartition counts only in the partition's current leader epoch."
+        "B8", "The controller accepts an AlterPartition only with the partition's current leader epoch."
     ),
     "sender_is_leader_check": Rule(
-        "B8", "An AlterPartition counts only when the partition's leader sent it."
+        "B8", "The controller accepts an AlterPartition only from the partition's leader."
     ),
     "partition_epoch_check": Rule(
-        "B8", "An AlterPartition counts only in the partition's current partition epoch."
+        "B8", "The controller accepts an AlterPartition only with the partition's current partition epoch."
     ),
     "valid_isr_check": Rule(
-        "B8", "A proposed ISR has the leader in it and is made of replicas of the partition, each once."
+        "B8", "A proposed ISR contains the leader, and lists replicas of the partition, each once."
     ),
     "recovery_state_check": Rule(
         "704.2",
-        "A leader that recovers is alone in the ISR, and a recovered one does not go back to recovering.",
+        "A RECOVERING leader is the only ISR member, and a RECOVERED one does not return to RECOVERING.",
     ),
-    "ineligible_replica_check": Rule("841.2", "No fenced or shutting-down broker is taken into the ISR."),
+    "ineligible_replica_check": Rule(
+        "841.2", "The controller adds no fenced or shutting-down broker to the ISR."
+    ),
     "member_epoch_check": Rule(
-        "903.4", "No broker is taken into the ISR by a broker epoch that is not its registered one."
+        "903.4", "The controller adds no broker to the ISR by a broker epoch other than its registered one."
     ),
     "proposals_end_recovery": Rule(
         "704.1",
-        "The recovery state that an AlterPartition gives becomes the partition's. Off: it is only checked, and stays.",
+        "The partition takes the recovery state of an accepted AlterPartition. Off: the state is checked and not "
+        "stored.",
     ),
     # Elections.
     "leader_stays": Rule(
-        "B8", "A leader that may lead stays leader, whatever stands before it in the replica order."
+        "B8", "A leader that may lead stays leader, whatever its place in the replica order."
     ),
-    "replica_order": Rule(
-        "B8", "Among several that may lead, the first in the order of the replicas is elected."
-    ),
+    "replica_order": Rule("B8", "Of several candidates, the first in replica order is elected."),
     "clean_election_picks_any": Rule(
-        "966.13",
-        "Any of several ISR or ELR members can be elected. Off: the first in the order of the replicas.",
+        "966.13", "Any of several ISR or ELR members can be elected. Off: the first in replica order."
     ),
     "unclean_election_picks_any": Rule(
-        "966.15",
-        "An unclean election elects any of the live replicas. Off: the first in the order of the replicas.",
+        "966.15", "An unclean election elects any live replica. Off: the first in replica order."
     ),
     "election_on_unfencing": Rule(
         "966.5", "When a broker is unfenced, partitions without a leader elect one."
     ),
     "unclean_election_recovers": Rule(
-        "704.1", "A leader that was elected uncleanly is recovering until it says that it has recovered."
+        "704.1", "An uncleanly elected leader is RECOVERING until it reports that it has recovered."
     ),
     "unclean_recovery": Rule(
         "966.13, 966.14",
-        "Without an unfenced ISR or ELR member the controller asks the replicas how long their logs are, and elects "
-        "by that; there is no other unclean election.",
+        "Without an unfenced ISR or ELR member the controller asks the replicas for their logs and elects the "
+        "best; this replaces unclean election.",
     ),
     "balanced_election_waits_for_elr": Rule(
         "966.13, 966.14",
-        "An operator's LONGEST_LOG_BALANCED election is refused while the ELR has members, as Balanced waits for them. "
-        "Off: it elects from the last known ELR, which the proposal does not exclude.",
+        "An operator's LONGEST_LOG_BALANCED election is refused while the ELR has members, because Balanced waits "
+        "for them. Off: it elects from the last known ELR, which the proposal does not exclude.",
     ),
     # Epochs.
     "elections_bump_leader_epoch": Rule(
         "B8",
-        "A leader that is written ends the leader epoch, be it the same one, another, or none. Off: it only says who "
-        "leads.",
+        "A written leader ends the leader epoch, whether it changes or not. Off: the leader epoch stays.",
     ),
     "every_change_bumps_partition_epoch": Rule(
-        "B8", "Every change of the partition ends the partition epoch. Off: only one of the ISR."
+        "B8", "Every change of the partition increases the partition epoch. Off: only ISR changes do."
     ),
-    "reassignment_bumps_leader_epoch": Rule(
-        "B8", "A replica that leaves the partition ends the leader epoch."
-    ),
-    "shrink_bumps_leader_epoch": Rule("K5", "A shrink of the ISR ends the leader epoch."),
+    "reassignment_bumps_leader_epoch": Rule("B8", "Removing a replica ends the leader epoch."),
+    "shrink_bumps_leader_epoch": Rule("K5", "An ISR shrink ends the leader epoch."),
     # Brokers.
-    "live_session_check": Rule("B8", "A broker with a live session is not registered a second time."),
+    "live_session_check": Rule("B8", "A broker with a live session cannot be registered a second time."),
     "unclean_registration": Rule(
         "966.5",
-        "A broker that registers after an unclean shutdown leaves ISR and ELR, before it is registered.",
+        "A broker that registers after an unclean shutdown leaves ISR and ELR before it is registered.",
     ),
     "clean_registration": Rule(
-        "966.12", "A registration is clean exactly when its previous broker epoch is the registered one."
+        "966.12", "A registration is clean exactly if its previous broker epoch is the registered one."
     ),
     # Eligible leader replicas.
     "eligible_leader_replicas": Rule(
-        "966.4", "What leaves the ISR while it is under min ISR stays eligible: it enters the ELR."
+        "966.4", "A member that leaves an ISR under min ISR stays eligible: it enters the ELR."
     ),
     "elr_follows_election": Rule(
         "966.4, 966.6",
-        "An ISR that an election makes empties the ELR as any other does, when it has min ISR members.",
+        "If an election makes an ISR with min ISR members, the ELR is emptied as after any other change.",
     ),
     "isr_may_become_empty": Rule("966.3", "The last member can leave the ISR."),
     "min_isr_change_empties_elr": Rule(
-        "966.8", "When min.insync.replicas changes to a value that the ISR has, the ELR is emptied."
+        "966.8", "When min.insync.replicas changes to a value that the ISR satisfies, the ELR is emptied."
     ),
     "last_known_elr": Rule(
-        "966.10", "An ELR member that leaves through an unclean shutdown is remembered as last known ELR."
+        "966.10", "An ELR member that leaves by an unclean shutdown enters the last known ELR."
     ),
     "last_known_leader": Rule(
         "966.11",
-        "The last ISR member is remembered when it leaves, until a leader is elected; it can be elected.",
+        "The last ISR member that leaves becomes the last known leader until a leader is elected; it can be "
+        "elected.",
     ),
     "last_known_leader_kept": Rule(
         "966.11",
         "The last known leader is a broker; it stays when a leaderless partition loses its last ISR member.",
     ),
     "last_known_leader_unfenced": Rule(
-        "966.15", "The last known leader is elected once it is unfenced, not before."
+        "966.15", "The last known leader is elected only while it is unfenced."
     ),
     "last_known_leader_first": Rule(
         "K1", "The last known leader is tried before any other unclean election."
     ),
     "last_known_leader_by_leader": Rule(
         "K6",
-        "The leader is remembered when the leader is written as none and nobody is remembered, whatever the ISR is; "
-        "it is forgotten when a leader is written.",
+        "The last known leader is set when the leader is written as none and no last known leader is set, whatever "
+        "the ISR is; it is cleared when a leader is written.",
     ),
     "min_isr_change_clears_elr": Rule(
         "K7",
-        "Every accepted change of min.insync.replicas empties ELR and last known leader, whatever the value, the ISR "
-        "and the leader are.",
+        "Every accepted change of min.insync.replicas empties ELR and last known leader, whatever the value, the "
+        "ISR and the leader are.",
     ),
     "cleared_elr_stays_indexed": Rule(
         "K8",
-        "Who is in an ELR that a change of min.insync.replicas empties stays in the controller's index: when that "
-        "broker registers uncleanly, or is removed, the partition is changed once for each entry.",
+        "After a change of min.insync.replicas, members of the emptied ELR stay in the controller's index. When "
+        "such a broker registers uncleanly or is removed, the partition changes once for each entry.",
     ),
     "leftover_elr_elects": Rule(
         "K9",
-        "An ELR from before ELR was turned off stays until the partition's next change, whose election can still "
-        "choose from it.",
+        "An ELR from before the ELR was turned off stays until the partition's next change, whose election can "
+        "still use it.",
     ),
     "elr_off_empties_elr": Rule(
         "966.18",
-        "While ELR is off, the next change of the partition empties the ELR. Off: what was recorded is left.",
+        "While the ELR is off, the next change of the partition empties it. Off: the recorded ELR stays.",
     ),
     "elr_off_forgets_last_known": Rule(
         "966.18",
-        "While ELR is off, the next change of the partition empties last known ELR and last known leader, too.",
+        "While the ELR is off, the next change of the partition also clears last known ELR and last known leader.",
     ),
     "level_change_empties_elr": Rule(
         "966.6",
-        "A change of eligible.leader.replicas.version empties ELR and last known leader: while ELR is off nobody keeps "
-        "them true. No version of Kafka does so.",
+        "A change of eligible.leader.replicas.version empties ELR and last known leader, because they are not "
+        "maintained while the ELR is off. No version of Kafka does so.",
     ),
     "level_changes_with_leader": Rule(
         "584.1",
-        "eligible.leader.replicas.version changes only while every partition has a leader: who is in an ELR alone "
-        "cannot be elected once it is emptied, and of a leader from before nobody knows. No version of Kafka does so.",
+        "eligible.leader.replicas.version changes only while every partition has a leader: an emptied ELR leaves a "
+        "leaderless partition without a candidate. No version of Kafka does so.",
     ),
     "min_isr_by_first_partition": Rule(
         "K10",
-        "The controller reckons min ISR with the replicas of the topic's first partition, the leader with its own.",
+        "The controller computes min ISR from the replicas of the topic's first partition, a leader from its own.",
     ),
     "unassigned_candidate_fails": Rule(
-        "K11",
-        "A decision that comes upon a live candidate for leader that is no replica of the partition fails, with all "
-        "that belongs to it.",
+        "K11", "A decision fails as a whole if a live candidate for leader is not a replica of the partition."
     ),
     # Brokers and features, beyond the proposals.
     "registration_leaves_isr": Rule(
         "K12",
-        "A new incarnation of a broker leaves the ISR as if it had been fenced, where ELR is off too.",
+        "A new incarnation of a broker leaves the ISR as if it had been fenced, also while the ELR is off.",
     ),
     "fenced_broker_has_session": Rule(
         "K13",
-        "A fenced broker that sends heartbeats has a session: while it lives no other incarnation is registered, and "
-        "its end fences the broker once more.",
+        "A fenced broker that sends heartbeats has a session: while it lives no other incarnation can register, "
+        "and its end fences the broker again.",
     ),
     "registration_may_be_split": Rule(
         "K14",
-        "A controller that fails can leave the changes of partitions that belong to a registration without it.",
+        "A controller that fails can leave a registration's partition changes without the registration.",
     ),
     "finalized_features_check": Rule(
         "584.1",
-        "A broker is registered, and a feature gets another level, only where every broker supports the level.",
+        "A broker is registered, and a feature gets another level, only if every broker supports the level.",
     ),
     "min_isr_is_the_clusters": Rule(
         "K15",
-        "With ELR on min.insync.replicas is set for the cluster and for topics, not for a broker, and the cluster's is "
-        "not removed; the change that turns ELR on sees to that.",
+        "With the ELR on, min.insync.replicas is set for the cluster and for topics, not for a broker, and the "
+        "cluster's is not removed; turning the ELR on enforces this.",
     ),
     # Log directories.
     "offline_directory_check": Rule(
-        "858.1",
-        "A replica in a log directory that its broker does not have any more leaves the ISR and cannot lead.",
+        "858.1", "A replica in a log directory that its broker no longer has leaves the ISR and cannot lead."
     ),
     "assignment_empties_elr": Rule(
         "K16",
-        "The assignment of a replica to a log directory is decided as if ELR were off, so it empties the ELR.",
+        "The assignment of a replica to a log directory is decided as if the ELR were off, so it empties the ELR.",
     ),
     # Reassignment.
     "replication_factor_check": Rule(
-        "860.1",
-        "A reassignment that is not to change the replication factor is refused where it would.",
+        "860.1", "A reassignment that must keep the replication factor is refused if it would change it."
     ),
     "reassignment_needs_min_isr": Rule(
         "966.9",
@@ -210,11 +203,11 @@ RULES = {
     ),
     "cancellation_is_whole": Rule(
         "966.9",
-        "A cancelled reassignment adds and removes nobody any more. Off: the adding replicas leave replicas and ISR, "
-        "and no more is changed.",
+        "A cancelled reassignment has no adding or removing replicas. Off: the adding replicas only leave replicas "
+        "and ISR.",
     ),
     "elr_within_replicas": Rule(
-        "966.9", "The ELR is made of replicas of the partition, also after a reassignment."
+        "966.9", "The ELR contains replicas of the partition only, also after a reassignment."
     ),
 }
 
@@ -224,7 +217,7 @@ BASE = (
     "reassignment_bumps_leader_epoch", "live_session_check", "elr_off_empties_elr", "proposals_end_recovery",
     "elections_bump_leader_epoch", "every_change_bumps_partition_epoch", "cancellation_is_whole",
 )  # fmt: skip
-"""The controller's rules that every version has."""
+"""The controller rules that every version has."""
 
 KIP_841 = ("ineligible_replica_check",)
 KIP_903 = ("member_epoch_check",)
@@ -244,7 +237,7 @@ ELR_FEATURE = frozenset({
     "last_known_leader_unfenced", "last_known_leader_first", "last_known_leader_by_leader",
     "min_isr_change_clears_elr", "min_isr_is_the_clusters",
 })  # fmt: skip
-"""What eligible.leader.replicas.version decides about: off while its level is 0, whatever the profile has."""
+"""The rules that eligible.leader.replicas.version turns on: off at level 0, whatever the profile has."""
 
 _KAFKA_4_2_ELR_OFF = (
     *_BEFORE_KIP_966, "clean_registration", "registration_leaves_isr", "fenced_broker_has_session",

@@ -1,4 +1,4 @@
-"""What the controller knows: types, the rules in force, and the context in which it decides about a partition."""
+"""The controller's state: types, the rules that are on, and the context of a decision about a partition."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ P = ParamSpec("P")
 V = TypeVar("V", bound=Value)
 
 NO_LEADER = -1
-"""The node id that stands for "no leader" where a node id is written."""
+"""The node id that is written for "no leader"."""
 
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 
 ElectionType = Enum("ElectionType", "ONLINE PREFERRED UNCLEAN")
 RecoveryRequest = Enum("RecoveryRequest", "DESIGNATION LONGEST_LOG_BALANCED LONGEST_LOG_AGGRESSIVE")
-"""966.17. The elections that an operator can ask for beside those of ElectionType."""
+"""966.17. The election types that an operator can request beside ElectionType."""
 
 RecoveryStrategy = Enum("RecoveryStrategy", "NONE BALANCED AGGRESSIVE")
-"""966.13. unclean.recovery.strategy: what the controller does by itself where no ISR or ELR member can lead."""
+"""966.13. unclean.recovery.strategy: the controller's own reaction if no ISR or ELR member can lead."""
 
 LeaderRecoveryState = Enum("LeaderRecoveryState", "RECOVERED RECOVERING")
 BrokerState = Enum("BrokerState", "FENCED UNFENCED CONTROLLED_SHUTDOWN SHUTDOWN_NOW")
-"""What a heartbeat finds and decides; SHUTDOWN_NOW is FENCED with the permission to stop."""
+"""A broker's state before and after a heartbeat; SHUTDOWN_NOW is FENCED with the permission to stop."""
 
 Error = Enum(
     "Error",
@@ -60,12 +60,12 @@ Error = Enum(
     "INVALID_REPLICATION_FACTOR INVALID_CONFIG UNSUPPORTED_VERSION "
     "BROKER_ID_NOT_REGISTERED NOT_LEADER_OR_FOLLOWER TOPIC_ALREADY_EXISTS UNKNOWN_SERVER_ERROR",
 )
-"""Kafka's error codes, by their names."""
+"""Kafka's error codes, by name."""
 
 
 @dataclass(frozen=True)
 class EpochBounds:
-    """The greatest epochs of an exploration, which is pruned there."""
+    """The largest epochs of an exploration, which is pruned there."""
 
     broker: int
     leader: int
@@ -75,16 +75,15 @@ class EpochBounds:
 class ControllerTypes:
     """The controller's types for a number of brokers, and the rules that are on.
 
-    Epochs and offsets go from 0 to the bounds of an exploration, which is pruned there; without bounds, to the greatest
-    number that Kafka can write. ``in_any_order``: nothing is decided by the order of the replicas, so that they are
-    held in that of the brokers.
+    Epochs and offsets have the bounds of an exploration or, without bounds, those of Kafka's fields.
+    ``in_any_order``: no rule depends on the order of replicas, so they are sorted.
     """
 
     picked: Number | None = None
-    """The broker that an election takes among several candidates, where any of them can be elected."""
+    """The broker that an election elects if several candidates can be elected."""
 
     of_features: frozenset[str] = frozenset()
-    """966.18. Rules that features turn on and off by the state: ``on`` refuses to answer for them."""
+    """966.18. Rules that depend on the features of a state; ``on`` raises LanguageError for them."""
 
     def __init__(
         self,
@@ -152,9 +151,9 @@ class ControllerTypes:
             offline="replicas in a log directory that their broker has no more",
         )
         self._define_record()
-        # What a request says can be out of every range, but for an exploration's own requests.
+        # A recorded request can contain any number.
         least = 0 if bounded else -MAX_INT
-        # A member of a proposed ISR; no epoch (−1 in the request) skips the check of it.
+        # A member of a proposed ISR; without an epoch (−1 in the request) it is not checked.
         said_epoch = self.offset if bounded else Int(least, MAX_LONG)
         self.isr_member = Struct("IsrMember", broker=self.broker, epoch=Option(said_epoch))
         # One more than there are brokers: a list that long has some broker twice.
@@ -169,7 +168,7 @@ class ControllerTypes:
             new_isr=self.proposed_isr,
             leader_recovery_state=LeaderRecoveryState,
         )
-        # What the active controller remembers of a broker's heartbeats; it is not in the metadata log.
+        # The active controller's memory of a broker's heartbeats; it is not in the metadata log.
         self.session = Struct(
             "BrokerSession",
             last_contact_ms=Option(self.offset),
@@ -188,10 +187,10 @@ class ControllerTypes:
         )
 
     def _define_record(self) -> None:
-        """The record that changes the partition, and the election on request that can be its reason."""
-        # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
-        # ends the leader epoch all the same. ``assigns``: it says in which directories the replicas are, which the
-        # partition here does not hold. ``fails``: building it throws, so that there is none.
+        """Define the record that changes a partition, and an operator's election request."""
+        # A PartitionChangeRecord has the changed fields only. A leader that is written unchanged also ends the leader
+        # epoch. ``assigns``: the record assigns replicas to directories, which the partition here does not have.
+        # ``fails``: building the record throws.
         self.record = Struct(
             "PartitionChangeRecord",
             replicas=Option(self.replicas),
@@ -206,12 +205,12 @@ class ControllerTypes:
             assigns=Bool,
             fails=Bool,
         )
-        # A DESIGNATION names its leader. Of a LONGEST_LOG election it is who was elected.
+        # ``leader``: the broker that a DESIGNATION names, or that a LONGEST_LOG election has elected.
         self.requested = Struct("RequestedElection", kind=RecoveryRequest, leader=self.broker)
         self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
 
     def on(self, rule: str) -> bool:
-        """Whether a rule is on; known while tracing, so that a plain ``if`` can ask."""
+        """True if a rule is on; the value is known while tracing, so a plain ``if`` can test it."""
         if rule not in RULES:
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
         if rule in self.of_features:
@@ -219,30 +218,30 @@ class ControllerTypes:
         return rule in self.rules
 
     def under(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The same types under other rules; the two sets agree about what a partition consists of."""
+        """The same types under other rules; both sets of rules define the same partition fields."""
         other = copy.copy(self)
         other.rules = frozenset(rules)
         other.of_features = frozenset()
         return other
 
     def under_any_features(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The same types and rules. Features decide about these rules, so ``on`` raises LanguageError for them."""
+        """The same types; these rules depend on features, so ``on`` raises LanguageError for them."""
         other = copy.copy(self)
         other.of_features = frozenset(rules)
         return other
 
     def picking(self, broker: Number) -> ControllerTypes:
-        """The same types and rules, and the broker that an election takes."""
+        """The same types; elections pick this broker."""
         other = copy.copy(self)
         other.picked = broker
         return other
 
     def without_elr(self) -> ControllerTypes:
-        """The same types under the rules that hold while eligible.leader.replicas.version is 0."""
+        """The same types under the rules for eligible.leader.replicas.version 0."""
         return self.under(self.rules - ELR_FEATURE)
 
     def initial_partition(self, replicas: list[int], isr: list[int]) -> dict[str, Any]:
-        """A partition as it begins, as plain values: the first replica leads."""
+        """An initial partition as plain values; the first replica leads."""
         return {
             "replicas": replicas,
             "adding": [],
@@ -261,16 +260,13 @@ class ControllerTypes:
     def acceptable(
         self, partition: StructValue, registrations: ArrayValue, coming: Number | None = None
     ) -> SetValue:
-        """The brokers that may lead a partition: the active ones (841.1), but for replicas in an offline directory.
-
-        ``coming`` is a broker that is just being unfenced.
-        """
+        """The brokers that may lead a partition: the active ones (841.1) without replicas in an offline directory."""
         active = self.active(registrations)
         active = active if coming is None else active.with_(coming)
         return active - partition.offline if self.on("offline_directory_check") else active
 
     def active(self, registrations: ArrayValue) -> SetValue:
-        """The brokers that may lead and be in an ISR: registered, not fenced, not in controlled shutdown (841.1)."""
+        """The brokers that may lead and join an ISR: registered, unfenced, not in controlled shutdown (841.1)."""
 
         def is_active(broker: Any) -> Any:
             registration = registrations[broker]
@@ -281,10 +277,7 @@ class ControllerTypes:
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """What the controller decides by: the rules in force, one partition, the brokers, and its topic's settings.
-
-    All is as it is before the decision.
-    """
+    """The input of a controller decision, as before it: rules, partition, registrations, topic settings."""
 
     t: ControllerTypes
     partition: StructValue
@@ -294,13 +287,13 @@ class ControllerContext:
     unclean_election: Truth
     """unclean.leader.election.enable of the topic."""
     by_features: tuple[tuple[Truth, ControllerTypes], ...] = ()
-    """966.18. Conditions, and the types under the rules that are on then; a later condition outweighs earlier ones."""
+    """966.18. Conditions, and the types under the rules that are then on; the last condition that holds applies."""
     topic_known: Truth | bool = True
     partition_known: Truth | bool = True
 
     @property
     def election(self) -> Number:
-        """966.15. The kind of election that the controller runs by itself: UNCLEAN where the topic allows it."""
+        """966.15. The type of the controller's own elections: UNCLEAN if the topic allows it."""
         return where(self.unclean_election, ElectionType.UNCLEAN, ElectionType.ONLINE)
 
     def under(self, t: ControllerTypes) -> ControllerContext:
@@ -308,7 +301,7 @@ class ControllerContext:
         return replace(self, t=t, by_features=())
 
     def each(self, change: Callable[[ControllerTypes], ControllerTypes]) -> ControllerContext:
-        """The same context with other types, whichever features are on."""
+        """The same context with changed types, for all features."""
         if not self.by_features:
             return replace(self, t=change(self.t))
         return replace(self, by_features=tuple((condition, change(t)) for condition, t in self.by_features))
@@ -316,7 +309,7 @@ class ControllerContext:
     def decided(
         self, rule: Callable[Concatenate[ControllerContext, P], V], *args: P.args, **kwargs: P.kwargs
     ) -> V:
-        """966.18. The result of a rule, under the features that are on in this state."""
+        """966.18. The result of a rule under the features of this state."""
         result: V | None = None
         for condition, t in self.by_features or ((Bool.lift(True), self.t),):
             found = rule(self.under(t), *args, **kwargs)
@@ -326,7 +319,7 @@ class ControllerContext:
 
 
 def written(t: ControllerTypes, field: str, condition: Truth | bool, value: Value) -> OptionValue:
-    """A field of a PartitionChangeRecord: the value where the condition holds, else not written."""
+    """A field of a PartitionChangeRecord: ``value`` if the condition holds, else unset."""
     type_ = t.record.fields[field]
     assert isinstance(type_, Option)
     return where(condition, type_.some(value), type_.none())
@@ -334,10 +327,7 @@ def written(t: ControllerTypes, field: str, condition: Truth | bool, value: Valu
 
 @dataclass(frozen=True)
 class Handled:
-    """What a handler makes of a request.
-
-    ``record`` is the PartitionChangeRecord and ``error`` the answer if all checks pass.
-    """
+    """A handler's result: the checks and, if they pass, the PartitionChangeRecord and the answer's error."""
 
     checks: Checks
     record: StructValue
@@ -345,15 +335,15 @@ class Handled:
 
     @property
     def answer(self) -> Number:
-        """The error that the sender gets: that of the first check that fails, else that of the change."""
+        """The error of the answer: that of the first failing check, or ``error``."""
         answer: Number = where(self.checks.passed, self.error, self.checks.answer)
         return answer
 
     def appended(self, t: ControllerTypes) -> StructValue:
-        """The record if all checks pass; else an empty one."""
+        """The record if all checks pass, else an empty one."""
         return where(self.checks.passed, self.record, t.record.zero())
 
 
 def unchecked(record: StructValue) -> Handled:
-    """A decision that the controller takes by itself: nothing is checked."""
+    """The result of a decision that has no checks."""
     return Handled(Checks(Error.NONE), record)

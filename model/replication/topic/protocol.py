@@ -1,9 +1,8 @@
-"""The controller and a topic of two partitions: the steps of ``controller/``, over brokers that both have.
+"""The controller and a topic of two partitions: the actions of ``controller/``, over brokers that both have.
 
-No rule and no step is stated here. A step about a partition is taken for one of the two, a step about a broker, or
-about the topic's configuration, for both at once, as they are one batch; only a registration can be written in part.
-What crosses partitions follows: min ISR goes by the first one's replicas, and the controller's index of ELR members
-can send entries of the second one to the first.
+This module states no rule. An action about a partition applies to one of the two. An action about a broker, or about
+the topic's configuration, applies to both in one batch; only a registration can be written in part. Two effects cross
+partitions: min ISR is computed from the first one's replicas, and index entries of the second can move to the first.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any
 
 from highwater.model.language import (
@@ -34,7 +34,7 @@ FIRST, SECOND = 0, 1
 """The partitions of the topic."""
 
 OWN = ("partition", "complete", "diminished", "needless", "elr_entries", "requested")
-"""What each partition has of its own: of the first in the state itself, of the second below ``second``."""
+"""The fields that each partition has: the first in the state itself, the second below ``second``."""
 
 _OF_ONE = frozenset({
     "alter_partition", "lose_directory", "assign_directory", "elect_leader", "maybe_elect_unclean_leader",
@@ -45,7 +45,7 @@ _OF_BOTH = frozenset({
     "change_min_isr", "change_elr_level",
 })  # fmt: skip
 _LEFT_OUT = frozenset({"change_first_partition"})
-"""What stands for the first partition where there is only another one."""
+"""The action that replaces a first partition that is not modelled."""
 
 
 def _of_topic(one: Action) -> Action:
@@ -66,9 +66,9 @@ def _of_topic(one: Action) -> Action:
 def _for_one(step: Callable[..., None]) -> Callable[..., None]:
     @wraps(step)
     def taken(self: Topic, s: State, partition: Number, **choice: Any) -> None:
-        views = Views(s)
-        step(self, views.of(int(partition)), **choice)
-        views.write_entries()
+        view = self.views(s)[int(partition)]
+        step(self, view, **choice)
+        view.index.write(s)
 
     return taken
 
@@ -76,100 +76,40 @@ def _for_one(step: Callable[..., None]) -> Callable[..., None]:
 def _for_both(step: Callable[..., None]) -> Callable[..., None]:
     @wraps(step)
     def taken(self: Topic, s: State, **choice: Any) -> None:
-        views = Views(s, both=True)
-        for place in (FIRST, SECOND):
-            step(self, views.of(place), **choice)
-        views.write_entries()
+        views = self.views_in_one_step(s)
+        for view in views:
+            step(self, view, **choice)
+        views[FIRST].index.write(s)
 
     return taken
 
 
-class Views:
-    """The states that the controller's steps are taken in: one for each partition that a step concerns.
+class IndexEntries:
+    """The changes of the ELR index in a step; further entries of the second partition move to the first one."""
 
-    The controller's protocol states its steps for a state with one partition. A view looks like such a state: what
-    belongs to a partition is this partition's, all else is the whole state's. In a step that concerns ``both``
-    partitions, what they share is written by the first one's view; what the second one's would write is the same.
-    ``astray`` collects index entries that go from the second partition to the first one.
-    """
-
-    def __init__(self, state: State, both: bool = False) -> None:
-        self.state, self.both = state, both
-        self.entries: dict[tuple[int, int], Number] = {}
+    def __init__(self) -> None:
+        self.own: dict[tuple[int, int], Number] = {}
         self.astray: dict[int, list[Number]] = {}
 
-    def of(self, place: int) -> Any:
-        """The view of a partition, to be used as a state."""
-        return View(self, place)
-
-    def entries_before(self, place: int, broker: int) -> Number:
-        """The entries of a broker for a partition in the controller's index, before the step."""
-        owner = self.state if place == FIRST else self.state.second
-        entries: Number = owner.elr_entries[broker]
-        return entries
-
-    def write_entries(self) -> None:
-        """Write what became of the index of ELR members, once all partitions concerned have told."""
-        state = self.state
-        brokers = sorted({broker for _, broker in self.entries} | set(self.astray))
-        for broker in brokers:
-            first = self.entries.get((FIRST, broker), self.entries_before(FIRST, broker))
+    def write(self, s: State) -> None:
+        """Write the index after the step."""
+        for broker in sorted({broker for _, broker in self.own} | set(self.astray)):
+            first = self.own.get((FIRST, broker), s.elr_entries[broker])
             for more in self.astray.get(broker, []):
                 first = first + more
-            state.next.elr_entries[broker] = first
-            if (SECOND, broker) in self.entries:
-                state.next.second.elr_entries[broker] = self.entries[SECOND, broker]
-
-
-class View:
-    """A state with one partition: this one."""
-
-    def __init__(self, views: Views, place: int) -> None:
-        self.views, self.place = views, place
-
-    def __getattr__(self, name: str) -> Any:
-        """A field of the state before the step."""
-        state, second = self.views.state, self.place == SECOND
-        if name == "first_partition_replicas":
-            return state.partition.replicas.length if second else state.first_partition_replicas
-        return getattr(state.second if second and name in OWN else state, name)
-
-    @property
-    def next(self) -> Any:
-        """Where the fields after the step are written."""
-        return NextOfView(self)
-
-
-class NextOfView:
-    """The state after the step, in the eyes of one partition."""
-
-    def __init__(self, view: View) -> None:
-        self.__dict__["_view"] = view
-
-    def __getattr__(self, name: str) -> Next:
-        """A field of the state after the step; nowhere where another view writes it."""
-        view: View = self.__dict__["_view"]
-        views, place = view.views, view.place
-        after = views.state.next
-        if name in OWN:
-            return getattr(after.second if place == SECOND else after, name)
-        if place == SECOND and views.both:
-            return AbsentField(getattr(after, name)._type)
-        return getattr(after, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Write a field."""
-        self.__getattr__(name)._write(value)
+            s.next.elr_entries[broker] = first
+            if (SECOND, broker) in self.own:
+                s.next.second.elr_entries[broker] = self.own[SECOND, broker]
 
 
 class Topic(Controller):
-    """A topic of two partitions in the eyes of the controller, under every history of brokers and operator."""
+    """A topic of two partitions as the controller sees it, under every history of brokers and operator."""
 
     name = "replication.topic"
     drawing = TOPIC_DRAWING
 
     def define(self) -> Struct:
-        """The state of one partition, and what the second one has of its own."""
+        """The state of one partition, and the second one's own fields."""
         one = super().define()
         self.one = one
         self.place = Index("partition", 2)
@@ -180,7 +120,7 @@ class Topic(Controller):
         return Struct("State", **one.fields, second=second).about(**meanings)
 
     def initial(self) -> list[dict[str, Any]]:
-        """As with one partition; the replicas of the second begin with the next broker."""
+        """As with one partition; the second one's replicas start with the next broker."""
         (one,) = super().initial()
         replicas = [(broker + 1) % self.p.brokers for broker in range(self.factor)]
         second = {**one, "partition": self.t.initial_partition(replicas, replicas), "complete": replicas}
@@ -192,31 +132,49 @@ class Topic(Controller):
         return [_of_topic(a) for a in super().actions() if a.name not in _LEFT_OUT]
 
     def views(self, s: State) -> list[Any]:
-        """The state in the eyes of each partition."""
-        return [Views(s).of(place) for place in (FIRST, SECOND)]
+        """For each partition a state with one partition, as the controller's actions and properties take it.
 
-    # --- what crosses partitions ----------------------------------------------------------------------
+        ``next`` has the shared fields after the step, and ``own_next`` the partition's own. ``whole`` is the state.
+        """
+        index = IndexEntries()
+        return [self._view(s, place, s.next, index) for place in (FIRST, SECOND)]
+
+    def views_in_one_step(self, s: State) -> list[Any]:
+        """The views for a step of both partitions: only the first one writes the shared fields."""
+        index = IndexEntries()
+        return [self._view(s, FIRST, s.next, index), self._view(s, SECOND, AbsentField(self.one), index)]
+
+    def _view(self, s: State, place: int, shared: Next, index: IndexEntries) -> Any:
+        owner = s.second if place == SECOND else s
+        absent = {name: kind.zero() for name, kind in self.one.absent.items()}
+        fields = absent | {name: getattr(owner if name in OWN else s, name) for name in self.one.fields}
+        if place == SECOND:
+            fields["first_partition_replicas"] = s.partition.replicas.length
+        own = s.next.second if place == SECOND else s.next
+        return SimpleNamespace(**fields, next=shared, own_next=own, whole=s, place=place, index=index)
+
+    def own_next(self, s: Any) -> Any:
+        """The partition's own fields after the step."""
+        return s.own_next
+
+    # --- effects across partitions --------------------------------------------------------------------
 
     def controllers_min_isr(self, s: Any) -> Number:
-        """The effective min ISR that the controller reckons with: by the first partition (K10), or by its own."""
+        """The controller's effective min ISR: by the first partition's replicas (K10), or by its own."""
         return super().controllers_min_isr(s) if self.on("min_isr_by_first_partition") else self.min_isr(s)
 
     def leads(self, s: Any, broker: Number) -> Truth:
-        """Whether a broker leads one of the partitions, or another one."""
-        state = s.views.state
-        return any_of(v.partition.leader.is_(broker) for v in self.views(state)) | bool(
-            self.p.leads_elsewhere
-        )
+        """True if a broker leads one of the partitions or, with ``leads_elsewhere``, another."""
+        leaders = (s.whole.partition.leader, s.whole.second.partition.leader)
+        return any_of(leader.is_(broker) for leader in leaders) | bool(self.p.leads_elsewhere)
 
     def index(self, s: Any, new: StructValue) -> None:
-        """The index of ELR members: what goes astray becomes the first partition's."""
-        views, place = s.views, s.place
+        """The changes of the index of ELR members; further entries move to the first partition."""
         for b in self.t.broker:
-            number = int(b)
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
             own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)
-            views.entries[place, number] = own
-            views.astray.setdefault(number, []).append(astray)
+            s.index.own[s.place, int(b)] = own
+            s.index.astray.setdefault(int(b), []).append(astray)
 
     @action(
         "K14",
@@ -228,21 +186,21 @@ class Topic(Controller):
         written="written_choice",
     )
     def register_in_part(self, s: State, broker: Number, clean: Truth, written: tuple[int, ...]) -> None:
-        """Some of what belongs to a registration is written, in its order, and the registration is not."""
+        """K14. The controller writes some of a registration's partition changes, and not the registration."""
         require("the controller fails", bool(self.p.failovers))
-        views = Views(s, both=True)
-        found = {place: self.registration(views.of(place), broker, clean) for place in (FIRST, SECOND)}
-        changes = {place: ~is_empty_record(self.t, found[place].record) for place in (FIRST, SECOND)}
+        views = self.views_in_one_step(s)
+        effects = [self.registration(view, broker, clean) for view in views]
+        changes = [~is_empty_record(self.t, effect.record) for effect in effects]
         for place in written:
             require("something changes in each that is written", changes[place])
-        first_in_isr, second_in_isr = (v.partition.isr.has(broker) for v in self.views(s))
+        first_in_isr, second_in_isr = (view.partition.isr.has(broker) for view in views)
         comes_first = "the partition that has the broker in the ISR comes first"
         if written == (SECOND,):
             require(comes_first, ~changes[FIRST] | (second_in_isr & ~first_in_isr))
         if written == (FIRST,):
             require(comes_first, ~changes[SECOND] | first_in_isr | ~second_in_isr)
         for place in written:
-            self._changes_of_registration(views.of(place), broker, clean, found[place])
+            self._changes_of_registration(views[place], broker, clean, effects[place])
         if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
-        views.write_entries()
+        views[FIRST].index.write(s)
