@@ -1,14 +1,13 @@
-"""Breadth-first search, whatever keeps the visited states: level by level, each remembered before the next begins.
+"""Breadth-first search, level by level, whatever keeps the visited states.
 
-``Visited`` is what an engine keeps: in memory, on disk, or as Parquet. ``BreadthFirst`` is the loop around it. The loop
-ends at the last level, at a limit, at an interruption, or when every verdict is known; it counts, and finds shortest
-runs.
+``Visited`` is what an engine keeps: fingerprints in memory, sorted runs on disk, or Parquet. ``BreadthFirst`` is the
+loop around it. The loop ends after the last level, at a limit, at an interruption, or when every verdict is known.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -27,43 +26,20 @@ from highwater.checker.scenarios.search import (
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
 
-Known = tuple[int, int]
-"""A bit for each property whose violation was found: of the invariants, and of the properties of steps."""
-Stopped = Callable[[], bool]
-
-
-@dataclass
-class Found:
-    """The new states of a level, and what was counted on the way there.
-
-    ``places`` is the index of the first violating state by property, in the new level; ``broken``, by property of
-    steps, that of a state in the level expanded with the instance of a violating step from there; ``stuck`` the index
-    of the first state without a step in the level expanded, or None.
-    """
-
-    states: int = 0
-    generated: int = 0
-    actions: list[int] = field(default_factory=list)
-    cuts: list[int] = field(default_factory=list)
-    premises: list[int] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-    broken: dict[str, tuple[int, int]] = field(default_factory=dict)
-    stuck: int | None = None
+Place = tuple[int, ...]
+"""Level (from 0) and index of a violating state; of a step, those of the state before it, and its instance."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What a search has counted when a level is remembered; by name, as in a result."""
+    """The counts of a search so far, by name as in a result, and the first violation of each property."""
 
     distinct_states: int = 0
     generated_states: int = 0
     actions: dict[str, int] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
     premises: dict[str, int] = field(default_factory=dict)
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Property to the first violation's level (from 0) and index in it."""
-    broken: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """Property of steps to the same of the state before the first step that violates it, and that step's instance."""
+    found: dict[str, Place] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -71,17 +47,24 @@ class Visited(Protocol):
     """The states that a search has visited, by level. The last level is the frontier."""
 
     @property
-    def levels(self) -> list[tuple[int, Totals]]:
-        """The size of each level that is remembered, and what was counted with it."""
+    def sizes(self) -> list[int]:
+        """The number of states of each level."""
 
-    def first(self) -> Found:
-        """The initial states, as the new states of level 0."""
+    @property
+    def found(self) -> Mapping[str, Place]:
+        """The first violation of each property that is violated so far."""
 
-    def expand(self, known: Known, stopped: Stopped) -> Found | None:
-        """The successors of the frontier that are new; None where the search was stopped meanwhile."""
+    def begin(self, search: BreadthFirst) -> None:
+        """Find the first level, or go on from a checkpoint."""
 
-    def remember(self, totals: Totals) -> None:
-        """Make the new states that were found last the frontier."""
+    def expand(self, search: BreadthFirst) -> None:
+        """Make the new successors of the frontier the next level, unless the search is stopped meanwhile."""
+
+    def finish(self) -> None:
+        """Save a search that is over."""
+
+    def totals(self, search: BreadthFirst) -> Totals:
+        """The counts so far."""
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
         """The index, in the level before, of the state that a state was found from, and the step's instance."""
@@ -89,113 +72,91 @@ class Visited(Protocol):
     def initial(self, index: int) -> Scalars:
         """An initial state."""
 
-    def usage(self, result: SearchResult) -> tuple[int, int]:
-        """Bytes in memory and on disk; the most memory is noted in the result."""
+    def progress(self, search: BreadthFirst) -> Progress:
+        """The progress of the search; figures of resources are noted in its result."""
 
 
 class BreadthFirst:
-    """One search of a model."""
+    """One search of a model. ``stop`` is the reason why it stops; ``seconds_before`` those before it was resumed."""
 
     def __init__(
         self, model: Model, visited: Visited, options: SearchOptions, progress: ProgressCallback | None
     ) -> None:
-        self.model, self.visited, self.options, self.progress = model, visited, options, progress
-        self.names = [p.name for p in model.properties]
-        self.step_names = [p.name for p in model.step_properties]
+        outline = model.outline
+        self.visited, self.options, self.progress = visited, options, progress
+        self.names, self.step_names = list(outline.properties), list(outline.step_properties)
         self.result = SearchResult()
         self.stop: str | None = None
         self.started = time.perf_counter()
-        self._seconds_before = self.totals.seconds
+        self.seconds_before = 0.0
 
     @property
-    def totals(self) -> Totals:
-        """What is counted so far."""
-        levels = self.visited.levels
-        return levels[-1][1] if levels else Totals()
+    def seconds(self) -> float:
+        """Seconds of searching, those before a resumption included."""
+        return self.seconds_before + time.perf_counter() - self.started
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """A bit for each property that is known to be violated: of the invariants, and of the step properties."""
+        found = self.visited.found
+        return _bits(self.names, found), _bits(self.step_names, found)
 
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
-        wanted = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
-        with interruption(self._interrupt):
-            if not self.visited.levels:
-                self._remember(self.visited.first())
-            while self.visited.levels[-1][0] and not self.stop:
-                if not missing_verdicts(wanted, {*self.totals.places, *self.totals.broken}, self.options):
-                    self.stop = "violation"
+        visited = self.visited
+        with interruption(lambda: self.end("interrupted")):
+            visited.begin(self)
+            while visited.sizes[-1] and not self.stop:
+                if self.decided():
+                    self.end("violation")
                     break
-                if self._at_limit():
-                    break
-                known = _bits(self.names, self.totals.places), _bits(self.step_names, self.totals.broken)
-                found = self.visited.expand(known, self._stopped)
-                if found is not None:
-                    self._remember(found)
+                visited.expand(self)
+                self.report()
+            visited.finish()
         return self._conclude()
 
-    def _interrupt(self) -> None:
-        self.stop = "interrupted"
+    def decided(self) -> bool:
+        """True if the violations found so far are all verdicts that are wanted."""
+        wanted = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
+        return not missing_verdicts(wanted, self.visited.found, self.options)
 
-    def _stopped(self) -> bool:
-        """Report, and check the limit of time."""
-        self._report()
-        limit = self.options.limit_seconds
-        if limit is not None and time.perf_counter() - self.started > limit:
-            self.stop = self.stop or "seconds"
+    def end(self, why: str) -> None:
+        """Stop the search; the first reason counts."""
+        self.stop = self.stop or why
+
+    def check_limits(self, distinct: int) -> bool:
+        """True if the search is to stop: for its limits, or for an earlier reason."""
+        states, seconds = self.options.limit_states, self.options.limit_seconds
+        if states is not None and distinct > states:
+            self.end("states")
+        elif seconds is not None and time.perf_counter() - self.started > seconds:
+            self.end("seconds")
         return self.stop is not None
 
-    def _at_limit(self) -> bool:
-        limit = self.options.limit_states
-        if limit is not None and self.totals.distinct_states > limit:
-            self.stop = self.stop or "states"
-        return self._stopped()
+    def report(self) -> None:
+        """Note what the search has in use, and report its progress."""
+        progress = self._note_resources()
+        if self.progress:
+            self.progress(progress)
 
-    def _remember(self, found: Found) -> None:
-        """Add up what was counted, and make the new states the frontier."""
-        model, number, old = self.model, len(self.visited.levels), self.totals
-        places, broken = dict(old.places), dict(old.broken)
-        for name in self.names:
-            if name in found.places:
-                places.setdefault(name, (number, found.places[name]))
-        for name in self.step_names:
-            if name in found.broken:
-                broken.setdefault(name, (number - 1, *found.broken[name]))
-        if found.stuck is not None:
-            places.setdefault(DEADLOCK, (number - 1, found.stuck))
-        self.visited.remember(
-            Totals(
-                distinct_states=old.distinct_states + found.states,
-                generated_states=old.generated_states + found.generated,
-                actions=_plus([a.name for a in model.actions], old.actions, found.actions),
-                cut=_plus(model.bounds, old.cut, found.cuts),
-                premises=_plus(model.safety, old.premises, found.premises),
-                places=places,
-                broken=broken,
-                seconds=self._seconds(),
-            )
-        )
-        self._report()
-
-    def _seconds(self) -> float:
-        return self._seconds_before + time.perf_counter() - self.started
-
-    def _report(self) -> None:
-        memory, disk = self.visited.usage(self.result)
-        if self.progress and (levels := self.visited.levels):
-            size, totals = levels[-1]
-            seconds = time.perf_counter() - self.started
-            counts = totals.distinct_states, totals.generated_states
-            self.progress(Progress(len(levels), *counts, size, memory, disk, seconds))
+    def _note_resources(self) -> Progress:
+        progress = self.visited.progress(self)
+        self.result.peak_memory_bytes = max(self.result.peak_memory_bytes, progress.memory_bytes)
+        self.result.spilled_bytes = progress.spilled_bytes
+        return progress
 
     def _conclude(self) -> SearchResult:
-        result, totals = self.result, self.totals
-        _, result.spilled_bytes = self.visited.usage(result)
+        visited, result = self.visited, self.result
+        self._note_resources()
+        totals = visited.totals(self)
         result.stopped_by = self.stop
         result.distinct_states = totals.distinct_states
         result.generated_states = totals.generated_states
-        result.depth = sum(1 for size, _ in self.visited.levels if size)
+        result.depth = sum(1 for size in visited.sizes if size)
         result.actions, result.cut, result.premises = totals.actions, totals.cut, totals.premises
-        result.seconds = self._seconds()
-        result.violations = [self._violation(name, *place) for name, place in totals.places.items()]
-        result.violations += [self._violation(name, *place) for name, place in totals.broken.items()]
+        result.seconds = self.seconds
+        ordered = sorted(totals.found.items(), key=lambda item: len(item[1]))  # those of states first
+        result.violations = [self._violation(name, *place) for name, place in ordered]
         result.collision_probability = collision_probability(result.distinct_states)
         return result
 
@@ -205,10 +166,5 @@ class BreadthFirst:
         return ViolatingRun(name, self.visited.initial(first), (*path, *last))
 
 
-def _bits(names: list[str], found: Mapping[str, object]) -> int:
+def _bits(names: Iterable[str], found: Mapping[str, object]) -> int:
     return sum(1 << i for i, name in enumerate(names) if name in found)
-
-
-def _plus(names: list[str], old: dict[str, int], more: list[int]) -> dict[str, int]:
-    """Counters by name, added; ``more`` may be longer than the names where there are none, or be empty."""
-    return {name: old.get(name, 0) + (more[i] if i < len(more) else 0) for i, name in enumerate(names)}

@@ -6,7 +6,6 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from highwater.checker.base.problems import InputError
@@ -24,15 +23,14 @@ NAMES = ("native", "interpreter", "spark")
 DEFAULT = "native"
 
 _MODULES = {
-    "native": "highwater.checker.engines.native",
-    "interpreter": "highwater.checker.engines.reference",
-    "spark": "highwater.checker.engines.spark",
+    ("native", "search"): "native",
+    ("native", "explore"): "native.state_graph",
+    ("native", "simulate"): "native",
+    ("interpreter", "search"): "reference",
+    ("interpreter", "explore"): "reference",
+    ("interpreter", "simulate"): "simulation",
+    ("spark", "search"): "spark",
 }
-_GRAPHS = {
-    "native": "highwater.checker.engines.native.state_graph",
-    "interpreter": "highwater.checker.engines.reference",
-}
-_WALKS = {"native": "highwater.checker.engines.native", "interpreter": "highwater.checker.engines.simulation"}
 
 Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
 Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
@@ -67,7 +65,7 @@ class Engine:
         """The exhaustive search of so many scenarios; InputError as of ``on_spark``."""
         spark = self.on_spark(scenarios)
         if spark is not None:
-            return functools.partial(_load("spark", _MODULES, "search"), spark=spark)
+            return functools.partial(_load("spark", "search"), spark=spark)
         if not (self.checkpoint or self.resume):
             return search(self.name)
         _refuse_checkpoint(self.checkpoint, self.resume, scenarios)
@@ -101,13 +99,13 @@ class Engine:
 
 def search(name: str) -> Search:
     """The exhaustive search of an engine; InputError where it is not available."""
-    function: Search = _load(name, _MODULES, "search")
+    function: Search = _load(name, "search")
     return function
 
 
 def explore(name: str) -> Explore:
     """What makes the explored graph with an engine of one machine; InputError where it is not available."""
-    function: Explore = _load(name, _GRAPHS, "explore")
+    function: Explore = _load(name, "explore")
     return function
 
 
@@ -118,7 +116,7 @@ def spark_options(master: str | None, checkpoint: str | None, resume: bool, scen
     """
     _refuse_checkpoint(checkpoint, resume, scenarios)
     try:
-        _load("spark", _MODULES, "search")
+        _load("spark", "search")
         options = importlib.import_module("highwater.checker.engines.spark.request")
     except ModuleNotFoundError as missing:
         raise InputError(
@@ -137,13 +135,12 @@ def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> 
 
 def simulate(name: str) -> Simulate:
     """The random walks of an engine; InputError where they are not available."""
-    function: Simulate = _load(name, _WALKS, "simulate")
+    function: Simulate = _load(name, "simulate")
     return function
 
 
-def _load(name: str, modules: dict[str, str], word: str) -> Any:
-    if name in modules and find_spec(modules[name]) is not None:
-        function = getattr(importlib.import_module(modules[name]), word, None)
-        if function is not None:
-            return function
-    raise InputError(f"--engine {name}: {word} is not available with this engine yet")
+def _load(name: str, word: str) -> Any:
+    module = _MODULES.get((name, word))
+    if module is None:
+        raise InputError(f"--engine {name}: {word} is not available with this engine yet")
+    return getattr(importlib.import_module(f"highwater.checker.engines.{module}"), word)

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from highwater.checker.engines import cache as code_cache
+import msgspec
 
 VARIABLE = "HIGHWATER_CACHE"
 """The environment variable: a directory, or OFF."""
@@ -168,25 +168,18 @@ def _refuse(directory: Path) -> None:
         print(said, file=sys.stderr, flush=True)
 
 
-# What was found out about a request, kept beside the machine code: nothing is traced twice for it.
-#
-# A fact lies under the request's name (``scenarios/model_key.py``), which a change of source or settings
-# changes, and what
-# else was asked. Where machine code is not kept, no fact is. What lies on disk is read as JSON and must
-# have the fact's
-# form; otherwise it is found out anew.
+# Facts about a request lie beside the machine code, under the request's key (``scenarios/model_key.py``) and what
+# else was asked. They are read as JSON of the fact's form; anything else is found out anew.
 
 Fact = TypeVar("Fact")
 
 
 def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | None:
     """The fact of this kind that was kept, a dataclass; None where there is none, or the request has no name."""
-    place = None if identity is None else code_cache.chosen()
+    place = None if identity is None else chosen()
     content = None if place is None else place.get(_key(kind, identity, asked))
     if content is None:
         return None
-    import msgspec
-
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -195,10 +188,8 @@ def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | No
 
 def keep(fact: object, identity: bytes | None, *asked: object) -> None:
     """Keep a fact for the next time, where the request has a name."""
-    place = None if identity is None else code_cache.chosen()
+    place = None if identity is None else chosen()
     if place is not None:
-        import msgspec
-
         place.put(_key(type(fact), identity, asked), msgspec.json.encode(fact))
 
 

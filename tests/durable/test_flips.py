@@ -38,7 +38,7 @@ from highwater.checker.scenarios.search import EngineError, SearchOptions, Searc
 from highwater.model.language import Model
 from highwater.traces.reading import TraceError
 from tests import models
-from tests.native.on_disk import PARTS, FromTheStart, small_batches
+from tests.native.on_disk import PARTS, FromTheStart, explored, small_batches
 from tests.slow import all_but
 
 SCENARIO = "truncation/kip-101"
@@ -106,12 +106,9 @@ def native_in_memory(model: Model, place: Path) -> Read:
 
 def native_on_disk(model: Model, place: Path) -> Read:
     def part(**more: Any) -> SearchResult:
-        run = FromTheStart(Program(model), SearchOptions(workers=1, checkpoint=str(place), **more), None)
+        run = FromTheStart(Program(model), SearchOptions(workers=1, checkpoint=str(place), **more))
         run.slots = 1 << 12
-        try:
-            return run.explore()
-        finally:
-            run.close()
+        return explored(run)
 
     part(limit_states=3000)
     return lambda: told(part(resume=True))

@@ -54,12 +54,12 @@ def test_it_finds_what_two_searches_find(name: str, first: bool) -> None:
 def test_where_the_graph_does_not_fit_the_search_goes_on_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """All invariants are decided then; what must happen is not."""
 
-    class Full(explored.GraphSearch):
+    class Full(explored.GraphLevels):
         def _first_level(self) -> None:
             self.table.capacity = self.table._most = 1 << 12
             super()._first_level()
 
-    monkeypatch.setattr(explored, "GraphSearch", Full)
+    monkeypatch.setattr(explored, "GraphLevels", Full)
     small_batches(monkeypatch)
     model, options = model_of("replication/live-rejected"), SearchOptions(workers=1)
     result = search_with_liveness(model, search, nothing_explored, options)

@@ -18,13 +18,14 @@ from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import compiler, machine, program
 from highwater.checker.engines.native.code.machine import Beside, Effort, Machine, Processor, TextName
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.search import NativeSearch, search
+from highwater.checker.engines.native.levels import NativeLevels, search
 from highwater.checker.engines.spark.request import package
 from highwater.checker.runner import side_by_side
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests import zoo
 from tests.conftest import BEGIN
+from tests.native.on_disk import explored as explored_levels
 
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
 _STEPS = "".join(f"  %v{i + 1} = mul i64 %v{i}, %v{i // 2}\n" for i in range(60_000))
@@ -51,7 +52,7 @@ def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], No
     """The efforts of the code that each level of a search began with; what it finds is checked."""
     monkeypatch.setattr(program, "_FULL", 1.0)  # else only a larger search asks for FULL
     compiled = Program(counters(), effort=Effort.QUICK)
-    run = NativeSearch(compiled, SearchOptions(workers=2), None)
+    run = NativeLevels(compiled, SearchOptions(workers=2))
     improve, efforts = compiled.improve, []
 
     def noting(states: int, *, crowded: bool = False) -> None:
@@ -60,10 +61,7 @@ def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], No
         each_level(compiled)
 
     compiled.improve = noting  # type: ignore[method-assign]
-    try:
-        result = run.explore()
-    finally:
-        run.close()
+    result = explored_levels(run)
     assert (result.distinct_states, result.depth) == (WIDE, DEEP)
     return efforts
 
@@ -75,13 +73,6 @@ def wait(compiled: Program) -> None:
 
 def test_a_search_goes_over_to_better_code_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(dict.fromkeys(explored(monkeypatch, wait))) == list(Effort)
-
-
-def test_better_code_that_another_process_has_kept_is_taken() -> None:
-    compiled = Program(counters(), effort=Effort.QUICK)
-    Machine(compiled.text, Effort.FULL)  # as another process leaves it
-    compiled.improve(1 << 40)
-    assert (compiled.effort, compiled._beside) == (Effort.FULL, None)
 
 
 def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.MonkeyPatch) -> None:

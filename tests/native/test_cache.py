@@ -86,14 +86,6 @@ def test_a_changed_byte_is_noticed(folder: Path, place: int) -> None:
     assert files(folder) == []
 
 
-def test_a_file_under_another_key_is_not_taken(folder: Path) -> None:
-    kept = Cache(folder)
-    kept.put(KEY, CONTENT)
-    files(folder)[0].rename(folder / f"{OTHER.hex()}.code")
-    assert kept.get(OTHER) is None
-    assert files(folder) == []
-
-
 @pytest.mark.parametrize("mode", [0o722, 0o770, 0o707])
 def test_a_directory_that_others_can_write_is_refused(
     folder: Path, capfd: pytest.CaptureFixture[str], mode: int
@@ -183,18 +175,6 @@ def test_what_was_used_longest_ago_goes(folder: Path) -> None:
     assert (folder / "mine.txt").exists()
 
 
-def test_it_is_looked_now_and_then_how_much_there_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[int] = []
-    honest = Cache._trim
-    monkeypatch.setattr(Cache, "_trim", lambda self, at: looks.append(at) or honest(self, at))
-    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
-    kept = Cache(folder, most_bytes=64 * size)
-    for n in range(200):
-        kept.put(bytes([n]) * 32, CONTENT)
-        assert sum(path.stat().st_size for path in files(folder)) <= 66 * size
-    assert len(looks) == 100
-
-
 def test_what_was_never_finished_goes_after_an_hour(folder: Path) -> None:
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
@@ -249,12 +229,6 @@ def _place() -> Path:
 
 
 # --- code ---------------------------------------------------------------------------------------
-
-
-def test_nothing_is_compiled_twice(folder: Path, made: list[Effort]) -> None:
-    assert [answer(1), answer(2), answer(1), answer(2)] == [1, 2, 1, 2]
-    assert made == [Effort.QUICK] * 2
-    assert len(files(folder)) == 2
 
 
 def test_better_code_is_taken_and_worse_is_not(folder: Path, made: list[Effort]) -> None:
@@ -321,13 +295,6 @@ def test_a_damaged_file_is_made_anew(folder: Path, made: list[Effort], damage: s
     assert len(made) == 1, "what was made anew is kept"
 
 
-def test_no_cache(folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(code_cache.VARIABLE, code_cache.OFF)
-    assert [answer(1), answer(1)] == [1, 1]
-    assert len(made) == 2
-    assert not folder.exists()
-
-
 def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
     for command in (["check"], ["simulate", "--walks", "10"]):
         asked = [*command, "truncation/truncate-to-hwm", "--quiet"]
@@ -340,17 +307,6 @@ def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
         for path in files(folder):
             path.unlink()
         assert os.environ[code_cache.VARIABLE] == str(folder)
-
-
-def test_a_search_finds_the_same_with_kept_code(folder: Path, made: list[Effort]) -> None:
-    model = Model(zoo.Counters({"counters": 4, "top": 9}), [])
-    first = search(model, SearchOptions())
-    assert made
-    made.clear()
-    again = search(model, SearchOptions())
-    assert not made
-    for found in (first, again):
-        assert (found.distinct_states, found.depth, found.generated_states) == (10**4, 37, 36001)
 
 
 def test_a_defect_in_the_kernels_is_not_hidden_by_kept_code(

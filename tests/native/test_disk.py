@@ -16,12 +16,10 @@ from docs.bench.measure import highwater
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.disk import runs, visited
-from highwater.checker.engines.native.disk.code import BLOCK, DiskRuntime, code
+from highwater.checker.engines.native.disk.code import BLOCK, DiskRuntime
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, RunWriter, SortedRun, written_run
-from highwater.checker.engines.native.disk.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
+from highwater.checker.engines.native.disk.visited import Delayed, VisitedRuns
 from highwater.checker.engines.native.frontier import DataFile, Scratch
-from highwater.checker.engines.native.text.runtime import SLACK
-from highwater.checker.engines.native.worker import Table
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
@@ -177,66 +175,6 @@ def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -
         SortedRun.read(file, run.blocks)
     with pytest.raises(DamagedError):
         SortedRun.read(run.file, run.blocks + 10**6)
-
-
-def test_runs_are_merged_without_loss() -> None:
-    values = fingerprints(200_000)
-    owner = np.random.default_rng(1).integers(0, 4, len(values))
-    merged = merged_run([written(values[owner == n]) for n in range(4)], new_file)
-    assert (content(merged) == values).all()
-    with pytest.raises(InternalError, match="twice"):
-        merged_run([written(values), written(values[7:9])], new_file)
-
-
-@pytest.fixture
-def known() -> Iterator[VisitedRuns]:
-    found = VisitedRuns(new_file, 2)
-    yield found
-    found.close()
-
-
-def table_of(values: Words, capacity: int) -> Table:
-    table = Table(None, 8 * (capacity + SLACK))
-    table.capacity, table.taken = capacity, len(values)
-    shuffled = np.random.default_rng(3).permutation(values)
-    assert code().fill(table.address, capacity, shuffled.ctypes.data, len(values)) == 0
-    return table
-
-
-@pytest.mark.parametrize("share", [0.0001, 0.01, 0.5])
-def test_what_was_visited_is_marked_and_nothing_else(known: VisitedRuns, share: float) -> None:
-    """Few candidates, for which few blocks are read, and many; runs of all lengths."""
-    old = fingerprints(200_000, seed=1)
-    owner = np.minimum(np.random.default_rng(2).geometric(0.5, len(old)), 12)
-    known.runs = [written(old[owner == n]) for n in range(1, 13)]
-    candidates = fingerprints(int(60_000 * share) + 5, seed=4)
-    both = np.unique(
-        np.concatenate([candidates, np.random.default_rng(5).choice(old, len(candidates) // 2 + 1)])
-    )
-    table = table_of(both, max(64, len(both) * 10 // 9))
-    marks = np.zeros(table.most_slots // 64 + 1, dtype=np.uint64)
-    hits = known.mark(table, marks)
-    new = np.setdiff1d(both, old)
-    assert hits == len(both) - len(new)
-    assert (np.concatenate(list(visited.in_order(table, marks))) == new).all()
-    assert (content(known.add(table, marks)) == new).all()
-    table.close()
-    known.merge()
-    assert len(known.runs) <= MOST_RUNS
-    together = np.sort(np.concatenate([content(run) for run in known.runs]))
-    assert (together == np.union1d(old, both)).all()
-
-
-def test_a_table_is_loaded_from_runs(known: VisitedRuns) -> None:
-    values = fingerprints(100_000)
-    known.runs = [written(values[::2]), written(values[1::2])]
-    table = table_of(values[:0], 120_000)
-    assert known.load(table) == 0
-    assert (np.concatenate(list(visited.in_order(table, None))) != values).any()  # not in order yet
-    known._tidy(table)
-    assert (np.concatenate(list(visited.in_order(table, None))) == values).all()
-    assert known.load(table) == 2  # all are there already
-    table.close()
 
 
 # --- a disk that does not do as it should ---------------------------------------------------------

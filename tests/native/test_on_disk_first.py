@@ -26,7 +26,7 @@ from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
-from tests.native.on_disk import FromTheStart, assert_same, small_batches
+from tests.native.on_disk import FromTheStart, assert_same, explored, small_batches
 
 SCENARIO, SMALL = "truncation/kip-101", {"max_records": 1}
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -47,12 +47,9 @@ def on_disk(
 ) -> SearchResult:
     """A search whose visited states are on disk, up to so many of them, which ends with a checkpoint."""
     options = SearchOptions(workers=1, checkpoint=str(directory), resume=resume, limit_states=states)
-    run = FromTheStart(Program(model), options, None)
+    run = FromTheStart(Program(model), options)
     run.slots = 1 << 12
-    try:
-        return run.explore()
-    finally:
-        run.close()
+    return explored(run)
 
 
 def in_memory(model: Model, directory: Path, *, resume: bool = True) -> SearchResult:

@@ -21,14 +21,14 @@ from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.disk.visited import VisitedRuns, in_order
 from highwater.checker.engines.native.frontier import DataFile, KeptArray, Scratch, Store
-from highwater.checker.engines.native.search import NativeSearch
+from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK
 from highwater.checker.engines.native.worker import Table
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models, zoo
-from tests.native.on_disk import assert_same, small_batches
+from tests.native.on_disk import assert_same, explored, small_batches
 
 # --- the store ------------------------------------------------------------------------------------
 
@@ -246,20 +246,17 @@ def test_a_bit_that_flips_in_a_run_is_found() -> None:
 
 
 def spilling(
-    model: Model, change: Callable[[NativeSearch], None] = lambda run: None, **options: Any
+    model: Model, change: Callable[[NativeLevels], None] = lambda run: None, **options: Any
 ) -> SearchResult:
     """A search all of whose levels go to the disk: it has no memory for any of them."""
     asked = SearchOptions(**options)
-    run = NativeSearch(Program(model, asked.symmetry), asked, None)
+    run = NativeLevels(Program(model, asked.symmetry), asked)
     for store in (run.states, run.predecessors):
         store._limit = 0
     change(run)
-    try:
-        result = run.explore()
-        assert run.states.memory_bytes == 0 or run.states.failure
-        return result
-    finally:
-        run.close()
+    result = explored(run)
+    assert run.states.memory_bytes == 0 or run.states.failure
+    return result
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -281,7 +278,7 @@ def test_what_it_takes_on_disk_is_what_two_levels_take(monkeypatch: pytest.Monke
     """States that are not needed any more make room for others."""
     small_batches(monkeypatch)
     model = Model(zoo.Counters({"counters": 4, "top": 12}), ())
-    taken: list[NativeSearch] = []
+    taken: list[NativeLevels] = []
     spilling(model, taken.append, workers=1)
     (run,) = taken
     largest = max(a.size + b.size for a, b in itertools.pairwise(run.levels))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from highwater.checker.engines.native.initial import Evaluation
-from highwater.checker.engines.native.search import search
+from highwater.checker.engines.native.levels import search
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.search import EngineError, SearchOptions
 from highwater.language import Protocol, Struct, action, invariant, require, step_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.engines.native.search import search
+from highwater.checker.engines.native.levels import search
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model, graph
 from tests.slow import largest, slow

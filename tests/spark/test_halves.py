@@ -123,8 +123,12 @@ def test_halves_find_what_the_native_search_finds(halves: Halves, small: int, ti
     assert expected.violations != []
 
 
-def test_the_order_in_which_candidates_arrive_does_not_matter(halves: Halves) -> None:
-    """Of several ways to a state the least predecessor counts."""
+@pytest.mark.parametrize("held", [0, 1 << 28])
+def test_the_order_in_which_candidates_arrive_does_not_matter(
+    halves: Halves, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several ways to a state the least predecessor counts, whether candidates wait in memory or in a file."""
+    monkeypatch.setattr("highwater.checker.engines.spark.levels._MOST_HELD_BYTES", held)
     model, options = scenario("truncation/kip-101", "max_records=1")
     levels = [halves(model, options, small=100, times=times)[1] for times in (1, 2)]
     found = [

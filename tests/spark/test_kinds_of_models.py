@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from highwater.checker.engines import native
-from highwater.checker.engines.spark.levels import buckets_for
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchResult
 from highwater.model.language.interpreter import BoundError
@@ -61,7 +60,3 @@ def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(
     with pytest.raises(BoundError) as found:
         on_spark(model, options, small=1)
     assert str(found.value) == str(expected.value)
-
-
-def test_more_cores_have_more_buckets() -> None:
-    assert [buckets_for(cores) for cores in (1, 2, 4, 64, 100, 400)] == [8, 8, 16, 256, 256, 512]

@@ -80,7 +80,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "a file at the root": part(0, FILE, "/etc/passwd"),
     "a file of candidates": part(0, FILE, "from-00001-0123456789ab.rows"),
     "a part without its checksum": lambda plain: plain["parts"].__setitem__(0, plain["parts"][0][:2]),
-    "places that are words": lambda plain: plain["totals"].update(places={"p": "ab"}),
+    "places that are words": lambda plain: plain["totals"].update(found={"p": "ab"}),
     "no totals": lambda plain: plain.pop("totals"),
 }
 

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 
-from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import Totals
 from highwater.checker.engines.spark import request
 from highwater.checker.engines.spark.checkpoint import (
@@ -28,8 +28,7 @@ from highwater.checker.engines.spark.checkpoint import (
     SearchIdentity,
     SparkCheckpoint,
 )
-from highwater.checker.engines.spark.levels import arrived, blocks_of, report_to
-from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
+from highwater.checker.engines.spark.program import RowBuffers, RowProgram
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, package
 from highwater.checker.engines.spark.search import search
 from highwater.checker.engines.spark.session import SparkConnection, cause, collect
@@ -53,49 +52,6 @@ def rows_of(program: RowProgram, fingerprints: Words, predecessors: Words) -> Wo
     rows[:, 0], rows[:, 1] = fingerprints, predecessors
     rows[:, 2] = fingerprints % np.uint64(97)
     return rows
-
-
-def test_the_new_ones_are_what_sets_say(program: RowProgram) -> None:
-    """Of rows with one fingerprint the first counts; what is new is visited the next time."""
-    random, seen = np.random.default_rng(1), set()
-    # Few values, so that many are known or double.
-    pool = random.integers(1, 1 << 64, 150_000, dtype=np.uint64)
-    fill_in = np.unique(pool[:10_000])
-    seen |= set(fill_in.tolist())
-    with closing(program.table(10)) as table:
-        fill(table, fill_in)
-        for size in (0, 1, 10, 150_000, 5, 80_000):
-            fingerprints = pool[random.integers(0, len(pool), size)]
-            predecessors = np.arange(size, dtype=np.uint64)
-            first: dict[int, int] = {}
-            for key, origin in zip(fingerprints.tolist(), predecessors.tolist(), strict=True):
-                if key not in seen:
-                    first.setdefault(key, origin)
-            buffers = RowBuffers(program, judging=False)
-            kept = [k.copy() for k in buffers.new(table, rows_of(program, fingerprints, predecessors))]
-            found = {int(row[0]): int(row[1]) for part in kept for row in part}
-            assert found == first
-            assert sum(map(len, kept)) == len(first)
-            seen |= set(first)
-            assert table.taken == len(seen)
-
-
-def test_a_fingerprint_cannot_be_visited_twice(program: RowProgram) -> None:
-    with closing(program.table(10)) as table:
-        fill(table, np.array([7, 8], dtype=np.uint64))
-        with pytest.raises(InternalError, match="visited twice"):
-            fill(table, np.array([8], dtype=np.uint64))
-
-
-@pytest.mark.parametrize("buckets", [8, 512])
-def test_rows_arrive_in_the_buckets_of_their_fingerprints(buckets: int) -> None:
-    rows = np.random.default_rng(3).integers(0, 1 << 63, (5_000, 4), dtype=np.uint64)
-    found = list(arrived([blocks_of(rows, buckets), report_to([3, 4], {"a": 1})], 4))
-    assert [(bucket, text) for bucket, text, part in found if not len(part)] == [(3, '{"a": 1}'), (4, None)]
-    for bucket, _, part in found[:-2]:
-        mine = rows[rows[:, 0] % np.uint64(buckets) == bucket]
-        assert part.tolist() == mine.tolist(), "in their order"
-    assert sum(len(part) for *_, part in found) == len(rows)
 
 
 def committed(
@@ -155,7 +111,7 @@ def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
         parts.append(writer.part(base))
         base += len(some)
     level = CommittedLevel(
-        0, tuple(parts), Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5)}, {"s": (0, 5, 3)}, 1.5)
+        0, tuple(parts), Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5), "s": (0, 5, 3)}, 1.5)
     )
     assert checkpoint.levels() == []
     checkpoint.commit(level)

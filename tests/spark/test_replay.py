@@ -224,18 +224,6 @@ def test_a_profile_that_does_not_exist(log: Path) -> None:
         assert "unknown profile of replication.controller 'kafka'" in found.stderr
 
 
-def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
-    from highwater.checker.engines.spark import session
-
-    monkeypatch.setattr(session, "_current", None)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = on_spark(log)
-    assert found.exit_code == 2
-    assert "needs Java 17 or newer" in found.stderr
-
-
 @pytest.mark.usefixtures("_spark")
 def test_interrupted(log: Path) -> None:
     from highwater.checker.engines.spark.replay import ReplayInterrupted, SparkReplay
@@ -303,13 +291,3 @@ def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], 
     for report in (found, expected):
         del report["versions"]  # which libraries a process has loaded differs
     assert found == expected
-
-
-@slow("starts a command with a session of Spark of its own")
-def test_ctrl_c(followed: tuple[subprocess.Popen[str], Path]) -> None:
-    process, _ = followed
-    os.killpg(process.pid, signal.SIGINT)
-    said, wrong = process.communicate(timeout=600)
-    assert process.returncode == 130, wrong
-    assert "Traceback" not in wrong
-    assert said.startswith("interrupted: 0 inputs")

@@ -10,7 +10,7 @@ import pytest
 
 from highwater.checker.engines import native, reference, simulation
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.search import NativeSearch
+from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text import kernels
 from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.engines.solver import bounded
@@ -289,12 +289,12 @@ def test_a_substitution_that_forgets_a_write(
 
 def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is taken again by the interpreter: what is none is an error, not an answer."""
-    honest = NativeSearch._note
+    honest = NativeLevels._note
 
-    def careless(self: NativeSearch, names: Sequence[str], bits: int, *place: int) -> None:
+    def careless(self: NativeLevels, names: Sequence[str], bits: int, *place: int) -> None:
         honest(self, names, bits, *place[:2], *(0 for _ in place[2:]))
 
-    monkeypatch.setattr(NativeSearch, "_note", careless)
+    monkeypatch.setattr(NativeLevels, "_note", careless)
     found = native.search(model, ALL)
     for violation in found.violations:
         with pytest.raises(counterexample.BrokenRunError, match=r"not enabled|does not violate"):

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
+from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.frontier import Level
-from highwater.checker.engines.native.search import NativeSearch
-from highwater.checker.engines.native.state_graph import GraphSearch, Linking, LinkProgram, make_room_for_cuts
+from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.state_graph import GraphLevels, Linking, LinkProgram, make_room_for_cuts
 from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
 from highwater.checker.engines.native.text.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, _Output
 from highwater.checker.engines.native.text.linking import FIELDS as OF_LINKS
@@ -26,7 +28,7 @@ from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntim
 from highwater.checker.engines.native.text.runtime import BATCH
 from highwater.checker.engines.native.worker import Buffers
 from highwater.checker.engines.state_graph import Explored, Layout, Words
-from highwater.checker.scenarios.search import SearchOptions
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import graph
 from highwater.model.language.model import Instance
 from highwater.model.language.mutated import MutatedModel, chosen
@@ -314,8 +316,8 @@ def _signed(mask: int) -> int:
     return mask - (1 << 64) if mask >> 63 else mask
 
 
-class MutantRun(NativeSearch):
-    """A search that ends if a property is violated that is not expected to be; its table is small at first.
+class MutantRun(NativeLevels):
+    """The levels of a search that ends if a property is violated that is not expected to be; a small table at first.
 
     With ``keep`` all states are kept, level by level.
     """
@@ -323,12 +325,13 @@ class MutantRun(NativeSearch):
     def __init__(
         self, program: MutantProgram, options: SearchOptions, expected: frozenset[str], *, keep: bool = False
     ) -> None:
-        super().__init__(program, options, None)
+        super().__init__(program, options)
         self._expected, self._keep = expected, keep
         self.table.clear()
 
-    def _decided(self, asked: list[str]) -> bool:
-        return bool(self.found.keys() - self._expected) or super()._decided(asked)
+    def explore(self) -> SearchResult:
+        """Search."""
+        return _MutantSearch(self, self._expected).explore()
 
     def _release(self, level: Level) -> None:
         if not self._keep:
@@ -346,18 +349,25 @@ class MutantRun(NativeSearch):
         return int(np.searchsorted(sizes, state, side="right")) + 1
 
 
+class _MutantSearch(BreadthFirst):
+    def __init__(self, run: MutantRun, expected: frozenset[str]) -> None:
+        super().__init__(run.program.model, run, run.options, None)
+        self._expected = expected
+
+    def decided(self) -> bool:
+        return bool(self.visited.found.keys() - self._expected) or super().decided()
+
+
 def mutant_graph(program: MutantProgram, number: int, options: SearchOptions) -> Explored:
     """All states of a mutant and the steps between them, up to a limit. Raises as ``explored.explore`` does."""
     program.choose(number)
     program.judging = False
     try:
         asked = replace(options, deadlock=False, all_states=True, stop_at_first=False)
-        run = GraphSearch(program, asked, None)
-        try:
+        with closing(GraphLevels(program, asked)) as levels:
+            run = BreadthFirst(program.model, levels, asked, None)
             run.explore()
-            found = Linking(run, program).explored()
-        finally:
-            run.close()
+            found = Linking(run, levels).explored()
     finally:
         program.judging = True
     return replace(found, model=chosen(program.model, number))

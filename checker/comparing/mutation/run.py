@@ -21,7 +21,7 @@ from highwater.checker.comparing.mutation.examining import (
     Record,
     ScenarioResults,
 )
-from highwater.checker.engines.native.search import search
+from highwater.checker.engines.native.levels import search
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario

@@ -114,7 +114,7 @@ def content_of(run: SearchState) -> str:
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
-    for part in (key, run.code.digest, repr(run.initial.tolist())):
+    for part in (key, run.code.digest, repr(run.start.tolist())):
         content = part.encode()
         digest.update(b"%d:" % len(content) + content)
     return digest.hexdigest()
@@ -435,7 +435,7 @@ class Checkpointer:
             _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
             _need(name in run.step_names and 0 <= instance < run.program.instances)
             run.found[name] = (number, index, instance)
-        run.seconds_before = float(manifest["seconds"])
+        run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
         """Into the table where it has room for them, and for more; else they stay on disk."""

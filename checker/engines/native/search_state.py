@@ -1,33 +1,22 @@
-"""What a native search has found so far, where it is kept, and what is reported of it.
+"""The state of a native search: levels, visited states, counters and violations, and the memory they may take.
 
-The loop that finds it is ``search.py``; checkpoints (``checkpoint.py``) write and restore it.
+``levels.py`` fills it; checkpoints (``checkpoint.py``) write and restore it.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
 
 from highwater.checker.base.memory import available_memory
-from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk.code import DiskProgram
 from highwater.checker.engines.native.disk.visited import Delayed, reserved_bytes
 from highwater.checker.engines.native.frontier import DataFile, Level, NewFile, Part, Store
 from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 from highwater.checker.engines.native.worker import Table, Worker
 from highwater.checker.engines.state_graph import Words
-from highwater.checker.scenarios.search import (
-    EngineError,
-    Progress,
-    SearchOptions,
-    SearchResult,
-    ViolatingRun,
-    collision_probability,
-    predecessors,
-)
+from highwater.checker.scenarios.search import EngineError, SearchOptions
 
 _LEAST_ROOM = 16 << 20
 
@@ -54,11 +43,8 @@ class SearchState:
         self.names = list(program.outline.properties)
         self.step_names = list(program.outline.step_properties)
         self.found: dict[str, tuple[int, ...]] = {}
-        self.result = SearchResult()
-        self.stop: str | None = None
-        self.seconds_before = 0.0
-        self.started = time.perf_counter()
-        self.initial: Words = initial_words(program.model, program.layout)
+        self.seconds = 0.0
+        self.start: Words = initial_words(program.model, program.layout)
 
     def _divide_memory(self, memory: int) -> None:
         """Give the table, the levels and the search on disk their shares of so many bytes."""
@@ -108,12 +94,7 @@ class SearchState:
     @property
     def generated(self) -> int:
         """Initial states, and the targets of all steps."""
-        return len(self.initial) + sum(int(w.counts.sum()) for w in self.workers)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of searching, those before a resumption included."""
-        return self.seconds_before + time.perf_counter() - self.started
+        return len(self.start) + sum(int(w.counts.sum()) for w in self.workers)
 
     @property
     def spilled(self) -> int:
@@ -121,51 +102,8 @@ class SearchState:
         stores = self.states.spilled_bytes + self.predecessors.spilled_bytes
         return stores + (self.delayed.disk_bytes if self.delayed else 0)
 
+    @property
     def memory_in_use(self) -> int:
-        """Bytes that the search has in use; the most of them is noted in its result."""
+        """Bytes in memory."""
         buffers = sum(w.bytes for w in self.workers) + (self.delayed.memory_bytes if self.delayed else 0)
-        used = self.table.bytes + self.states.memory_bytes + self.predecessors.memory_bytes + buffers
-        self.result.peak_memory_bytes = max(self.result.peak_memory_bytes, used)
-        return used
-
-    # --- reports ----------------------------------------------------------------------------------
-
-    def progress_report(self) -> Progress:
-        """How far the search is."""
-        level = self.levels[-2] if len(self.levels) > 1 else self.levels[-1]
-        queue = level.size - self.expanded + self.levels[-1].size
-        memory = self.memory_in_use()
-        depth = len(self.levels) - 1
-        return Progress(depth, self.distinct, self.generated, queue, memory, self.spilled, self.seconds)
-
-    def conclude(self) -> SearchResult:
-        """What the search found."""
-        result = self.result
-        self.memory_in_use()
-        result.stopped_by = self.stop
-        result.distinct_states = self.distinct
-        result.generated_states = self.generated
-        result.depth = sum(1 for level in self.levels if level.size)
-        result.actions, result.cut, result.premises = self.program.totals(self.workers)
-        result.seconds = self.seconds
-        ordered = sorted(self.found.items(), key=lambda item: len(item[1]))  # those of states first
-        result.violations = [self._violation(name, *place) for name, place in ordered]
-        result.collision_probability = collision_probability(result.distinct_states)
-        result.table_bytes = self.table.bytes
-        result.spilled_bytes = self.spilled
-        result.unspilled = self.states.failure or self.predecessors.failure
-        return result
-
-    def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
-        """The run to a state; ``last`` is a step that is taken in the end."""
-
-        def origin(number: int, index: int) -> tuple[int, int]:
-            chunk = self.levels[number].chunk_of(index)
-            packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
-            before = packed >> PREDECESSOR_BITS
-            if before >= (self.levels[number - 1].size if number else len(self.initial)):
-                raise InternalError(f"the predecessor of a state of level {number + 1} is not there")
-            return before, packed & ((1 << PREDECESSOR_BITS) - 1)
-
-        first, path = predecessors(number, index, origin)
-        return ViolatingRun(name, self.program.layout.unpack(self.initial[first]), (*path, *last))
+        return self.table.bytes + self.states.memory_bytes + self.predecessors.memory_bytes + buffers

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InternalError, interruption
+from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.code.program import CompiledModel, Program
 from highwater.checker.engines.native.frontier import Level
-from highwater.checker.engines.native.search import NativeSearch
-from highwater.checker.engines.native.search import search as search_alone
+from highwater.checker.engines.native.levels import NativeLevels
+from highwater.checker.engines.native.levels import search as search_alone
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, Kernels
 from highwater.checker.engines.native.text.linking import FIELDS, CutKernels, LinkRuntime, cut_words
 from highwater.checker.engines.native.text.runtime import SLACK, Runtime
@@ -103,12 +105,9 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     graph needs more memory than it may have, or two states share a fingerprint; BoundError as a search does.
     """
     asked = replace(options, deadlock=False, stop_at_first=False)
-    run, program = _begun(model, asked, progress, judging=False)
-    try:
+    with _begun(model, asked, progress, judging=False) as (run, levels):
         run.explore()
-        return Linking(run, program).explored()
-    finally:
-        run.close()
+        return Linking(run, levels).explored()
 
 
 def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
@@ -118,27 +117,26 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
     ``explore`` does.
     """
     started = time.perf_counter()
-    run, program = _begun(model, options, progress, judging=True)
-    try:
+    with _begun(model, options, progress, judging=True) as (run, levels):
         run.result.preparation_seconds = time.perf_counter() - started
         result = run.explore()
         if result.stopped_by not in ("interrupted", "violation"):
-            result.graph = Linking(run, program).explored()
+            result.graph = Linking(run, levels).explored()
             result.seconds = run.seconds
         return result
-    finally:
-        run.close()
 
 
+@contextmanager
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
-) -> tuple[GraphSearch, LinkProgram]:
+) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
     """A search whose graph can be made: that needs the whole table in memory."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
     asked = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)
-    return GraphSearch(program, asked, progress), program
+    with closing(GraphLevels(program, asked)) as levels:
+        yield BreadthFirst(model, levels, asked, progress), levels
 
 
 class LinkProgram(Program):
@@ -163,30 +161,31 @@ class LinkProgram(Program):
         return worker
 
 
-class GraphSearch(NativeSearch):
-    """A search whose states are not dropped."""
+class GraphLevels(NativeLevels):
+    """Levels whose states are not dropped."""
 
     def _release(self, level: Level) -> None:
         pass
 
-    @property
-    def whole_levels(self) -> int:
-        """So many levels had all of their states expanded."""
+    def whole(self, stop: str | None) -> int:
+        """The number of levels of which all states were expanded, by a search that stopped for this reason."""
         last = len(self.levels) - 2
-        if self.stop is None:
+        if stop is None:
             return len(self.levels)
         return last + (last >= 0 and self.expanded == self.levels[last].size) if last >= 0 else 0
 
 
 class Linking:
-    """Turns a finished search into a graph."""
+    """Turns the levels of a finished search into a graph."""
 
-    def __init__(self, run: GraphSearch, program: LinkProgram) -> None:
-        self.run, self.program, self.model = run, program, program.model
+    def __init__(self, search: BreadthFirst, run: GraphLevels) -> None:
+        program = run.program
+        assert isinstance(program, LinkProgram)
+        self.search, self.run, self.program, self.model = search, run, program, program.model
         self.levels = [level for level in run.levels if level.size]
         self.level_starts = np.concatenate([[0], np.cumsum([level.size for level in self.levels])])
         self.total = int(self.level_starts[-1])
-        self.expanded = int(self.level_starts[min(run.whole_levels, len(self.levels))])
+        self.expanded = int(self.level_starts[min(run.whole(search.stop), len(self.levels))])
         taken, cut, _ = self.program.totals(run.workers)
         self.most_steps, self.most_cuts = sum(taken.values()), sum(cut.values())
         self.narrow = np.uint16 if self.program.instances <= 1 << 16 else np.uint32
@@ -227,7 +226,7 @@ class Linking:
             parents=parents,
             parent_instances=parent_instances,
             expanded=self.expanded,
-            stopped_by="interrupted" if self.interrupted else self.run.stop,
+            stopped_by="interrupted" if self.interrupted else self.search.stop,
             symmetry=self.run.options.symmetry,
         )
 
@@ -331,10 +330,10 @@ class Linking:
         return offsets, targets[:steps], instances[:steps], cut_offsets, cuts[:cut]
 
     def _report(self, linked: int, steps: int) -> None:
-        if self.run.progress:
-            seconds = time.perf_counter() - self.run.started
+        if self.search.progress:
+            seconds = time.perf_counter() - self.search.started
             left = self.expanded - linked
-            self.run.progress(Progress(len(self.levels), self.total, steps, left, self.needed, 0, seconds))
+            self.search.progress(Progress(len(self.levels), self.total, steps, left, self.needed, 0, seconds))
 
 
 # What is asked of the native engine as of any: a search, and with it the explored graph where that is asked
@@ -349,7 +348,6 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """
     if not options.graph or options.checkpoint is not None:
         return search_alone(model, options, progress)
-    pass
 
     result = searched(model, options, progress)
     if result.stopped_by == "memory" and options.on_disk:  # the graph needs it; a search alone does not

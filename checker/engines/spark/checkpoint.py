@@ -91,7 +91,7 @@ class SparkCheckpoint(CheckpointDirectory):
     """A directory of committed levels. The driver takes it; its tasks read and write in it as they are told."""
 
     engine = "spark"
-    format = 4
+    format = 5
     files = re.compile(r"level-[0-9]{5,9}\.json")
     folders = re.compile(r"level-[0-9]{5,9}")
     inside = re.compile(r"part-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet")
@@ -143,8 +143,9 @@ class SparkCheckpoint(CheckpointDirectory):
         try:
             plain = self.read_manifest(name)
             totals = dict(plain["totals"])
-            totals["places"] = {name: (int(a), int(b)) for name, (a, b) in totals["places"].items()}
-            totals["broken"] = {n: (int(a), int(b), int(c)) for n, (a, b, c) in totals["broken"].items()}
+            totals["found"] = {name: tuple(map(int, place)) for name, place in totals["found"].items()}
+            if not all(len(place) in (2, 3) for place in totals["found"].values()):
+                raise ValueError("found")
             parts = tuple(LevelFile(*part) for part in plain["parts"])
             level = CommittedLevel(int(plain["level"]), parts, Totals(**totals))
             if level.number != number or level.size != plain["count"]:

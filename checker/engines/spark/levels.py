@@ -20,7 +20,7 @@ import os
 import resource
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,8 +30,9 @@ import pyarrow as pa
 
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.engines.breadth_first import Found, Known, Stopped, Totals
+from highwater.checker.engines.breadth_first import BreadthFirst, Place, Totals
 from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.frontier import KeptArray, Store
 from highwater.checker.engines.native.text.kernels import WORDS
 from highwater.checker.engines.native.worker import Table
 from highwater.checker.engines.spark.checkpoint import (
@@ -47,7 +48,7 @@ from highwater.checker.engines.spark.program import RowBuffers, RowProgram, fill
 from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
 from highwater.checker.engines.spark.session import SparkConnection, collect
 from highwater.checker.engines.state_graph import Words
-from highwater.checker.scenarios.search import EngineError, SearchResult
+from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
@@ -61,8 +62,31 @@ _PROGRAMS = 2
 _MOST_SEEN_BYTES = 1 << 28
 """Memory for the candidates that a task has sent already."""
 _LEAST_TABLE_BYTES = 1 << 28
+_MOST_HELD_BYTES = 1 << 28
+"""Memory for the candidates that came to a task; further ones wait in a temporary file."""
 
 Report = dict[str, Any]
+Known = tuple[int, int]
+"""A bit for each property whose violation was found: of the invariants, and of the step properties."""
+
+
+@dataclass
+class Found:
+    """The new states of a level, and what its expansion counted.
+
+    ``places`` has the index in the new level of the first state that violates a property. ``broken`` has, for a step
+    property, the index in the expanded level of a state, and the instance of a violating step from it.
+    ``stuck`` is the index in the expanded level of the first state without a step, or None.
+    """
+
+    states: int = 0
+    generated: int = 0
+    actions: list[int] = field(default_factory=list)
+    cuts: list[int] = field(default_factory=list)
+    premises: list[int] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    broken: dict[str, tuple[int, int]] = field(default_factory=dict)
+    stuck: int | None = None
 
 
 @dataclass(frozen=True)
@@ -354,18 +378,29 @@ def _keep_new(
     task: LevelTask, found: Iterator[tuple[int, str | None, Words]], reports: list[str], report: Report
 ) -> None:
     compiled, checkpoint, run = program(task.run), SparkCheckpoint(task.directory), task.run
-    arrivals = list(found)
-    bucket = arrivals[0][0]
-    reports += [text for _, text, _ in arrivals if text is not None]
-    # Each block is in the order of predecessors, and no two blocks overlap in them.
-    blocks = sorted((rows for *_, rows in arrivals if len(rows)), key=lambda rows: int(rows[0, 1]))
-    received = sum(map(len, blocks))
-    table, read = _tables.take(task, checkpoint, bucket, received)
-    report |= {"received": received, "visited": read}
-    buffers = RowBuffers(compiled)
-    buffers["known"] = task.known[0]
-    new = (kept for rows in blocks for kept in buffers.new(table, rows))
-    judged(buffers, new, checkpoint.writer(task.number + 1, bucket, run.words), report)
+    buckets: set[int] = set()
+    blocks: list[tuple[int, KeptArray]] = []
+    with closing(Store(_MOST_HELD_BYTES, None, bounded=True)) as store:
+        for bucket, text, rows in found:
+            buckets.add(bucket)
+            if text is not None:
+                reports.append(text)
+            if len(rows):
+                blocks.append((int(rows[0, 1]), store.put(rows)))
+        (bucket,) = buckets
+        received = sum(kept.shape[0] for _, kept in blocks)
+        table, read = _tables.take(task, checkpoint, bucket, received)
+        report |= {"received": received, "visited": read}
+        buffers = RowBuffers(compiled)
+        buffers["known"] = task.known[0]
+
+        def new() -> Iterator[Words]:
+            # Each block is in the order of predecessors, and no two blocks overlap in them.
+            for _, kept in sorted(blocks, key=lambda block: block[0]):
+                yield from buffers.new(table, store.get(kept))
+                store.drop(kept)
+
+        judged(buffers, new(), checkpoint.writer(task.number + 1, bucket, run.words), report)
     _tables.keep(task, bucket, table)
     report["tables"] = _tables.bytes
 
@@ -437,33 +472,79 @@ class ParquetLevels:
     # --- Visited ----------------------------------------------------------------------------------
 
     @property
-    def levels(self) -> list[tuple[int, Totals]]:
-        """The size of each committed level, and what was counted with it."""
-        return [(level.size, level.totals) for level in self.committed]
+    def sizes(self) -> list[int]:
+        """The number of states of each committed level."""
+        return [level.size for level in self.committed]
 
-    def first(self) -> Found:
-        """The initial states."""
+    @property
+    def found(self) -> Mapping[str, Place]:
+        """The first violation of each property that is violated so far."""
+        return self._last.found
+
+    @property
+    def _last(self) -> Totals:
+        return self.committed[-1].totals if self.committed else Totals()
+
+    def begin(self, search: BreadthFirst) -> None:
+        """Find the initial states, unless levels are committed."""
+        if self.committed:
+            search.seconds_before = self._last.seconds
+            return
         initial, buffers = self.program.initial(), RowBuffers(self.program)
         report: Report = {}
         judged(buffers, buffers.admit(self._table, initial), self._writer(0), report)
         self._upto = 0
         found = self._found([], [report])
         found.generated = len(initial)
-        return found
+        self._commit(found, search)
 
-    def expand(self, known: Known, stopped: Stopped) -> Found | None:
-        """The new successors of the last level. Raises BoundError, EngineError, and InternalError as ``joined``."""
-        level = self.committed[-1]
+    def expand(self, search: BreadthFirst) -> None:
+        """Commit the successors of the last level. Raises BoundError, EngineError, and InternalError as ``joined``."""
+        level, known = self.committed[-1], search.known
+
+        def stopped() -> bool:
+            search.report()
+            return search.check_limits(level.totals.distinct_states)
+
+        if stopped():
+            return
         few = level.totals.distinct_states <= self._spark.driver_states
-        if few and level.size < self._spark.small:
-            return self._within_driver(level, known, stopped)
-        return self._on_cluster(level, known, stopped)
+        by = self._within_driver if few and level.size < self._spark.small else self._on_cluster
+        found = by(level, known, stopped)
+        if found is not None:
+            self._commit(found, search)
 
-    def remember(self, totals: Totals) -> None:
-        """Commit the level that was found last."""
-        level = CommittedLevel(len(self.committed), self._parts, totals)
+    def _commit(self, found: Found, search: BreadthFirst) -> None:
+        """Add up what was counted, and make the new states the frontier."""
+        model, number, old = self.program.model, len(self.committed), self._last
+        places = dict(old.found)
+        for name in model.safety:
+            if name in found.places:
+                places.setdefault(name, (number, found.places[name]))
+            elif name in found.broken:
+                places.setdefault(name, (number - 1, *found.broken[name]))
+        if found.stuck is not None:
+            places.setdefault(DEADLOCK, (number - 1, found.stuck))
+        totals = Totals(
+            distinct_states=old.distinct_states + found.states,
+            generated_states=old.generated_states + found.generated,
+            actions=_plus([a.name for a in model.actions], old.actions, found.actions),
+            cut=_plus(model.bounds, old.cut, found.cuts),
+            premises=_plus(model.safety, old.premises, found.premises),
+            found=places,
+            seconds=search.seconds,
+        )
+        level = CommittedLevel(number, self._parts, totals)
         self.checkpoint.commit(level)
         self.committed.append(level)
+        search.report()
+
+    def finish(self) -> None:
+        """Do nothing: every level is committed."""
+
+    def totals(self, search: BreadthFirst) -> Totals:
+        """The counts of the committed levels."""
+        return self._last
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
         """Where a state of a level came from."""
@@ -473,16 +554,21 @@ class ParquetLevels:
         """An initial state."""
         return self.program.layout.unpack(self.program.initial()[index])
 
-    def usage(self, result: SearchResult) -> tuple[int, int]:
-        """Memory of the tables, and bytes that the cluster has written."""
-        used = self._table.bytes + self.work.tables
+    def progress(self, search: BreadthFirst) -> Progress:
+        """The progress of the search: memory of the tables, and bytes that the cluster has written."""
+        used, result, totals = self._table.bytes + self.work.tables, search.result, self._last
         result.table_bytes = self.work.tables
-        result.peak_memory_bytes = max(result.peak_memory_bytes, used, self.work.resident)
-        return used, self.work.written
+        result.peak_memory_bytes = max(result.peak_memory_bytes, self.work.resident)
+        sizes, counts = self.sizes, (totals.distinct_states, totals.generated_states)
+        return Progress(
+            len(sizes), *counts, sizes[-1] if sizes else 0, used, self.work.written, search.seconds
+        )
 
     # --- small and large levels ---------------------------------------------------------------------
 
-    def _within_driver(self, level: CommittedLevel, known: Known, stopped: Stopped) -> Found | None:
+    def _within_driver(
+        self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]
+    ) -> Found | None:
         for fingerprints in visited(self.checkpoint, self.committed[self._upto + 1 :], 1, None):
             fill(self._table, fingerprints)
         self._upto = level.number + 1
@@ -506,7 +592,7 @@ class ParquetLevels:
     def _writer(self, number: int) -> PartWriter:
         return self.checkpoint.writer(number, None, self.run.words)
 
-    def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Stopped) -> Found | None:
+    def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Found | None:
         """A level as one job of two stages. Nothing of a level counts before it is committed: it can be done again."""
         run, tasks = self.run, min(self.run.buckets, self._session.cores)
         task = LevelTask(
@@ -574,6 +660,11 @@ def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFil
     found.actions, found.cuts = (_sum(r[key] for r in expanded) for key in ("actions", "cuts"))
     found.premises = _sum(r["premises"] for r in (*expanded, *merged))
     return tuple(parts), found
+
+
+def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str, int]:
+    """Counters by name, added; ``more`` may be empty."""
+    return {name: old.get(name, 0) + (more[i] if i < len(more) else 0) for i, name in enumerate(names)}
 
 
 def _sum(lists: Iterable[list[int]]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The native search: breadth first, level by level, on all cores, with compiled kernels.
+"""The native search: its levels are expanded on all cores, with compiled kernels.
 
 Every worker takes parts of the level, expands them into its own buffers and looks the candidates up in the
 shared fingerprint table. A level is finished before the next one starts, so the first violation of a property
@@ -13,8 +13,10 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 
-from highwater.checker.base.problems import InternalError, interruption
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.breadth_first import BreadthFirst, Totals
 from highwater.checker.engines.native.checkpoint import Checkpointer
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
@@ -27,11 +29,12 @@ from highwater.checker.engines.native.worker import OUTPUT, Pause, TableFullErro
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import (
     DEADLOCK,
+    Progress,
     ProgressCallback,
     SearchOptions,
     SearchResult,
-    missing_verdicts,
 )
+from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
 
 DISK, MEMORY = "disk", "memory"
@@ -48,22 +51,23 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """
     started = time.perf_counter()
     program = Program(model, options.symmetry, effort=Effort.QUICK)
-    run = NativeSearch(program, options, progress)
-    run.result.preparation_seconds = time.perf_counter() - started
-    try:
+    with closing(NativeLevels(program, options)) as levels:
+        run = BreadthFirst(model, levels, options, progress)
+        run.result.preparation_seconds = time.perf_counter() - started
         return run.explore()
-    finally:
-        run.close()
 
 
-class NativeSearch(SearchState):
-    """The loop of one search: levels are expanded by all workers, until the end, a limit or an interruption."""
+class NativeLevels(SearchState):
+    """The levels of a native search (``Visited``): fingerprints in memory, and in sorted runs on disk beyond it."""
 
-    def __init__(self, program: Program, options: SearchOptions, progress: ProgressCallback | None) -> None:
+    search: BreadthFirst
+    """The search that expands them."""
+
+    def __init__(self, program: Program, options: SearchOptions) -> None:
         super().__init__(program, options)
-        self.progress = progress
         self.lock = threading.Lock()  # of what several workers write
         self.lost = False  # whether a state that was found is in no level, so that no checkpoint may be made
+        self.trouble: str | None = None
         self.pause: Pause | None = None
         self.pool: ThreadPoolExecutor | None = None
         self.checkpointer: Checkpointer | None = None
@@ -80,38 +84,18 @@ class NativeSearch(SearchState):
             if held is not None:
                 held.close()
 
-    # --- the search -------------------------------------------------------------------------------
+    # --- Visited ----------------------------------------------------------------------------------
 
-    def explore(self) -> SearchResult:
-        """Run to the end, a limit or an interruption."""
-        self._search()
-        return self.conclude()
+    @property
+    def sizes(self) -> list[int]:
+        """The number of states of each level."""
+        return [level.size for level in self.levels]
 
-    def _search(self) -> None:
-        asked = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
-        with interruption(lambda: self._end("interrupted")):
-            self._begin()
-            while (level := self.levels[-1]).size and not self.stop:
-                if self._decided(asked):
-                    self.stop = "violation"
-                    break
-                self.program.improve(self.distinct, crowded=self.options.crowded)
-                self.levels.append(Level())
-                self.items = deque(level.parts(self.count))
-                self._finish_level()
-                self._report()
-                self._check_limits()
-                if self.checkpointer is not None and self.checkpointer.due and not self.stop:
-                    self._save()
-            self._save(over=True)
-
-    def _decided(self, asked: list[str]) -> bool:
-        """Whether what was found so far is all that is asked."""
-        return not missing_verdicts(asked, self.found, self.options)
-
-    def _begin(self) -> None:
-        """The first level; or all that was found before, and the rest of the level that was being expanded."""
+    def begin(self, search: BreadthFirst) -> None:
+        """Find the first level; or restore a checkpoint, and expand the rest of the level it was made in."""
+        self.search = search
         if self.checkpointer is not None and self.checkpointer.restore():
+            search.seconds_before = self.seconds
             if len(self.levels) > 1:
                 self._check_limits()
                 self._finish_level()
@@ -119,14 +103,59 @@ class NativeSearch(SearchState):
         self._first_level()
         self._save()
 
+    def expand(self, search: BreadthFirst) -> None:
+        """Find the next level."""
+        self.search = search
+        self.program.improve(self.distinct, crowded=self.options.crowded)
+        self.levels.append(Level())
+        self.items = deque(self.levels[-2].parts(self.count))
+        self._finish_level()
+        self._check_limits()
+        if self.checkpointer is not None and self.checkpointer.due and not search.stop:
+            self._save()
+
+    def finish(self) -> None:
+        """Make the last checkpoint. The search has its result without it, too."""
+        self._save(over=True)
+
+    def totals(self, search: BreadthFirst) -> Totals:
+        """The counts so far."""
+        counts = self.program.totals(self.workers)
+        return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
+
+    def origin(self, level: int, index: int) -> tuple[int, int]:
+        """The index, in the level before, of the state that a state was found from, and the step's instance."""
+        chunk = self.levels[level].chunk_of(index)
+        packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
+        before, instance = divmod(packed, 1 << PREDECESSOR_BITS)
+        if before >= (self.levels[level - 1].size if level else len(self.start)):
+            raise InternalError(f"the predecessor of a state of level {level + 1} is not there")
+        return before, instance
+
+    def initial(self, index: int) -> Scalars:
+        """An initial state."""
+        return self.program.layout.unpack(self.start[index])
+
+    def progress(self, search: BreadthFirst) -> Progress:
+        """The progress of the search."""
+        result = search.result
+        result.table_bytes, result.trouble = self.table.bytes, self.trouble
+        result.unspilled = self.states.failure or self.predecessors.failure
+        level = self.levels[-2] if len(self.levels) > 1 else self.levels[-1]
+        queue = level.size - self.expanded + self.levels[-1].size
+        counts, depth = (self.distinct, self.generated), len(self.levels) - 1
+        return Progress(depth, *counts, queue, self.memory_in_use, self.spilled, search.seconds)
+
+    # --- levels -----------------------------------------------------------------------------------
+
     def _first_level(self) -> None:
         level = Level()
         self.levels.append(level)
         worker = self.workers[0]
-        for start in range(0, len(self.initial), OUTPUT):
-            end = min(start + OUTPUT, len(self.initial))
+        for start in range(0, len(self.start), OUTPUT):
+            end = min(start + OUTPUT, len(self.start))
             self.table.make_room(end - start)
-            worker.run(self.program.admit, self.table, self.initial, start, end, 0)
+            worker.run(self.program.admit, self.table, self.start, start, end, 0)
             self.table.taken += worker["out_count"]
             self._hand_over(worker, level)
 
@@ -134,7 +163,7 @@ class NativeSearch(SearchState):
         """Expand what is left of a level, with pauses where the table is full or a checkpoint is due."""
         level, following = self.levels[-2:]
         self.expanded = level.size - sum(end - start for _, start, end in self.items)
-        while not self.stop:
+        while not self.search.stop:
             self.pause = None
             self._expand_items(level, following)
             self._note_expanded(len(self.levels) - 2)
@@ -143,7 +172,7 @@ class NativeSearch(SearchState):
                 break
             if self.pause is Pause.FULL and self.delayed is None:
                 self._go_to_disk(level)
-            elif self.pause is Pause.DUE and not self.stop:
+            elif self.pause is Pause.DUE and not self.search.stop:
                 self._save()
         if not self.items:
             self._release(level)
@@ -155,16 +184,11 @@ class NativeSearch(SearchState):
 
     def _expand_items(self, level: Level, following: Level) -> None:
         for worker in self.workers:
-            worker["known"] = self._known(self.names)
-            worker["known_steps"] = self._known(self.step_names)
-        if level.size <= _INLINE or (self.count == 1 and not self.progress):
+            worker["known"], worker["known_steps"] = self.search.known
+        if level.size <= _INLINE or (self.count == 1 and not self.search.progress):
             self._work(self.workers[0], following)
         else:
             self._work_together(following)
-
-    def _known(self, names: Sequence[str]) -> int:
-        """A bit for each of these properties whose violation was found."""
-        return sum(1 << i for i, name in enumerate(names) if name in self.found)
 
     def _work_together(self, following: Level) -> None:
         if self.pool is None:
@@ -174,8 +198,8 @@ class NativeSearch(SearchState):
         while pending:
             done, pending = wait(pending, timeout=_REFRESH, return_when=FIRST_EXCEPTION)
             if any(f.exception() for f in done):
-                self._end("error")
-            self._report()
+                self.search.end("error")
+            self.search.report()
             self._check_limits()
         for future in futures:
             future.result()
@@ -184,7 +208,7 @@ class NativeSearch(SearchState):
         """One worker's share of a level, until there is no more, or all are to pause or stop."""
         try:
             try:
-                while self.stop is None and self.pause is None:
+                while self.search.stop is None and self.pause is None:
                     try:
                         part = self.items.popleft()
                     except IndexError:
@@ -196,7 +220,7 @@ class NativeSearch(SearchState):
             self._fail(wrong)
         except MemoryError:  # there is less than was counted on
             self.lost = True
-            self._end(MEMORY)
+            self.search.end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
         """Expand states of a chunk; what is not expanded is left for later."""
@@ -204,7 +228,7 @@ class NativeSearch(SearchState):
         start = first
         try:
             states = self.states.get(chunk.states)
-            while start < end and self.stop is None and self.pause is None:
+            while start < end and self.search.stop is None and self.pause is None:
                 start = self._expand(worker, states, start, end, chunk.base)
                 if start < end or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances:
                     self._put_away(worker, following)
@@ -212,7 +236,7 @@ class NativeSearch(SearchState):
             if self.on_disk:
                 self.pause = Pause.FULL
             else:
-                self._end(MEMORY)
+                self.search.end(MEMORY)
         finally:
             with self.lock:
                 self.expanded += start - first
@@ -267,18 +291,16 @@ class NativeSearch(SearchState):
             if bits >> i & 1:
                 self.found.setdefault(name, place)
 
-    def _end(self, why: str) -> None:
-        self.stop = self.stop or why
-
     def _check_limits(self) -> None:
-        options = self.options
-        if options.limit_states is not None:
-            if self.distinct > options.limit_states:
-                self._end("states")
-            elif self.delayed is not None and self.delayed.too_many(options.limit_states - self.distinct):
+        """Stop at a limit, or pause all workers where something else is due."""
+        if not self.search.check_limits(self.distinct):
+            limit = self.options.limit_states
+            if (
+                self.delayed is not None
+                and limit is not None
+                and self.delayed.too_many(limit - self.distinct)
+            ):
                 self.pause = Pause.FULL
-        if options.limit_seconds is not None and time.perf_counter() - self.started > options.limit_seconds:
-            self._end("seconds")
         if self.checkpointer is not None and self.checkpointer.due:
             self.pause = self.pause or Pause.DUE
 
@@ -312,23 +334,16 @@ class NativeSearch(SearchState):
         """Make a checkpoint, where that is asked for. A search that is ``over`` has its result without it, too."""
         if self.checkpointer is None or self.lost:
             return
+        self.seconds = self.search.seconds
         try:
             self.checkpointer.save()
         except OSError as wrong:
             if over:
-                self.result.trouble = not_written(wrong, self.options.spill_directory)
+                self.trouble = not_written(wrong, self.options.spill_directory)
             else:
                 self._fail(wrong)
 
     def _fail(self, wrong: OSError) -> None:
         """The disk does not take what is to be written: what was found until now is all that there is."""
-        self.stop, self.lost = DISK, True
-        self.result.trouble = not_written(wrong, self.options.spill_directory)
-
-    # --- what is told -----------------------------------------------------------------------------
-
-    def _report(self) -> None:
-        if self.progress:
-            self.progress(self.progress_report())
-        else:
-            self.memory_in_use()
+        self.search.stop, self.lost = DISK, True
+        self.trouble = not_written(wrong, self.options.spill_directory)
