@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar, get_origin
+from typing import Any
 
-from msgspec import convert, msgpack, to_builtins
+from msgspec import msgpack
 from msgspec.structs import replace
 
 from highwater.invariants.statements import Statement
@@ -47,27 +47,8 @@ WRITTEN, ACKNOWLEDGED, NOT_WRITTEN = "write_acks_all", "acknowledge", "write ref
 PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
-Json = dict[str, Any]
-"""An object of JSON, between two processes of one replay."""
-_T = TypeVar("_T")
 LIMIT = 1000
 """So many lines that are not explained are told, and so many findings."""
-
-
-def to_json(value: object) -> Json:
-    """A dataclass as JSON: what msgspec has no form of, paths, as text."""
-    found: Json = to_builtins(value, str_keys=True, enc_hook=str)
-    return found
-
-
-def from_json(data: Json, kind: type[_T]) -> _T:
-    """From JSON, with its types checked: a Counter from its counts, a path from its text."""
-    return convert(data, kind, str_keys=True, dec_hook=_made)
-
-
-def _made(kind: type, value: object) -> object:
-    make: Callable[[object], object] = get_origin(kind) or kind
-    return make(value)
 
 
 @dataclass
@@ -109,21 +90,6 @@ class Verdicts:
             self.findings.append(finding)
         else:
             self.dropped[finding.property] += 1
-
-    def tell_more(self, other: Verdicts, start: tuple[int, int], end: tuple[int, int]) -> None:
-        """Add the lines of others between two places: how many are not explained, and how many findings."""
-        room = max(0, self.limit - len(self.unexplained))
-        self.unexplained += other.unexplained[start[0] : end[0]][:room]
-        for finding in other.findings[start[1] : end[1]]:
-            self.found(finding)
-
-    def count(self, other: Verdicts) -> None:
-        """Add what others counted."""
-        self.explained += other.explained
-        self.guessed += other.guessed
-        self.outside += other.outside
-        self.dropped += other.dropped
-        self.unexplained_count += other.unexplained_count
 
     def figures(self) -> dict[str, int]:
         """The counts by name, for a report."""

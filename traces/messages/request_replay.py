@@ -19,25 +19,16 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.messages import proposals, request_messages
-from highwater.traces.messages.context import (
-    CLOCKS_MS,
-    REGISTERED,
-    Context,
-    Json,
-    Verdicts,
-    controllers_ahead,
-    from_json,
-    to_json,
-)
+from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
 from highwater.traces.messages.metadata_index import NEVER, Spine
-from highwater.traces.messages.nodes import Node, NodeEnds, NodesPart, in_order, join
+from highwater.traces.messages.nodes import Node
 from highwater.traces.messages.proposals import ERRORS
 from highwater.traces.messages.request_lines import (
     ALTER_PARTITION,
@@ -47,6 +38,7 @@ from highwater.traces.messages.request_lines import (
     REGISTRATION,
     Counted,
     RequestLine,
+    begins,
     read_request_log,
 )
 from highwater.traces.messages.request_messages import (
@@ -92,7 +84,7 @@ class Requests:
         paths: Sequence[Path],
         read: Callable[..., Iterator[RequestLine]] = read_request_log,
     ) -> None:
-        self.context, self.paths, self._read = context, in_order(paths), read
+        self.context, self.paths, self._read = context, sorted(paths, key=begins), read
         self.counted = Counted()
         self.notes: list[str] = []
         self.doubts: list[Doubt] = []
@@ -106,57 +98,29 @@ class Requests:
         """The log that ``_of_listener`` is about."""
 
     def replay(self) -> None:
-        """Read all logs. Raises TraceError where one cannot be read."""
-        part = NodesPart()
-        try:
-            self.controllers()
-            self.read(range(len(self.paths)), part)
-        finally:
-            self.join([part])
-
-    def read(self, numbers: Iterable[int], part: NodesPart) -> None:
-        """Read the brokers' requests in some of the files, in the order of their numbers. Raises TraceError."""
-        context, first = self.context, dict[int, tuple[int, int]]()
-        context.verdicts, before = part.verdicts, context.verdicts
-        try:
-            for number in sorted(numbers):
-                path = self.paths[number]
-                for line in self._read(path, part.counted, _OF_BROKERS, self._ahead(path)):
-                    self._of_broker(line)
-                    if len(first) < len(self._nodes):
-                        first[next(reversed(self._nodes))] = (number, len(first))
-                part.ends[number] = (len(part.verdicts.unexplained), len(part.verdicts.findings))
-            for broker, node in self._nodes.items():
-                context.verdicts = Verdicts()
-                node.finish()
-                files = tuple(str(path) for path in node.paths)
-                ends = NodeEnds(
-                    broker, first[broker], context.verdicts, node.apart.doubt(), files, node.sessions.gaps
-                )
-                part.nodes.append(ends)
-        finally:
-            context.verdicts = before
-
-    def join(self, parts: Iterable[NodesPart]) -> None:
-        """Put together what came of all files. Raises SharedNode."""
+        """Read all logs. Raises TraceError if one cannot be read."""
         verdicts = self.context.verdicts
-        joined = join(verdicts, parts, self.paths)
-        self.counted = joined.counted
-        for node in joined.nodes:
-            if node.doubt is not None:
-                self.doubts.append(node.doubt)
-                self.files_off |= set(node.files)
-        for name, count in self.counted.others.items():
-            if name not in _SKIPPED_NAMES:
-                verdicts.outside[f"request {name}"] += count
-        gaps = sum(node.gaps for node in joined.nodes)
-        if gaps:
-            verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
-        if self.counted.first_cut is not None:
-            path, number = self.counted.first_cut
-            self.notes.append(
-                f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
-            )
+        try:
+            self._controllers()
+            for path in self.paths:
+                for line in self._read(path, self.counted, _OF_BROKERS, self._ahead(path)):
+                    self._of_broker(line)
+            for node in self._nodes.values():
+                node.finish()
+                if (doubt := node.apart.doubt()) is not None:
+                    self.doubts.append(doubt)
+                    self.files_off |= {str(path) for path in node.paths}
+            if gaps := sum(node.sessions.gaps for node in self._nodes.values()):
+                verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
+        finally:
+            for name, count in self.counted.others.items():
+                if name not in _SKIPPED_NAMES:
+                    verdicts.outside[f"request {name}"] += count
+            if self.counted.first_cut is not None:
+                path, number = self.counted.first_cut
+                self.notes.append(
+                    f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
+                )
 
     # --- once more ------------------------------------------------------------------------------------
 
@@ -172,7 +136,7 @@ class Requests:
 
     # --- the controller -------------------------------------------------------------------------------
 
-    def controllers(self) -> None:
+    def _controllers(self) -> None:
         """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
@@ -319,19 +283,6 @@ class RequestsBeside:
         tell(requests, report)
         report.seconds += time.perf_counter() - started
 
-    def part(self, log: MetadataLog, report: Report, numbers: Sequence[int]) -> Json:
-        """Read the brokers' requests of some of the files, by their numbers, for ``joined``. Raises TraceError.
-
-        Returned is JSON: what came of them, with the report of the metadata log and what the controllers' requests say.
-        """
-        requests, part = self._begin(log, report), NodesPart()
-        with rarely_collected():
-            requests.controllers()
-            requests.read(numbers, part)
-        verdicts = requests.context.verdicts
-        found = {"report": report.to_json(), "verdicts": to_json(verdicts), "notes": requests.notes}
-        return {**found, "part": to_json(part)}
-
     def _begin(self, log: MetadataLog, report: Report) -> Requests:
         self._spine.tables.check()
         self._spine.read(log)
@@ -346,20 +297,6 @@ class RequestsBeside:
                 Around(self._requests, report).collect()
             except KeyboardInterrupt:
                 report.interrupted = True
-
-
-def joined(paths: Sequence[Path], found: Sequence[Json]) -> Report:
-    """The report of the parts that ``RequestsBeside.part`` gave; that of the metadata log is the first one's.
-
-    Raises SharedNode, TraceError.
-    """
-    report = Report.from_json(found[0]["report"])
-    requests = Requests(Context(Spine(), report.profile, frozenset(report.rules)), paths)
-    requests.context.verdicts = from_json(found[0]["verdicts"], Verdicts)
-    requests.notes += found[0]["notes"]
-    requests.join(from_json(one["part"], NodesPart) for one in found)
-    tell(requests, report)
-    return report
 
 
 def tell(requests: Requests, report: Report) -> None:
