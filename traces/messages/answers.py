@@ -29,8 +29,7 @@ from highwater.traces.messages.context import (
 )
 from highwater.traces.messages.leaders import LINES_MS, UNHEARD, Claim, Heard, Leadership, Stage, acting
 from highwater.traces.messages.metadata_index import History
-from highwater.traces.messages.request_lines import Answer, Asked, Diverging, RequestLine
-from highwater.traces.messages.request_messages import Fetch, Produced
+from highwater.traces.messages.request_lines import Answer, Asked, Diverging, Fetch, Produced, RequestLine
 from highwater.traces.rules import profiles
 
 # --- claims ----------------------------------------------------------------------------------------------

@@ -34,8 +34,7 @@ from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.messages.metadata_index import NEVER, Spine, Tables, Version
-from highwater.traces.messages.request_lines import RequestLine
-from highwater.traces.messages.request_messages import Heartbeat, Proposal, Registered
+from highwater.traces.messages.request_lines import Heartbeat, Proposal, Registered, RequestLine
 from highwater.traces.reports.findings import Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.report import Report
 

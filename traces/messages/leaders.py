@@ -39,8 +39,7 @@ from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
 from highwater.traces.messages.context import CLOCKS_MS, Apart
 from highwater.traces.messages.metadata_index import NEVER, History, Version
-from highwater.traces.messages.request_lines import RequestLine
-from highwater.traces.messages.request_messages import Proposal
+from highwater.traces.messages.request_lines import Proposal, RequestLine
 
 # --- acting ----------------------------------------------------------------------------------------------
 

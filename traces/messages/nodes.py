@@ -12,8 +12,16 @@ from highwater.traces.messages.answers import Before, recheck
 from highwater.traces.messages.context import ANSWERED, CLOCKS_MS, OWN_MS, SENT, Apart, Context
 from highwater.traces.messages.leaders import IDLE_MS, LINES_MS, Leadership, acting, slots_for, stages
 from highwater.traces.messages.metadata_index import NEVER, History
-from highwater.traces.messages.request_lines import Answer, Asked, RequestLine
-from highwater.traces.messages.request_messages import CONSUMER, Fetch, Key, Produced, Sessions
+from highwater.traces.messages.request_lines import (
+    CONSUMER,
+    Answer,
+    Asked,
+    Fetch,
+    Key,
+    Produced,
+    RequestLine,
+    Sessions,
+)
 from highwater.traces.rules import profiles
 
 # --- nodes -----------------------------------------------------------------------------------------------

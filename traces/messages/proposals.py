@@ -15,8 +15,7 @@ from highwater.invariants import statements
 from highwater.traces.messages.context import CLOCKS_MS, DECIDED, OWN_MS, PROPOSED, Context
 from highwater.traces.messages.leaders import LINES_MS, MAX_SLOTS, Leadership, Stage, acting
 from highwater.traces.messages.metadata_index import History, Version
-from highwater.traces.messages.request_lines import NO_EPOCH
-from highwater.traces.messages.request_messages import Key, Proposal
+from highwater.traces.messages.request_lines import NO_EPOCH, Key, Proposal
 from highwater.traces.reports.observed import PartitionState
 from highwater.traces.rules import profiles
 from highwater.traces.rules.decisions import decisions

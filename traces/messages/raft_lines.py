@@ -30,8 +30,7 @@ from highwater.traces.messages.raft_events import (
     Vote,
     VoteAnswer,
 )
-from highwater.traces.messages.request_lines import start_of_day
-from highwater.traces.reading import INT32, INT64, Place, Source, printable, split
+from highwater.traces.reading import INT32, INT64, Place, Source, printable, split, start_of_day
 
 # --- text ------------------------------------------------------------------------------------------------
 

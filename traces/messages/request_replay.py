@@ -25,7 +25,7 @@ from pathlib import Path
 
 from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.kafka.metadata_log import MetadataLog
-from highwater.traces.messages import proposals, request_messages
+from highwater.traces.messages import proposals, request_lines
 from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
 from highwater.traces.messages.metadata_index import NEVER, Spine
 from highwater.traces.messages.nodes import Node
@@ -37,19 +37,17 @@ from highwater.traces.messages.request_lines import (
     PRODUCE,
     REGISTRATION,
     Counted,
-    RequestLine,
-    begins,
-    read_request_log,
-)
-from highwater.traces.messages.request_messages import (
     Fetch,
     Key,
     Registered,
+    RequestLine,
+    begins,
     read_alter,
     read_fetch,
     read_heartbeat,
     read_produce,
     read_registered,
+    read_request_log,
 )
 from highwater.traces.metadata.replay import rarely_collected
 from highwater.traces.reports.findings import Doubt, Finding, Unexplained
@@ -399,12 +397,12 @@ class Around:
         if line.api == FETCH:
             yield from self._fetched(line)
         elif line.api == PRODUCE:
-            for written in request_messages.read_produce(line):
+            for written in request_lines.read_produce(line):
                 offset = written.offset if written.offset >= 0 else None
                 told = ShownAnswer(_error(written.error), offset=offset) if written.answered else None
                 yield from self._message(line, written.key, CLIENT, WRITE, ShownRequest(), told)
         else:
-            for proposal in request_messages.read_alter(line):
+            for proposal in request_lines.read_alter(line):
                 isr = tuple(member for member, _ in proposal.members)
                 asked = ShownRequest(None, proposal.leader_epoch, isr, proposal.partition_epoch)
                 done = ShownAnswer(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
@@ -412,8 +410,8 @@ class Around:
                 yield from self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
 
     def _fetched(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
-        fetch = request_messages.read_fetch(line)
-        if fetch.replica == request_messages.CONSUMER:
+        fetch = request_lines.read_fetch(line)
+        if fetch.replica == request_lines.CONSUMER:
             return
         for key in {**fetch.asked, **fetch.answers}:
             sent, answer = fetch.asked.get(key), fetch.answers.get(key)
@@ -428,7 +426,7 @@ class Around:
     def _message(
         self,
         line: RequestLine,
-        key: request_messages.Key,
+        key: request_lines.Key,
         sender: int | str,
         kind: str,
         asked: ShownRequest,

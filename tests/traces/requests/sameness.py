@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from highwater.traces.messages.request_lines import FETCH, PRODUCE, Counted, RequestLine
-from highwater.traces.messages.request_messages import read_fetch, read_produce
+from highwater.traces.messages.request_lines import (
+    FETCH,
+    PRODUCE,
+    Counted,
+    RequestLine,
+    read_fetch,
+    read_produce,
+)
 from tests.traces.requests.changes import END, START, Changed
 from tests.traces.requests.sensitivity import Recording
 

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from highwater.traces.messages.context import AskedOfControllers
 from highwater.traces.messages.metadata_index import Spine, Version
-from highwater.traces.messages.request_lines import HEARTBEAT, RequestLine
-from highwater.traces.messages.request_messages import Heartbeat, Proposal
+from highwater.traces.messages.request_lines import HEARTBEAT, Heartbeat, Proposal, RequestLine
 from tests.traces.requests.test_spine import ID, called, followed, state
 
 FIRST, SECOND = Path("a"), Path("b")
@@ -31,7 +30,7 @@ def of_changes() -> AskedOfControllers:
 
 def heard(asked: AskedOfControllers, path: Path, *told: tuple[float, int]) -> None:
     for time, offset in told:
-        asked.add_heartbeat(line(time, path), Heartbeat(line(time, path), 1, 7, offset, 0, False, False))
+        asked.add_heartbeat(line(time, path), Heartbeat(line(time, path), 1, 7, offset, 0))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.messages import leaders, metadata_index, nodes, request_messages
+from highwater.traces.messages import leaders, metadata_index, nodes, request_lines
 from highwater.traces.messages.context import Context, Verdicts
 from highwater.traces.messages.leaders import Leadership, acting
 from highwater.traces.messages.metadata_index import Registration, Spine
@@ -71,7 +71,7 @@ def test_so_many_pairs_of_a_follower_and_a_partition_are_kept(
 def test_so_many_sessions_are_kept(
     kept: int, gaps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_messages, "MAX_SESSIONS", kept)
+    monkeypatch.setattr(request_lines, "MAX_SESSIONS", kept)
     write_fetches(tmp_path, 6)
     name = "messages guessed: fetch sessions that go on after lines that are missing"
     assert replay(tmp_path).figures.get(name, 0) == gaps
