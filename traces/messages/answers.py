@@ -226,13 +226,13 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
     if fetch.epoch < 0:
         return True
     line = fetch.line
-    if context.spine.registered(fetch.replica, fetch.epoch) <= line.answered + CLOCKS_MS:
+    if context.index.registered(fetch.replica, fetch.epoch) <= line.answered + CLOCKS_MS:
         return True
-    if fetch.replica not in context.spine.brokers:
+    if fetch.replica not in context.index.brokers:
         context.verdicts.guessed["a broker whose registration is not in the metadata log"] += 1
         return True
     context.verdicts.not_explained(
-        line, partition, SENT, (), {"replicaEpoch": (context.spine.epochs_of(fetch.replica), fetch.epoch)},
+        line, partition, SENT, (), {"replicaEpoch": (context.index.epochs_of(fetch.replica), fetch.epoch)},
         f=fetch.replica,
     )  # fmt: skip
     return False
@@ -240,7 +240,7 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
 
 def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
     """Whether the leader surely knew a later broker epoch of the sender; or, if asked so, whether it can have."""
-    time, position = context.spine.registered_later(fetch.replica, fetch.epoch)
+    time, position = context.index.registered_later(fetch.replica, fetch.epoch)
     if position is None or fetch.epoch < 0:
         return False
     if possible:
@@ -252,7 +252,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
     """K2, 903.2. Whether the fetch is of a former incarnation of which the leader knows; then it is told."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
-    latest = context.spine.latest_epoch(fetch.replica)
+    latest = context.index.latest_epoch(fetch.replica)
     if not profiles.stale_epochs_are_refused(sent=fetch.epoch, known=latest):
         text = (
             f"leader {led.broker} answered a fetch of broker {fetch.replica} under broker epoch {fetch.epoch}, and had "

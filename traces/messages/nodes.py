@@ -52,7 +52,7 @@ class Node:
         self._purge_at = LEADERSHIPS
         self.paths: set[Path] = set()
         self._path: Path | None = None
-        self._start = context.spine.starts_after(broker, -NEVER)
+        self._start = context.index.starts_after(broker, -NEVER)
         """When the broker registers with another epoch next."""
 
     # --- fetches --------------------------------------------------------------------------------------
@@ -303,12 +303,12 @@ class Node:
 
     def _history(self, key: Key) -> History | None:
         if key not in self._histories:
-            self._histories[key] = self.context.spine.history(*key)
+            self._histories[key] = self.context.index.history(*key)
         return self._histories[key]
 
     def _restarted(self, now: float) -> None:
         """The broker has registered anew: of what was under way when its process died there is no line."""
-        self._start = self.context.spine.starts_after(self.broker, now)
+        self._start = self.context.index.starts_after(self.broker, now)
         for led in self.led.values():
             if led is not None:
                 recheck(self.context, led, ends=True)
@@ -329,6 +329,6 @@ class Node:
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
     """From when to when a broker was registered with the epoch that it fetches with; never, where it was not."""
-    begins = context.spine.registered(fetch.replica, fetch.epoch)
-    ends, _ = context.spine.registered_later(fetch.replica, fetch.epoch)
+    begins = context.index.registered(fetch.replica, fetch.epoch)
+    ends, _ = context.index.registered_later(fetch.replica, fetch.epoch)
     return begins + CLOCKS_MS, ends - CLOCKS_MS

@@ -76,7 +76,7 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
         if slot is None:
             continue
         leading, offsets = led.ranked(wanted.stage, {f: heard.offset}, led.least(), (led.leso,))
-        known = heard.epoch < 0 or context.spine.registered(f, heard.epoch) <= wanted.until
+        known = heard.epoch < 0 or context.index.registered(f, heard.epoch) <= wanted.until
         refused = led.acting.expansion_refused(
             leading._replace(proposed=-1), slot, offsets.index(led.leso), epoch_fits=known
         )
@@ -233,7 +233,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
         return
     recorded = _recorded(proposal)
     told: list[tuple[tuple[str, ...], Any]] = []
-    for position, version in context.spine.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
+    for position, version in context.index.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
         if proposal.error == 0 and version.state.partition_epoch > proposal.partition_epoch:
             continue  # what it made itself
         refused_by, answer = _answer(context, proposal, slots, position, version)
@@ -243,12 +243,12 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
         told.append((refused_by, answer))
     answers = {answer[0] for _, answer in told}
     if proposal.error == 0 and answers == {"STALE_BROKER_EPOCH"}:
-        sent, latest = proposal.broker_epoch, context.spine.latest_epoch(proposal.broker)
+        sent, latest = proposal.broker_epoch, context.index.latest_epoch(proposal.broker)
         text = f"the controller carried out a proposal of broker {proposal.broker} under broker epoch {sent}"
         if _stale(context, history, proposal, text, sent, latest):
             return
     for member, sent in proposal.members:
-        latest = context.spine.latest_epoch(member, line.arrived)
+        latest = context.index.latest_epoch(member, line.arrived)
         if proposal.error == 0 and answers == {"INELIGIBLE_REPLICA"} and sent != NO_EPOCH:
             text = f"the controller took in broker {member} under broker epoch {sent}, when {latest} was registered"
             if _stale(context, history, proposal, text, sent, latest):
@@ -355,7 +355,7 @@ def _registrations(
         for _ in range(count)
     ]
     for broker, slot in slots.items():
-        known = context.spine.registration(broker, position)
+        known = context.index.registration(broker, position)
         if known is not None:
             found[slot] = {
                 "registered": known.registered, "epoch": max(0, known.epoch), "fenced": known.fenced,
@@ -367,8 +367,8 @@ def _registrations(
 def missing(context: Context, first: float, last: float) -> None:
     """Changes of the metadata log between two times, of the first and the last proposal, of which no line tells."""
     for topic in context.asked.topics():
-        for history in context.spine.partitions(topic):
-            for version in history.versions():
+        for history in context.index.partitions(topic):
+            for version in history.versions:
                 is_asked_for = version.cause == PROPOSED_CHANGE and first <= version.time <= last
                 if is_asked_for and not context.asked.made(history.number, version):
                     context.verdicts.guessed["an AlterPartition whose line is missing"] += 1
@@ -389,7 +389,7 @@ def in_flight(context: Context) -> None:
             continue
         under_way = 1 + (proposal.line.arrived < before.line.answered - OWN_MS)
         if not profiles.one_proposal_is_under_way(under_way=under_way):
-            history = context.spine.history(*proposal.key)
+            history = context.index.history(*proposal.key)
             # Where its connection broke the leader does not know that the first one arrived.
             context.finding(
                 statements.one_proposal_is_under_way, "B7, B8", proposal.line, "" if history is None else history.name,

@@ -27,7 +27,7 @@ from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.messages import proposals, request_lines
 from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
-from highwater.traces.messages.metadata_index import NEVER, Spine
+from highwater.traces.messages.metadata_index import NEVER, MetadataIndex
 from highwater.traces.messages.nodes import Node
 from highwater.traces.messages.proposals import ERRORS
 from highwater.traces.messages.request_lines import (
@@ -129,7 +129,7 @@ class Requests:
 
     def name_of(self, key: Key) -> str | None:
         """The name of a partition, None where the metadata log does not have it."""
-        history = self.context.spine.history(*key)
+        history = self.context.index.history(*key)
         return None if history is None else history.name
 
     # --- the controller -------------------------------------------------------------------------------
@@ -144,10 +144,10 @@ class Requests:
                     for proposal in read_alter(line):
                         asked.add_proposal(proposal)
                 elif line.api == REGISTRATION:
-                    asked.add_registration(line, read_registered(line))
+                    asked.add_registration(read_registered(line))
                 else:
                     verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
-                    asked.add_heartbeat(line, read_heartbeat(line))
+                    asked.add_heartbeat(read_heartbeat(line))
         self.offset_ms = asked.offset_ms
         self._controllers_ahead = controllers_ahead(asked)
         for path, ms in self._controllers_ahead.items():
@@ -163,7 +163,7 @@ class Requests:
             self._registered(registration)
         first, last = NEVER, -NEVER
         for proposal in asked.proposals():
-            history = self.context.spine.history(*proposal.key)
+            history = self.context.index.history(*proposal.key)
             if history is not None:
                 proposals.decided(self.context, history, proposal)
             first, last = min(first, proposal.line.arrived), max(last, proposal.line.answered)
@@ -180,13 +180,13 @@ class Requests:
         if found.error:
             verdicts.outside[f"registration answered with error {found.error}"] += 1
             return
-        spine = self.context.spine
-        if spine.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
+        index = self.context.index
+        if index.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
             verdicts.explained[REGISTERED] += 1
         else:
             verdicts.not_explained(
                 found.line, None, REGISTERED, (),
-                {"brokerEpoch": (spine.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
+                {"brokerEpoch": (index.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
             )  # fmt: skip
 
     # --- brokers --------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class Requests:
         return known[listener]
 
     def _found_broker(self, listener: str, path: Path) -> int | None:
-        listeners = self.context.spine.listeners
+        listeners = self.context.index.listeners
         if listener in listeners:
             return listeners[listener]
         by_port: dict[str, set[int]] = defaultdict(set)
@@ -241,7 +241,7 @@ class Requests:
         if len(same) == 1:
             return next(iter(same))
         named = broker_of(path)
-        return named if named in self.context.spine.brokers else None
+        return named if named in self.context.index.brokers else None
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
@@ -255,16 +255,16 @@ class RequestsBeside:
     """The request logs of a cluster: told what the metadata log says (``change``, ``setting``), then judged."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths, self._spine = paths, Spine()
+        self._paths, self._index = paths, MetadataIndex()
         self._requests: Requests | None = None
 
     def change(self, change: PartitionChange) -> None:
         """A change of a partition, in the order of the metadata log."""
-        self._spine.change(change)
+        self._index.change(change)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """What a setting is for a partition from here on."""
-        self._spine.setting(name, setting)
+        self._index.setting(name, setting)
 
     def judge(self, log: MetadataLog, report: Report) -> None:
         """Read the request logs, and add what came of them to the report of the metadata log.
@@ -282,9 +282,8 @@ class RequestsBeside:
         report.seconds += time.perf_counter() - started
 
     def _begin(self, log: MetadataLog, report: Report) -> Requests:
-        self._spine.tables.check()
-        self._spine.read(log)
-        context = Context(self._spine, report.profile, frozenset(report.rules))
+        self._index.read(log)
+        context = Context(self._index, report.profile, frozenset(report.rules))
         self._requests = Requests(context, self._paths)
         return self._requests
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.traces.messages.metadata_index import Spine
+from highwater.traces.messages.metadata_index import MetadataIndex
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 
 ID, NEW_ID = "topic-id", "new-topic-id"
@@ -12,22 +12,22 @@ def state(epoch: int, partition_epoch: int, leader: int | None = 0) -> Partition
     return PartitionState((0, 1), (0, 1), leader=leader, leader_epoch=epoch, partition_epoch=partition_epoch)
 
 
-def followed(*changes: tuple[int, PartitionState | None, PartitionState | None]) -> Spine:
+def followed(*changes: tuple[int, PartitionState | None, PartitionState | None]) -> MetadataIndex:
     """What is known of t-0: at each place the partition before and after a change, a second apart."""
-    spine = Spine()
+    index = MetadataIndex()
     for position, before, after in changes:
-        spine.change(PartitionChange(position, 1000 * position, "t", 0, before, after))
-    return spine
+        index.change(PartitionChange(position, 1000 * position, "t", 0, before, after))
+    return index
 
 
-def called(spine: Spine, asked: str, position: int) -> None:
+def called(index: MetadataIndex, asked: str, position: int) -> None:
     """A topic is created."""
-    spine.tables.write("INSERT OR REPLACE INTO topic VALUES (?, 't', ?)", asked, position)
+    index.topics[asked] = "t", position
 
 
-def places(spine: Spine, asked: str) -> list[int]:
-    history = spine.history(asked, 0)
-    return [] if history is None else [version.position for version in history.versions()]
+def places(index: MetadataIndex, asked: str) -> list[int]:
+    history = index.history(asked, 0)
+    return [] if history is None else [version.position for version in history.versions]
 
 
 FIRST, SECOND = state(0, 0), state(0, 1)
@@ -35,35 +35,35 @@ FIRST, SECOND = state(0, 0), state(0, 1)
 
 def test_a_partition_that_was_there_before_the_log_begins_has_a_history() -> None:
     """Its first change is of something that nothing was told of."""
-    spine = followed((5, FIRST, SECOND), (6, SECOND, state(1, 2)))
-    called(spine, ID, 0)
-    assert places(spine, ID) == [5, 6]
+    index = followed((5, FIRST, SECOND), (6, SECOND, state(1, 2)))
+    called(index, ID, 0)
+    assert places(index, ID) == [5, 6]
 
 
 def test_a_partition_that_is_created_anew_has_a_history_of_its_own() -> None:
     """With its removal in the log, and without: each id is of the life that began behind the topic."""
     for gone in ([(6, SECOND, None)], []):
-        spine = followed((4, None, FIRST), (5, FIRST, SECOND), *gone, (8, None, FIRST), (9, FIRST, SECOND))
-        called(spine, ID, 3)
-        called(spine, NEW_ID, 7)
-        assert (places(spine, ID), places(spine, NEW_ID)) == ([4, 5], [8, 9])
-        history = spine.history(ID, 0)
+        index = followed((4, None, FIRST), (5, FIRST, SECOND), *gone, (8, None, FIRST), (9, FIRST, SECOND))
+        called(index, ID, 3)
+        called(index, NEW_ID, 7)
+        assert (places(index, ID), places(index, NEW_ID)) == ([4, 5], [8, 9])
+        history = index.history(ID, 0)
         assert history is not None
         assert history.deleted == (6000 if gone else None)
-        assert [h.number for h in spine.partitions(NEW_ID)] == [2]
-    called(spine, "later", 10)
-    assert spine.history("later", 0) is None
+        assert [h.number for h in index.partitions(NEW_ID)] == [2]
+    called(index, "later", 10)
+    assert index.history("later", 0) is None
 
 
 def test_leader_epochs_are_looked_up() -> None:
-    spine = followed(
+    index = followed(
         (1, None, state(0, 0)),
         (2, FIRST, state(0, 1)),
         (3, SECOND, state(2, 2, 1)),
         (4, SECOND, state(3, 3, 0)),
     )
-    called(spine, ID, 0)
-    history = spine.history(ID, 0)
+    called(index, ID, 0)
+    history = index.history(ID, 0)
     assert history is not None
     assert [[v.position for v in history.of_epoch(epoch)] for epoch in range(5)] == [[1, 2], [], [3], [4], []]
     assert [v.position for v in history.with_partition_epoch(0, 1)] == [2]
@@ -76,4 +76,4 @@ def test_leader_epochs_are_looked_up() -> None:
     assert [history.begun(by) for by in (999, 3000)] == [[], [0, 2]]
     assert [v.position for v in history.around(2000, 3000)] == [2, 3]
     assert [v.position for v in history.around(0, 999)] == []
-    assert [spine.changes_after(position) for position in (0, 2, 4)] == [1, 3, float("inf")]
+    assert [index.changes_after(position) for position in (0, 2, 4)] == [1, 3, float("inf")]
