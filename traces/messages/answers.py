@@ -193,7 +193,7 @@ def refused(
         verdicts.not_explained(line, history.name, REFUSED, guards, None, f=fetch.replica, error=error)
         return
     verdicts.explained[REFUSED] += 1
-    if known is not None and known.epoch == asked.leader_epoch and known.slot_of(fetch.replica) is not None:
+    if known is not None and known.epoch == asked.leader_epoch and known.slots.get(fetch.replica) is not None:
         # It can have been noted when it came, and been refused when its time to wait was over.
         _heard(known, fetch, asked)
         recheck(context, known)

@@ -72,7 +72,7 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
     for wanted in pending:
         if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
-        heard, slot = led.heard[f], led.slot_of(f)
+        heard, slot = led.heard[f], led.slots.get(f)
         if slot is None:
             continue
         leading, offsets = led.ranked(wanted.stage, {f: heard.offset}, led.least(), (led.leso,))

@@ -60,6 +60,27 @@ class Advance:
     cut: set[str] = field(default_factory=set)
 
 
+def steps_of(
+    interpreter: Interpreter, state: Scalars, numbers: tuple[int, ...], cut: set[str]
+) -> Iterator[tuple[int, Scalars]]:
+    """The states to which these instances lead, those beyond a bound left out; ``cut`` collects the bounds.
+
+    A step that leaves the types of the state at no bound is cut, too: no run reaches the state that it starts from.
+    """
+    enabled = interpreter.enabled_of(numbers)(state)
+    for number, is_enabled in zip(numbers, enabled, strict=True):
+        if is_enabled:
+            try:
+                step = interpreter.step(state, number)
+            except BoundError:
+                cut.add(OF_THE_TYPES)
+                continue
+            if step.state is not None:
+                yield number, step.state
+            elif step.cut is not None:
+                cut.add(step.cut)
+
+
 class Carrier:
     """Takes sets of states through lines; never more than ``limit`` states at a time."""
 
@@ -129,23 +150,7 @@ class Carrier:
         return list(reached)
 
     def _steps(self, state: Scalars, numbers: tuple[int, ...], cut: set[str]) -> Iterator[Scalars]:
-        """The states that these instances lead to, cut ones left out.
-
-        A step that leaves the types of the state at no bound is cut, too: it comes from a state that no run
-        reaches and that a line made known.
-        """
-        enabled = self.interpreter.enabled_of(numbers)(state)
-        for number, is_enabled in zip(numbers, enabled, strict=True):
-            if is_enabled:
-                try:
-                    step = self.interpreter.step(state, number)
-                except BoundError:
-                    cut.add(OF_THE_TYPES)
-                    continue
-                if step.state is not None:
-                    yield step.state
-                elif step.cut is not None:
-                    cut.add(step.cut)
+        return (after for _, after in steps_of(self.interpreter, state, numbers, cut))
 
     def _check(self, count: int, place: Place) -> None:
         if count > self.limit:
@@ -328,16 +333,8 @@ class RunHistory:
         raise AssertionError("no state before the line leads to the one after it")
 
     def _steps(self, state: Scalars, numbers: tuple[int, ...]) -> Iterator[tuple[int, Scalars]]:
-        """The states that these instances lead to, cut ones left out."""
         assert self.interpreter is not None
-        for number, enabled in zip(numbers, self.interpreter.enabled_of(numbers)(state), strict=True):
-            if enabled:
-                try:
-                    after = self.interpreter.step(state, number).state
-                except BoundError:
-                    continue
-                if after is not None:
-                    yield number, after
+        return steps_of(self.interpreter, state, numbers, set())
 
 
 def _from_start(
