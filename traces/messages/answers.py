@@ -79,10 +79,10 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
         difference = {"high watermark": (high, claim.hwm)}
         context.verdicts.not_explained(claim.line, led.name, ANSWERED, (), difference, leader=led.broker)
         return
-    what = f"leader {led.broker} told the HWM {claim.hwm}" if claim.exact else (
+    what = f"leader {led.broker} returned HWM {claim.hwm}" if claim.exact else (
         f"leader {led.broker} acknowledged offset {claim.hwm - 1}"
     )  # fmt: skip
-    risk = f"offsets [{high}, {claim.hwm}) are on fewer replicas than an election counts on"
+    risk = f"offsets [{high}, {claim.hwm}) are on fewer replicas than an election relies on"
     facts = {"leader_epoch": led.epoch, "hwm": claim.hwm, "possible": high}
     if not claim.exact:
         copies = 1 + sum(offset >= claim.hwm for offset in claim.leos.values())
@@ -109,7 +109,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
     if any(_reaches(led, claim, stage, proposed=False) for stage in led.possible(claim.line.taken)):
         rule = "B4, B7"
     text = (
-        f"{what} in leader epoch {led.epoch}, and has to wait for {', '.join(waiting)}"
+        f"{what} in leader epoch {led.epoch}, but has to wait for {', '.join(waiting)}"
         f"{', proposed for the ISR' if rule != 'B4' else ''}: at most {high}"
     )
     context.finding(statements.hwm_waits_for_isr, rule, claim.line, led.name, text, risk, facts=facts)
@@ -189,7 +189,7 @@ def refused(
         verdicts.outside[f"fetch answered with error {error}"] += 1
         return
     if not _can_refuse(context, node, known, history, fetch, asked, error):
-        guards = ("nobody there can use it",)
+        guards = ("nothing that the broker can know refuses it",)
         verdicts.not_explained(line, history.name, REFUSED, guards, None, f=fetch.replica, error=error)
         return
     verdicts.explained[REFUSED] += 1
@@ -260,7 +260,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
         )
         context.finding(
             statements.stale_epochs_are_refused, "903.2", fetch.line, led.name, text,
-            "what this life of the broker had may be gone",
+            "the records of this incarnation may be gone",
         )  # fmt: skip
     return True
 
@@ -371,8 +371,8 @@ def _hwm(
     if hwm < told and not profiles.hwm_never_moves_back(before=told, after=hwm):
         context.finding(
             statements.hwm_never_moves_back, "B4", line, led.name,
-            f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
-            f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
+            f"leader {led.broker} returned HWM {told} and then {hwm} to broker {fetch.replica}",
+            f"{told - hwm} offsets, [{hwm}, {told}), that consumers may have read",
         )  # fmt: skip
     elif _is_too_low(led, fetch, hwm, is_noted):
         context.verdicts.not_explained(

@@ -283,7 +283,7 @@ class Apart:
         path, number = self._first[kind]
         summary = (
             f"the clock of broker {self.broker} is {_WAYS[kind]} that of the metadata log, by {seconds:.1f} s or more: "
-            f"{_WHY[kind].format(count)} ({path}). What is said of its log is not reliable"
+            f"{_WHY[kind].format(count)} ({path}). Violations in its log are unreliable"
         )
         return Doubt(KIND, summary, {"line": number}, ())
 
@@ -291,8 +291,8 @@ class Apart:
 _WAYS = {EARLY: "behind", LATE: "ahead of", JOINS: "ahead of"}
 _WHY = {
     EARLY: "it answers in {} leader epochs before they begin",
-    LATE: "it answers in {} leader epochs when it has said that it knows the next ones",
-    JOINS: "{} of its proposals came before the fetches that they are about",
+    LATE: "it answers in {} leader epochs after it reported that it knows the next ones",
+    JOINS: "{} of its proposals came before the fetches that make the new members eligible",
 }
 
 

@@ -246,7 +246,7 @@ class Node:
         self.context.finding(
             statements.leader_answers_in_its_epoch, "B2", line, history.name,
             f"broker {self.broker} answered a fetch of leader epoch {asked}, which is not the one that it leads in",
-            "what the follower has may not be the leader's log",
+            "the follower's log may differ from the leader's",
         )  # fmt: skip
 
     def _begin(self, history: History, epoch: int) -> Leadership | None:

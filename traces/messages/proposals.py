@@ -154,7 +154,7 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
         statements.isr_joined_caught_up, "B5", line, led.name,
         f"leader {led.broker} proposed broker {f} for the ISR in leader epoch {led.epoch}: {at}, the HWM was at "
         f"least {hwm}, and the leader epoch starts at {start} or later",
-        "what is committed is missing where it is elected", facts={"leo": leo, "hwm": hwm, "epoch_start": start},
+        "committed records are missing if it is elected", facts={"leo": leo, "hwm": hwm, "epoch_start": start},
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _wrongly_named(
     context.finding(
         statements.proposals_name_fetched_epochs, "903.3", proposal.line, led.name,
         f"leader {led.broker} named broker epoch {named} of broker {member}, {said}",
-        "a life of the broker can be taken in that has less than the leader heard of",
+        "an incarnation can join the ISR with fewer records than the leader knows of",
     )  # fmt: skip
 
 
@@ -244,13 +244,15 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
     answers = {answer[0] for _, answer in told}
     if proposal.error == 0 and answers == {"STALE_BROKER_EPOCH"}:
         sent, latest = proposal.broker_epoch, context.index.latest_epoch(proposal.broker)
-        text = f"the controller carried out a proposal of broker {proposal.broker} under broker epoch {sent}"
+        text = (
+            f"the controller accepted an AlterPartition of broker {proposal.broker} under broker epoch {sent}"
+        )
         if _stale(context, history, proposal, text, sent, latest):
             return
     for member, sent in proposal.members:
         latest = context.index.latest_epoch(member, line.arrived)
         if proposal.error == 0 and answers == {"INELIGIBLE_REPLICA"} and sent != NO_EPOCH:
-            text = f"the controller took in broker {member} under broker epoch {sent}, when {latest} was registered"
+            text = f"the controller accepted broker {member} with broker epoch {sent} although {latest} was registered"
             if _stale(context, history, proposal, text, sent, latest):
                 return
     refused_by, answer = told[-1] if told else ((), ("no such partition then",))
@@ -265,7 +267,7 @@ def _stale(context: Context, history: History, proposal: Proposal, text: str, se
         return False
     context.finding(
         statements.stale_epochs_are_refused, "903.4", proposal.line, history.name, text,
-        "who registered anew may lack what it had, and can be elected",
+        "a broker that registered again may have lost records, and can be elected",
     )  # fmt: skip
     return True
 
@@ -395,6 +397,6 @@ def in_flight(context: Context) -> None:
                 statements.one_proposal_is_under_way, "B7, B8", proposal.line, "" if history is None else history.name,
                 f"leader {proposal.broker} sent an AlterPartition while one was under way "
                 f"(line {before.line.line})",
-                "which ISR its HWM has to wait for",
+                "the HWM may wait for the wrong ISR",
                 certain=proposal.line.connection == before.line.connection,
             )  # fmt: skip

@@ -152,7 +152,7 @@ class Requests:
         self._controllers_ahead = controllers_ahead(asked)
         for path, ms in self._controllers_ahead.items():
             self.notes.append(
-                f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's, which is taken out"
+                f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's; replay corrects it"
             )
         asked.settle(self._ahead)
         if asked.unknown:

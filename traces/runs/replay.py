@@ -568,8 +568,8 @@ class _Run:
         if known is None:
             self.ended = True
             notes.append(
-                f"line {line.place.line}: nothing explains it and it does not hold the whole state, "
-                "so the lines after it were not looked at"
+                f"line {line.place.line}: does not conform, and does not give the whole state: "
+                "the lines after it are not replayed"
             )
         else:
             self.states = [known]
@@ -624,5 +624,5 @@ class _Run:
 def _said(bound: str) -> str:
     """What it means that steps were cut."""
     if bound == OF_THE_TYPES:
-        return "a step was not taken that leaves the types of the state: no run comes to where it begins"
-    return f"steps were cut at the bound {bound}; a larger one may explain it"
+        return "skipped a step that leaves the state's types: no run reaches the state that it starts from"
+    return f"steps were pruned at bound {bound}; a larger bound may explain the line"

@@ -65,7 +65,7 @@ def test_below_a_directory_request_logs_go_with_the_metadata_log(tmp_path: Path)
     found = inputs([tmp_path]).found
     assert [i.request_logs for i in found] == [(path,)]
     with pytest.raises(
-        TraceError, match="a request log alone does not say enough: name the cluster's metadata log"
+        TraceError, match="a request log alone cannot be replayed: name the cluster's metadata log"
     ):
         inputs([path])
 
