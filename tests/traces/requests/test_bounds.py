@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.messages import leaders, nodes, request_lines
+from highwater.traces.messages import nodes, request_lines
 from highwater.traces.messages.context import Context, Verdicts
-from highwater.traces.messages.leaders import Leadership, acting
 from highwater.traces.messages.metadata_index import MetadataIndex, Registration
 from highwater.traces.messages.request_replay import Around, Requests
 from highwater.traces.replay import replay
@@ -44,14 +43,6 @@ def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest
     report = replay(tmp_path, timelines=True)
     assert report.interrupted
     assert "messages explained" in report.figures
-
-
-def test_a_leader_keeps_so_many_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaders, "MARKS", 2)
-    models = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
-    led = Leadership(0, "t-0", 0, [], *models, {0: 0}, True)
-    assert [led.append(offset) for offset in (1, 2, 3, 2, 1)] == [True, True, True, False, True]
-    assert (list(led.appended), list(led.marks)) == ([3, 1], [3, 1])
 
 
 @pytest.mark.parametrize(("kept", "goes_on"), [(2, 4), (1, 0)])
