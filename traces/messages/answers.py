@@ -1,11 +1,4 @@
-"""Answers of leaders, held against the model: fetches (B2, B3, B4), writes (B1, B6), and the HWMs in them.
-
-HWMs that were told and cannot be the leader's: which rule that breaks, and for whom it did not wait.
-
-Fetches of followers and their answers (B2, B3, B4, 903.1, 903.2), held against the model's actions.
-
-Writes of producers (B1, B6): what was appended, what was acknowledged, and what was refused.
-"""
+"""Answers of leaders, compared with the model: fetches (B2, B3, B4, 903), writes (B1, B6), and the HWMs in them."""
 
 from __future__ import annotations
 

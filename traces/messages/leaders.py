@@ -81,7 +81,7 @@ _T = TypeVar("_T")
 def _remembered(method: Callable[Concatenate[Acting, _P], _T]) -> Callable[Concatenate[Acting, _P], _T]:
     """A method whose answers are in the memo."""
 
-    def answer(self: Acting, *asked: _P.args, **named: _P.kwargs) -> _T:
+    def answer(self: Acting, /, *asked: _P.args, **named: _P.kwargs) -> _T:
         key = method.__name__, asked, tuple(named.items())
         return self.memo.of(key, lambda: method(self, *asked, **named))
 

@@ -1,9 +1,4 @@
-"""AlterPartition: what a leader had heard when it proposed (B5, 903), and what the controller answered (841).
-
-What a leader had heard when it proposed an ISR (B5, 841.1, 903.2, 903.3).
-
-AlterPartition (B5, B7, B8, 841, 903): what the controller answered, and what the leader had when it proposed.
-"""
+"""AlterPartition: what a leader had heard (B5, 841.1, 903), and the controller's answer (841, B7, B8)."""
 
 from __future__ import annotations
 

@@ -1,17 +1,8 @@
-"""Request logs beside a metadata log: read, held against the model, and shown around what happened.
+"""Request logs beside a metadata log: read, compared with the model, and shown around changes of a partition.
 
-Request logs beside a metadata log: read, put into order, and held against the model.
-
-The controller's requests are read first, as they are few: proposals, registrations, heartbeats. Then the logs of all
-nodes are read, one after the other: what a broker says is held against what it said before, and against the metadata
-log by epochs.
-
-Request logs beside the replay of a metadata log: what the replay tells, and what comes of it in the report.
-
-Messages around what happened to a partition: read once more, for the page, as few as can be looked at.
-
-Of each node's log are kept the last messages about a partition before each place of interest, and the first ones
-behind it. Places are the messages that are told of, and the changes of the partition.
+The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and with
+the metadata log by epochs. For the page, a node's log is read again: the last messages about a partition before each
+change or violation are kept, and the first ones after it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,4 @@
-"""A trace held against the protocol: the states that fit, what came near, and one run that it can have been.
-
-The states of the model that fit what was observed so far, carried from line to line.
-
-What came near to explaining a line: the steps of the model with the fewest reasons against them.
-
-One run of the model that a trace can have been: chosen among the states that fit, from its end back to its start.
-
-The model that a trace is held against: protocol, parameters and rules by their names in the first line.
-
-A trace held against the protocol: whether there is a run of the model that looks like it.
-"""
+"""A trace compared with its protocol: the states that fit each line, the nearest steps, and one run that it can be."""
 
 from __future__ import annotations
 

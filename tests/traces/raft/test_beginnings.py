@@ -9,7 +9,7 @@ import pytest
 
 from highwater.model.quorum import Quorum
 from highwater.traces.messages import raft_events as e
-from highwater.traces.messages.quorum import PROFILE, Judge
+from highwater.traces.messages.quorum import PROFILE, Judge, Log
 from highwater.traces.messages.quorum_roles import Follower
 from highwater.traces.messages.raft_events import Order
 from highwater.traces.messages.raft_replay import _common, replay_raft
@@ -85,3 +85,20 @@ def test_what_a_next_process_begins_as_is_held_against_the_one_before(
     assert found.verdicts.guessed[STATE] == 1
     assert [name for u in found.verdicts.unexplained for c in u.candidates for name in c.differences] == wrong
     assert node.leader is None, "who has resigned follows nobody"
+
+
+@pytest.mark.parametrize(
+    ("end", "cuts", "guesses"),
+    [(0, [], 0), (3, [(0, 1)], 1), (4, [(0, 1), (3, 2)], 1), (5, [(0, 1), (3, 2)], 1), (6, [(0, 7)], 1)],
+)
+def test_a_log_from_before_is_that_of_who_has_as_much(
+    end: int, cuts: list[tuple[int, int]], guesses: int
+) -> None:
+    """Of a log of five records one that ends no later is the beginning; of a longer one nothing is known."""
+    found = follower(1, 2)
+    known = found.belief.node(1).log = Log([(0, 1), (3, 2)], 5)
+    log = found.log_of(found.belief.node(2), end, 7)
+    assert (log, found.verdicts.guessed[BEFORE]) == (Log(cuts, end), guesses)
+    assert known == Log([(0, 1), (3, 2)], 5), "which stays as it is"
+    assert found.log_of(found.belief.node(2), end + 1, 7) is log, "what is known already is not guessed"
+    assert found.verdicts.guessed[BEFORE] == guesses

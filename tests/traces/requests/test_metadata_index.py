@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from highwater.traces.messages.context import ControllerRequests
 from highwater.traces.messages.metadata_index import MetadataIndex
+from highwater.traces.messages.request_lines import HEARTBEAT, Heartbeat, RequestLine
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 
 ID, NEW_ID = "topic-id", "new-topic-id"
@@ -77,3 +81,17 @@ def test_leader_epochs_are_looked_up() -> None:
     assert [v.position for v in history.around(2000, 3000)] == [2, 3]
     assert [v.position for v in history.around(0, 999)] == []
     assert [index.changes_after(position) for position in (0, 2, 4)] == [1, 3, float("inf")]
+
+
+def test_heartbeats_of_two_controllers_are_put_in_order() -> None:
+    """The second one's clock is a second ahead; a lower offset that is reported later is left out."""
+    index = followed((2, None, FIRST), (5, FIRST, SECOND), (9, SECOND, state(1, 2)))
+    asked, ahead = ControllerRequests(index), {Path("a"): 0.0, Path("b"): 1000.0}
+    for name, *told in (("a", (10, 3), (60, 9)), ("b", (1030, 5), (1070, 8))):
+        for time, offset in told:
+            line = RequestLine(Path(name), 1, HEARTBEAT, time, time, time, time, False, "", "", None)
+            asked.add_heartbeat(Heartbeat(line, 1, 7, offset, 0))
+    asked.settle(ahead.__getitem__)
+    assert [asked.knew(1, offset) for offset in (3, 5, 8, 9, 10)] == [10, 30, 60, 60, float("inf")]
+    assert [asked.had_replayed(1, 5, by) for by in (29, 30)] == [False, True]
+    assert asked.had_replayed(1, 9, 70)
