@@ -135,12 +135,12 @@ def inputs(paths: Iterable[Path]) -> Inputs:
                 raise TraceError(path, None, None, _what_it_is_not(path))
             logs[kind].append(path) if kind in _COUNTED else result.found.append(Input(path, kind))
         if len(result.found) + sum(map(len, logs.values())) == before:
-            raise TraceError(path, None, None, "nothing that can be replayed is in this directory")
+            raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
     result.found = _raft_together(_without_dumps(_distinct(result.found)))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
         for kind, (first, *_) in () if result.found else result.alone.items():
-            raise TraceError(first, None, None, f"a {_COUNTED[kind][0]} alone does not say enough: {_NEEDS}")
+            raise TraceError(first, None, None, f"a {_COUNTED[kind][0]} alone cannot be replayed: {_NEEDS}")
         return result
     for kind in _COUNTED:
         result.found = list(_with_logs(result.found, logs[kind], kind))
@@ -151,8 +151,8 @@ def _what_it_is_not(path: Path) -> str:
     if path.stat().st_size == 0:
         return "the file is empty"
     return (
-        "neither a metadata log of Kafka nor a dump of one, no recording of a controller, no run of a model, and no "
-        "log of a broker, of its requests, or dump of its data segments"
+        "not a file that replay reads: a metadata log or its dump, a broker's log, request log, raft log or dump "
+        "of data segments, recorded controller operations, or a run of a model"
     )
 
 

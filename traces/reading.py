@@ -8,6 +8,8 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -391,3 +393,12 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def refuse_constant(constant: str) -> Any:
     """ValueError for NaN and the infinities, as ``parse_constant``: JSON has no such numbers."""
     raise ValueError(f"{constant} is no JSON number")
+
+
+@lru_cache(maxsize=1024)
+def start_of_day(day: str) -> int | None:
+    """The ms from 1970 to the start of a day, counted as if the log's time were UTC; None if there is no such day."""
+    try:
+        return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
+    except ValueError:
+        return None

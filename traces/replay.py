@@ -14,7 +14,6 @@ from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
 from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.kafka.dumps import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.messages.context import Json
 from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.replay import replay_metadata
@@ -71,28 +70,6 @@ def replay_cluster(
     for name, timeline in report.timelines.items():
         timeline.courses = courses(name)
     return report
-
-
-def replay_part(
-    found: Input,
-    profile: str | None,
-    rules: Mapping[str, bool],
-    numbers: Sequence[int],
-    with_brokers: bool,
-) -> Json:
-    """Replay a cluster with some of its request logs, by their numbers: as ``RequestsBeside.part`` gives it.
-
-    ``with_brokers``: the report in it is of the brokers' logs and dumps, too. Raises as ``replay_cluster``.
-    """
-    log = open_metadata_log(found.path)
-    report, requests = Report(str(found.path), log.kind, profile or ""), RequestsBeside(found.request_logs)
-    if with_brokers and (found.broker_logs or found.data_dumps):
-        _with_brokers(
-            log, found.broker_logs, found.data_dumps, report, profile, rules, [requests], False, None
-        )
-    else:
-        replay_metadata(log, report, profile, rules, _watch([requests]), None)
-    return requests.part(open_metadata_log(found.path), report, numbers)
 
 
 def _watch(

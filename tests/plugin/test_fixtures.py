@@ -118,7 +118,7 @@ def test_a_file_that_is_no_trace_is_an_error_of_the_test(pytester: pytest.Pytest
     (tmp_path / "text").write_text("hello\n")
     result = run(pytester, f"def test_recorded(replay): replay({str(tmp_path / 'text')!r})")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*TraceError*neither a metadata log*"])
+    result.stdout.fnmatch_lines(["*TraceError*not a file that replay reads*"])
 
 
 def test_the_fixtures_are_off_unless_asked_for(pytester: pytest.Pytester) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
@@ -17,14 +16,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.traces.inputs import inputs
-from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay_input
-from highwater.traces.reports.report import Report
 from tests.generation import write_log
-from tests.generation.requests import write_fetches
 from tests.slow import slow
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
@@ -98,69 +93,16 @@ def test_one_log_in_shares(log: Path, shares: int) -> None:
     assert len(engine.work.following) == shares
 
 
-def by_nodes(directory: Path, shares: int) -> Report:
-    """The report of one input, its request logs divided among so many tasks."""
+@pytest.mark.usefixtures("_spark")
+@needs_clusters_4_2
+def test_a_cluster_with_request_logs_is_replayed_as_by_one_process() -> None:
     from highwater.checker.engines.spark.replay import SparkReplay
     from highwater.checker.engines.spark.session import session
 
-    engine = SparkReplay(session(MASTER), None, {}, shares=shares, large=0)
-    (report,) = engine.replay(inputs([directory]).found)
-    return report
-
-
-def same_as_embedded(directory: Path, shares: int) -> None:
-    (found,) = inputs([directory]).found
+    (found,) = inputs([CLUSTERS_4_2 / "unclean-requests-elr"]).found
     assert len(found.request_logs) > 1
-    expected = replay_input(found).to_json()
-    assert {**by_nodes(directory, shares).to_json(), "seconds": 0} == {**expected, "seconds": 0}
-
-
-@pytest.mark.usefixtures("_spark")
-@needs_clusters_4_2
-def test_request_logs_by_nodes() -> None:
-    same_as_embedded(CLUSTERS_4_2 / "unclean-requests-elr", 2)
-
-
-@slow("four clusters, each divided in two ways and replayed by one process; the fast test has one")
-@pytest.mark.usefixtures("_spark")
-@pytest.mark.parametrize("shares", [3, 8])
-@pytest.mark.parametrize(
-    "name", ["requests-elr", "mixed-requests-elr-4", "mixed-requests-elr-6", "unclean-requests-elr"]
-)
-@needs_clusters_4_2
-def test_request_logs_of_recorded_clusters_by_nodes(name: str, shares: int) -> None:
-    same_as_embedded(CLUSTERS_4_2 / name, shares)
-
-
-@pytest.mark.usefixtures("_spark")
-def test_a_request_log_that_cannot_be_read_is_told_as_by_one_process(tmp_path: Path) -> None:
-    """Two are wrong, in two tasks; the one whose file begins first is told."""
-    write_fetches(tmp_path, 6)
-    logs = tmp_path / "logs"
-    text = (
-        (logs / "node1" / "kafka-request.log").read_text("utf-8").replace('"fetchOffset":', '"fetchOffset":-')
-    )
-    for node in ("node1", "node2"):
-        (logs / node).mkdir(exist_ok=True)
-        (logs / node / "kafka-request.log").write_text(text, "utf-8")
-    (found,) = inputs([tmp_path]).found
-    with pytest.raises(TraceError) as wrong:
-        replay_input(found)
-    with pytest.raises(InputError) as on_tasks:
-        by_nodes(tmp_path, 2)
-    assert str(on_tasks.value) == str(wrong.value)
-
-
-@pytest.mark.usefixtures("_spark")
-@needs_clusters_4_2
-def test_lines_of_a_node_in_two_tasks_are_left_to_one(tmp_path: Path) -> None:
-    recording = CLUSTERS_4_2 / "unclean-requests-elr"
-    shutil.copytree(recording / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0")
-    lines = gzip.decompress((recording / "logs" / "node0" / "kafka-request.log.gz").read_bytes()).splitlines()
-    for place, some in (("a", lines[:400]), ("b", lines[400:])):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "kafka-request.log").write_bytes(b"\n".join(some))
-    same_as_embedded(tmp_path, 2)
+    (report,) = SparkReplay(session(MASTER), None, {}, large=0).replay([found])
+    assert {**report.to_json(), "seconds": 0} == {**replay_input(found).to_json(), "seconds": 0}
 
 
 @pytest.mark.usefixtures("_spark")

@@ -139,7 +139,7 @@ def test_they_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
         made(tmp_path / name, {0: (OLD, 20)})
     found = inputs([tmp_path]).found
     assert [[p.parent.name for p in i.data_dumps] for i in found] == [["a"], ["b"]]
-    with pytest.raises(TraceError, match="alone does not say enough"):
+    with pytest.raises(TraceError, match="alone cannot be replayed"):
         inputs([tmp_path / "a" / "data-node0.txt"])
 
 

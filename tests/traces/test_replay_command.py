@@ -80,7 +80,7 @@ def test_json(bad: Path, tmp_path: Path) -> None:
         (["{good}", "--profile", "kafka_9"], "unknown profile of replication.controller 'kafka_9'"),
         (["{good}", "--json", "/nowhere/out.json"], "cannot be written"),
         (["{cut}"], "cut.gz: the compressed file is cut off"),
-        (["{text}"], "text: neither a metadata log of Kafka"),
+        (["{text}"], "text: not a file that replay reads"),
         ([], "Missing argument"),
     ],
 )

@@ -1,11 +1,4 @@
-"""Answers of leaders, held against the model: fetches (B2, B3, B4), writes (B1, B6), and the HWMs in them.
-
-HWMs that were told and cannot be the leader's: which rule that breaks, and for whom it did not wait.
-
-Fetches of followers and their answers (B2, B3, B4, 903.1, 903.2), held against the model's actions.
-
-Writes of producers (B1, B6): what was appended, what was acknowledged, and what was refused.
-"""
+"""Answers of leaders, compared with the model: fetches (B2, B3, B4, 903), writes (B1, B6), and the HWMs in them."""
 
 from __future__ import annotations
 
@@ -29,8 +22,7 @@ from highwater.traces.messages.context import (
 )
 from highwater.traces.messages.leaders import LINES_MS, UNHEARD, Claim, Heard, Leadership, Stage, acting
 from highwater.traces.messages.metadata_index import History
-from highwater.traces.messages.request_lines import Answer, Asked, Diverging, RequestLine
-from highwater.traces.messages.request_messages import Fetch, Produced
+from highwater.traces.messages.request_lines import Answer, Asked, Diverging, Fetch, Produced, RequestLine
 from highwater.traces.rules import profiles
 
 # --- claims ----------------------------------------------------------------------------------------------
@@ -80,10 +72,10 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
         difference = {"high watermark": (high, claim.hwm)}
         context.verdicts.not_explained(claim.line, led.name, ANSWERED, (), difference, leader=led.broker)
         return
-    what = f"leader {led.broker} told the HWM {claim.hwm}" if claim.exact else (
+    what = f"leader {led.broker} returned HWM {claim.hwm}" if claim.exact else (
         f"leader {led.broker} acknowledged offset {claim.hwm - 1}"
     )  # fmt: skip
-    risk = f"offsets [{high}, {claim.hwm}) are on fewer replicas than an election counts on"
+    risk = f"offsets [{high}, {claim.hwm}) are on fewer replicas than an election relies on"
     facts = {"leader_epoch": led.epoch, "hwm": claim.hwm, "possible": high}
     if not claim.exact:
         copies = 1 + sum(offset >= claim.hwm for offset in claim.leos.values())
@@ -110,7 +102,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
     if any(_reaches(led, claim, stage, proposed=False) for stage in led.possible(claim.line.taken)):
         rule = "B4, B7"
     text = (
-        f"{what} in leader epoch {led.epoch}, and has to wait for {', '.join(waiting)}"
+        f"{what} in leader epoch {led.epoch}, but has to wait for {', '.join(waiting)}"
         f"{', proposed for the ISR' if rule != 'B4' else ''}: at most {high}"
     )
     context.finding(statements.hwm_waits_for_isr, rule, claim.line, led.name, text, risk, facts=facts)
@@ -190,11 +182,11 @@ def refused(
         verdicts.outside[f"fetch answered with error {error}"] += 1
         return
     if not _can_refuse(context, node, known, history, fetch, asked, error):
-        guards = ("nobody there can use it",)
+        guards = ("nothing that the broker can know refuses it",)
         verdicts.not_explained(line, history.name, REFUSED, guards, None, f=fetch.replica, error=error)
         return
     verdicts.explained[REFUSED] += 1
-    if known is not None and known.epoch == asked.leader_epoch and known.slot_of(fetch.replica) is not None:
+    if known is not None and known.epoch == asked.leader_epoch and known.slots.get(fetch.replica) is not None:
         # It can have been noted when it came, and been refused when its time to wait was over.
         _heard(known, fetch, asked)
         recheck(context, known)
@@ -227,13 +219,13 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
     if fetch.epoch < 0:
         return True
     line = fetch.line
-    if context.spine.registered(fetch.replica, fetch.epoch) <= line.answered + CLOCKS_MS:
+    if context.index.registered(fetch.replica, fetch.epoch) <= line.answered + CLOCKS_MS:
         return True
-    if fetch.replica not in context.spine.brokers:
+    if fetch.replica not in context.index.brokers:
         context.verdicts.guessed["a broker whose registration is not in the metadata log"] += 1
         return True
     context.verdicts.not_explained(
-        line, partition, SENT, (), {"replicaEpoch": (context.spine.epochs_of(fetch.replica), fetch.epoch)},
+        line, partition, SENT, (), {"replicaEpoch": (context.index.epochs_of(fetch.replica), fetch.epoch)},
         f=fetch.replica,
     )  # fmt: skip
     return False
@@ -241,7 +233,7 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
 
 def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
     """Whether the leader surely knew a later broker epoch of the sender; or, if asked so, whether it can have."""
-    time, position = context.spine.registered_later(fetch.replica, fetch.epoch)
+    time, position = context.index.registered_later(fetch.replica, fetch.epoch)
     if position is None or fetch.epoch < 0:
         return False
     if possible:
@@ -253,7 +245,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
     """K2, 903.2. Whether the fetch is of a former incarnation of which the leader knows; then it is told."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
-    latest = context.spine.latest_epoch(fetch.replica)
+    latest = context.index.latest_epoch(fetch.replica)
     if not profiles.stale_epochs_are_refused(sent=fetch.epoch, known=latest):
         text = (
             f"leader {led.broker} answered a fetch of broker {fetch.replica} under broker epoch {fetch.epoch}, and had "
@@ -261,7 +253,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
         )
         context.finding(
             statements.stale_epochs_are_refused, "903.2", fetch.line, led.name, text,
-            "what this life of the broker had may be gone",
+            "the records of this incarnation may be gone",
         )  # fmt: skip
     return True
 
@@ -372,8 +364,8 @@ def _hwm(
     if hwm < told and not profiles.hwm_never_moves_back(before=told, after=hwm):
         context.finding(
             statements.hwm_never_moves_back, "B4", line, led.name,
-            f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
-            f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
+            f"leader {led.broker} returned HWM {told} and then {hwm} to broker {fetch.replica}",
+            f"{told - hwm} offsets, [{hwm}, {told}), that consumers may have read",
         )  # fmt: skip
     elif _is_too_low(led, fetch, hwm, is_noted):
         context.verdicts.not_explained(

@@ -1,41 +1,22 @@
-"""What all readers of request logs share: the controllers' requests, clocks, and where verdicts go.
-
-What came of the messages: how many each action explains, what was guessed, what was outside, what is left.
-
-What the controllers' request logs say: proposals, registrations, and how far brokers had replayed the metadata log.
-
-It is read before the brokers' logs, and lies in tables on disk until it is asked for. Times are those of the logs
-until ``settle`` is told how far each log's clock is ahead.
-
-Clocks of nodes that differ from that of the metadata log by more than is allowed for.
-
-A controller's answer to a proposal and the record that it made are one decision: what lies between their times, if it
-is much and always so, is between two clocks, and is taken out. A broker's clock is behind where it answers in leader
-epochs that have not begun. It is ahead where it answers in some when a heartbeat has told the controller that it
-knows the next ones, or where most of its proposals come before the fetches by which somebody is eligible. One such
-thing can be wrong; several are a clock.
-
-What all judges share: the metadata log's side, the controller's requests, and where verdicts go.
-"""
+"""What the judges of request logs share: verdicts, the requests to controllers, clocks, and the metadata index."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar, get_origin
+from typing import Any
 
-from msgspec import convert, msgpack, to_builtins
 from msgspec.structs import replace
 
 from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.kafka.broker_log import UtcOffset
-from highwater.traces.messages.metadata_index import NEVER, Spine, Tables, Version
-from highwater.traces.messages.request_lines import RequestLine
-from highwater.traces.messages.request_messages import Heartbeat, Proposal, Registered
+from highwater.traces.messages.metadata_index import NEVER, MetadataIndex, Version
+from highwater.traces.messages.request_lines import Heartbeat, Proposal, Registered, RequestLine
 from highwater.traces.reports.findings import Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.report import Report
 
@@ -47,27 +28,8 @@ WRITTEN, ACKNOWLEDGED, NOT_WRITTEN = "write_acks_all", "acknowledge", "write ref
 PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
-Json = dict[str, Any]
-"""An object of JSON, between two processes of one replay."""
-_T = TypeVar("_T")
 LIMIT = 1000
 """So many lines that are not explained are told, and so many findings."""
-
-
-def to_json(value: object) -> Json:
-    """A dataclass as JSON: what msgspec has no form of, paths, as text."""
-    found: Json = to_builtins(value, str_keys=True, enc_hook=str)
-    return found
-
-
-def from_json(data: Json, kind: type[_T]) -> _T:
-    """From JSON, with its types checked: a Counter from its counts, a path from its text."""
-    return convert(data, kind, str_keys=True, dec_hook=_made)
-
-
-def _made(kind: type, value: object) -> object:
-    make: Callable[[object], object] = get_origin(kind) or kind
-    return make(value)
 
 
 @dataclass
@@ -110,21 +72,6 @@ class Verdicts:
         else:
             self.dropped[finding.property] += 1
 
-    def tell_more(self, other: Verdicts, start: tuple[int, int], end: tuple[int, int]) -> None:
-        """Add the lines of others between two places: how many are not explained, and how many findings."""
-        room = max(0, self.limit - len(self.unexplained))
-        self.unexplained += other.unexplained[start[0] : end[0]][:room]
-        for finding in other.findings[start[1] : end[1]]:
-            self.found(finding)
-
-    def count(self, other: Verdicts) -> None:
-        """Add what others counted."""
-        self.explained += other.explained
-        self.guessed += other.guessed
-        self.outside += other.outside
-        self.dropped += other.dropped
-        self.unexplained_count += other.unexplained_count
-
     def figures(self) -> dict[str, int]:
         """The counts by name, for a report."""
         kinds = (("explained", self.explained), ("guessed", self.guessed), ("outside", self.outside))
@@ -146,91 +93,61 @@ class Verdicts:
         report.figures |= self.figures()
 
 
-# --- asked -----------------------------------------------------------------------------------------------
+# --- requests to controllers -----------------------------------------------------------------------------
 
-_SCHEMA = """
-CREATE TABLE proposal (
-    number INTEGER PRIMARY KEY, log INTEGER, arrived REAL, life INTEGER, broker INTEGER, epoch INTEGER,
-    partition_epoch INTEGER, error INTEGER, made INTEGER, topic TEXT, body BLOB
-);
-CREATE INDEX in_order ON proposal (arrived, number);
-CREATE INDEX of_leader ON proposal (broker, life, epoch, arrived, number);
-CREATE INDEX of_life ON proposal (life, error, made);
-CREATE TABLE apart (log INTEGER, ms REAL);
-CREATE INDEX by_ms ON apart (log, ms);
-CREATE TABLE registered (number INTEGER PRIMARY KEY, body BLOB);
-CREATE TABLE told (number INTEGER PRIMARY KEY, broker INTEGER, log INTEGER, arrived REAL, replayed INTEGER);
-CREATE TABLE replayed (broker INTEGER, position INTEGER, time REAL, PRIMARY KEY (broker, position)) WITHOUT ROWID;
-CREATE INDEX by_time ON replayed (broker, time);
-"""
 NEW_LEADER_ELECTED = 108
 
 
-class AskedOfControllers:
-    """The requests to controllers, as they are read (``add_…``), and what they say once they are settled."""
+class ControllerRequests:
+    """The requests to controllers: read first (``add_…``), and looked up after ``settle``.
 
-    def __init__(self, spine: Spine) -> None:
-        self._spine, self._tables = spine, Tables(_SCHEMA)
-        self._paths: list[Path] = []
-        self._ahead: dict[Path, float] = {}
+    Times are those of the logs until ``settle`` takes out how far each log's clock is ahead.
+    """
+
+    def __init__(self, index: MetadataIndex) -> None:
+        self._index = index
         self._offset = UtcOffset()
-        self._next: dict[tuple[int, int], float] = {}
-        """Of each broker in each log, the first change that it has not said to have replayed."""
+        self._apart: dict[Path, list[float]] = defaultdict(list)
+        self._proposals: list[tuple[int | None, Proposal]] = []
+        self._of_leader: dict[tuple[int, int, int], list[Proposal]] = defaultdict(list)
+        self._made: set[tuple[int, int, int]] = set()
+        """Life, partition epoch and leader epoch of each answer that tells of a change."""
+        self._led_on: set[tuple[int, int]] = set()
+        """Life and partition epoch of each proposal in whose place a new leader was elected."""
+        self._registrations: list[Registered] = []
+        self._heartbeats: list[tuple[int, Path, float, int]] = []
+        self._next: dict[tuple[int, Path], float] = {}
+        """Of each broker in each log, the first change that it has not reported as replayed."""
+        self._replayed: dict[int, tuple[list[float], list[int]]] = {}
+        """Of each broker the times at which it reported a greater offset, and the offsets."""
         self.unknown = 0
         """Proposals for partitions that the metadata log does not have."""
-        # Rows have the number of a line's file, which is the last one when they are written.
-        self._encoded = msgpack.Encoder(enc_hook=lambda path: len(self._paths) - 1).encode
-        self._proposal = msgpack.Decoder(Proposal, dec_hook=self._path).decode
-        self._registered = msgpack.Decoder(Registered, dec_hook=self._path).decode
 
     # --- what is read -----------------------------------------------------------------------------------
 
-    def _log(self, line: RequestLine) -> int:
-        """The number of a line's file."""
-        if not self._paths or self._paths[-1] != line.path:
-            self._paths.append(line.path)
-        return len(self._paths) - 1
-
-    def _path(self, kind: type, number: int) -> Path | None:
-        return self._paths[number] if kind is Path else None  # what a request said is not kept
-
     def add_proposal(self, found: Proposal) -> None:
-        """A partition of an AlterPartition. Raises TraceError."""
-        line, log = replace(found.line, said=None), self._log(found.line)
-        history = self._spine.history(*found.key)
+        """A partition of an AlterPartition."""
+        line, history = found.line, self._index.history(*found.key)
         if history is None:
             self.unknown += 1
         elif not found.error:
             for version in history.with_partition_epoch(found.leader_epoch, found.answer_partition_epoch):
                 self._offset.add(round(line.answered), version.time)
-                self._tables.write("INSERT INTO apart VALUES (?, ?)", log, line.answered - version.time)
-        self._tables.write(
-            "INSERT INTO proposal VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            log, line.arrived, None if history is None else history.number, found.broker,
-            found.leader_epoch, found.partition_epoch, found.error, found.answer_partition_epoch, found.key[0],
-            self._encoded(replace(found, line=line)),
-        )  # fmt: skip
+                self._apart[line.path].append(line.answered - version.time)
+        life = None if history is None else history.number
+        self._proposals.append((life, replace(found, line=replace(line, said=None))))
 
-    def add_registration(self, line: RequestLine, found: Registered) -> None:
+    def add_registration(self, found: Registered) -> None:
         """A registration of a broker."""
-        self._log(line)
-        body = self._encoded(found._replace(line=replace(line, said=None)))
-        self._tables.write("INSERT INTO registered VALUES (NULL, ?)", body)
+        self._registrations.append(found._replace(line=replace(found.line, said=None)))
 
-    def add_heartbeat(self, line: RequestLine, found: Heartbeat) -> None:
-        """A heartbeat, in the order of its log; one that was refused says nothing.
-
-        They come every two seconds of each broker, and of most the offset says nothing new of a partition or a
-        broker: kept are those before which something changed.
-        """
-        if found.error:
-            return
-        log, offset = self._log(line), found.metadata_offset
-        if offset >= self._next.get((found.broker, log), -NEVER):
-            self._next[(found.broker, log)] = self._spine.changes_after(offset)
-            self._tables.write(
-                "INSERT INTO told VALUES (NULL, ?, ?, ?, ?)", found.broker, log, line.arrived, offset
-            )
+    def add_heartbeat(self, found: Heartbeat) -> None:
+        """A heartbeat, in the order of its log; only those before which something changed are kept."""
+        line, offset = found.line, found.metadata_offset
+        key = found.broker, line.path
+        if not found.error and offset >= self._next.get(key, -NEVER):
+            self._next[key] = self._index.changes_after(offset)
+            self._heartbeats.append((found.broker, line.path, line.arrived, offset))
 
     # --- clocks -----------------------------------------------------------------------------------------
 
@@ -240,90 +157,71 @@ class AskedOfControllers:
         return self._offset.offset_ms or 0
 
     def apart(self) -> Iterator[tuple[Path, int, float]]:
-        """Of each log how many decisions there are, and the median of how many ms it is ahead of the metadata log's."""
-        for log, path in enumerate(self._paths):
-            row = self._tables.row("SELECT count(*) FROM apart WHERE log = ?", log)
-            count = 0 if row is None else int(row[0])
-            if count:
-                middle = self._tables.rows(
-                    "SELECT ms FROM apart WHERE log = ? ORDER BY ms LIMIT ? OFFSET ?",
-                    log, 2 - count % 2, (count - 1) // 2,
-                )  # fmt: skip
-                yield path, count, median(ms for (ms,) in middle)
+        """For each log the number of decisions, and the median of how many ms it is ahead of the metadata log."""
+        for path, differences in self._apart.items():
+            yield path, len(differences), median(differences)
 
     def settle(self, ahead: Callable[[Path], float]) -> None:
-        """Take out by how many ms the times of each log are ahead. What the controllers said can be asked for then."""
-        self._ahead = {path: ahead(path) for path in self._paths}
-        for log, path in enumerate(self._paths):
-            for table in ("proposal", "told"):
-                self._tables.write(
-                    f"UPDATE {table} SET arrived = arrived - ? WHERE log = ?", self._ahead[path], log
-                )
-        of, highest = None, -1
-        query = "SELECT broker, arrived, replayed FROM told ORDER BY broker, arrived, number"
-        for broker, time, offset in self._tables.rows(query):
-            if broker != of or offset > highest:
-                self._tables.write("INSERT INTO replayed VALUES (?, ?, ?)", broker, offset, time)
-                of, highest = broker, offset
+        """Take out by how many ms the times of each log are ahead; lookups are possible after that."""
 
-    def _settled(self, line: RequestLine) -> RequestLine:
-        by = self._ahead[line.path]
-        times = {name: getattr(line, name) - by for name in ("arrived", "taken", "answered", "ended")}
-        return replace(line, **times)
+        def settled(line: RequestLine) -> RequestLine:
+            by = ahead(line.path)
+            times = {name: getattr(line, name) - by for name in ("arrived", "taken", "answered", "ended")}
+            return replace(line, **times)
 
-    # --- what they say ----------------------------------------------------------------------------------
+        self._registrations = [r._replace(line=settled(r.line)) for r in self._registrations]
+        found = [(life, replace(p, line=settled(p.line))) for life, p in self._proposals]
+        self._proposals = sorted(found, key=lambda pair: pair[1].line.arrived)
+        for life, p in self._proposals:
+            if life is None:
+                continue
+            self._of_leader[p.broker, life, p.leader_epoch].append(p)
+            if not p.error:
+                self._made.add((life, p.answer_partition_epoch, p.leader_epoch))
+            elif p.error == NEW_LEADER_ELECTED:
+                self._led_on.add((life, p.partition_epoch))
+        arrived = [(time - ahead(path), broker, offset) for broker, path, time, offset in self._heartbeats]
+        for time, broker, offset in sorted(arrived, key=lambda one: one[0]):
+            times, offsets = self._replayed.setdefault(broker, ([], []))
+            if not offsets or offset > offsets[-1]:
+                times.append(time)
+                offsets.append(offset)
 
-    def registrations(self) -> Iterator[Registered]:
+    # --- lookups ----------------------------------------------------------------------------------------
+
+    def registrations(self) -> list[Registered]:
         """All registrations, in the order of the logs."""
-        for (body,) in self._tables.rows("SELECT body FROM registered ORDER BY number"):
-            found = self._registered(body)
-            yield found._replace(line=self._settled(found.line))
+        return self._registrations
 
-    def proposals(self) -> Iterator[Proposal]:
-        """All proposals for partitions that are known, in the order of their arrival."""
-        query = "SELECT body FROM proposal WHERE life IS NOT NULL ORDER BY arrived, number"
-        return self._read(self._tables.rows(query))
+    def proposals(self) -> list[Proposal]:
+        """All proposals for known partitions, in the order of their arrival."""
+        return [proposal for life, proposal in self._proposals if life is not None]
 
-    def proposed(self, broker: int, life: int, epoch: int) -> Iterator[Proposal]:
+    def proposed(self, broker: int, life: int, epoch: int) -> list[Proposal]:
         """A leader's proposals in a leader epoch, in the order of their arrival."""
-        return self._read(self._tables.rows(
-            "SELECT body FROM proposal WHERE broker = ? AND life = ? AND epoch = ? ORDER BY arrived, number",
-            broker, life, epoch,
-        ))  # fmt: skip
-
-    def _read(self, rows: Iterable[tuple[bytes]]) -> Iterator[Proposal]:
-        for (body,) in rows:
-            found = self._proposal(body)
-            yield replace(found, line=self._settled(found.line))
+        return self._of_leader.get((broker, life, epoch), [])
 
     def topics(self) -> list[str]:
         """The topics of all proposals, as they are named."""
-        return [topic for (topic,) in self._tables.rows("SELECT DISTINCT topic FROM proposal ORDER BY topic")]
+        return sorted({proposal.key[0] for _, proposal in self._proposals})
 
     def made(self, life: int, version: Version) -> bool:
-        """Whether an answer tells of a version of a partition, or that somebody else came to lead in it."""
-        epoch, state = version.state.leader_epoch, version.state
-        told = self._tables.row(
-            "SELECT 1 FROM proposal WHERE life = ? AND error = 0 AND made = ? AND epoch IN (?, ?)",
-            life, state.partition_epoch, epoch, epoch - 1,
-        )  # fmt: skip
-        moved = self._tables.row(
-            "SELECT 1 FROM proposal WHERE life = ? AND error = ? AND partition_epoch = ?",
-            life, NEW_LEADER_ELECTED, state.partition_epoch - 1,
-        )  # fmt: skip
-        return told is not None or moved is not None
+        """True if an answer tells of a version of a partition, or that another leader was elected in it."""
+        epoch, made = version.state.leader_epoch, version.state.partition_epoch
+        told = {(life, made, epoch), (life, made, epoch - 1)}
+        return not self._made.isdisjoint(told) or (life, made - 1) in self._led_on
 
     def had_replayed(self, broker: int, position: int, by: float) -> bool:
-        """Whether a broker had surely replayed the metadata log up to an offset by a time of the controller's clock."""
-        query = "SELECT position FROM replayed WHERE broker = ? AND time <= ? ORDER BY time DESC, position DESC LIMIT 1"
-        found = self._tables.row(query, broker, by)
-        return found is not None and found[0] >= position
+        """True if a broker had surely replayed the metadata log up to an offset by a time of the controller's clock."""
+        times, offsets = self._replayed.get(broker, ((), ()))
+        place = bisect_right(times, by)
+        return place > 0 and offsets[place - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
-        """By when, of the controller's clock, a broker had told that it had replayed an offset; never, of None."""
-        query = "SELECT time FROM replayed WHERE broker = ? AND position >= ? ORDER BY position LIMIT 1"
-        found = None if position is None else self._tables.row(query, broker, position)
-        return NEVER if found is None else float(found[0])
+        """The time at which a broker reported that it had replayed an offset; never, of None."""
+        times, offsets = self._replayed.get(broker, ((), ()))
+        place = len(offsets) if position is None else bisect_left(offsets, position)
+        return times[place] if place < len(times) else NEVER
 
 
 # --- clocks ----------------------------------------------------------------------------------------------
@@ -342,7 +240,7 @@ PAIRS, EPOCHS = 3, 2
 """From so many decisions, or leader epochs, on a difference is one of clocks."""
 
 
-def controllers_ahead(asked: AskedOfControllers) -> dict[Path, float]:
+def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:
     """By how many ms the clock of each controller's log is ahead of the metadata log, where that is too much."""
     middle = {path: ms - asked.offset_ms for path, count, ms in asked.apart() if count >= PAIRS}
     return {path: ms for path, ms in middle.items() if abs(ms) > OFF_MS}
@@ -385,7 +283,7 @@ class Apart:
         path, number = self._first[kind]
         summary = (
             f"the clock of broker {self.broker} is {_WAYS[kind]} that of the metadata log, by {seconds:.1f} s or more: "
-            f"{_WHY[kind].format(count)} ({path}). What is said of its log is not reliable"
+            f"{_WHY[kind].format(count)} ({path}). Violations in its log are unreliable"
         )
         return Doubt(KIND, summary, {"line": number}, ())
 
@@ -393,8 +291,8 @@ class Apart:
 _WAYS = {EARLY: "behind", LATE: "ahead of", JOINS: "ahead of"}
 _WHY = {
     EARLY: "it answers in {} leader epochs before they begin",
-    LATE: "it answers in {} leader epochs when it has said that it knows the next ones",
-    JOINS: "{} of its proposals came before the fetches that they are about",
+    LATE: "it answers in {} leader epochs after it reported that it knows the next ones",
+    JOINS: "{} of its proposals came before the fetches that make the new members eligible",
 }
 
 
@@ -403,16 +301,16 @@ _WHY = {
 
 @dataclass
 class Context:
-    """The spine, what the controllers' request logs say (``asked``), and the verdicts."""
+    """The metadata index, the requests to controllers (``asked``), and the verdicts."""
 
-    spine: Spine
+    index: MetadataIndex
     profile: str
     rules: frozenset[str]
     verdicts: Verdicts = field(default_factory=Verdicts)
-    asked: AskedOfControllers = field(init=False)
+    asked: ControllerRequests = field(init=False)
 
     def __post_init__(self) -> None:
-        self.asked = AskedOfControllers(self.spine)
+        self.asked = ControllerRequests(self.index)
 
     def finding(
         self,

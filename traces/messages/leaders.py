@@ -1,24 +1,16 @@
-"""A leader by its request log: the model's actions on ranks, the views that it goes through, and bounds of its HWM.
+"""A leader of one partition in one leader epoch, by its request log.
 
-The model's own actions in states in which offsets are ranks: a leader, its followers and what they fetch.
+``Acting`` takes the model's own actions in states in which offsets are ranks: a message is about few offsets (those of
+followers, the HWM, the end of the log). The leader is slot 0.
 
-A message is about few offsets: where each follower is, the HWM, the end of the log. The leader is slot 0; the others
-have slots in an order that their caller knows.
+``stages`` are the views that a leader goes through in a leader epoch. The metadata log has the ISRs of the epoch, and
+the controller's requests what the leader proposed in between. No log says when the leader learns of them, so at a time
+it can be in any of several stages: not in one that did not exist yet, and not before one that it has shown to know.
 
-What a leader can have known of its partition, and when: the stages that it goes through in a leader epoch.
-
-The metadata log says which ISRs the epoch had, and the controller's requests what the leader proposed in between. The
-leader learns of them later, by an answer or by metadata, and no log says when. So at a time of its own clock it can be
-in any of several stages: not in one that did not exist yet, and not before one that it has shown to know. Clocks of two
-machines are compared for that only, with an allowance.
-
-A leader of one partition in one leader epoch, by its own log: what it heard, and how far its HWM can be.
-
-What is not logged is kept open. The HWM is between a least and a greatest value: the greatest counts every fetch as
-soon as it was taken up and the stage that waits for the fewest, the least counts it once it was surely noted and the
-stage that waits for the most. Both are the model's ``advanced_hwm`` of that knowledge, which grows with what followers
-have and falls with what the leader waits for, so that the true value is between them. A value that is too high for
-what was read so far is kept until the lines are there of all fetches that were under way then.
+``Leadership`` bounds the HWM. The greatest value counts every fetch when it was taken up, and the stage that waits for
+the fewest; the least counts a fetch once it was surely noted, and the stage that waits for the most. Both are the
+model's ``advanced_hwm``. A value that is too high for what was read so far is a claim: it is kept until the lines of
+all fetches are there that were under way then.
 """
 
 from __future__ import annotations
@@ -27,7 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -39,8 +31,7 @@ from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
 from highwater.traces.messages.context import CLOCKS_MS, Apart
 from highwater.traces.messages.metadata_index import NEVER, History, Version
-from highwater.traces.messages.request_lines import RequestLine
-from highwater.traces.messages.request_messages import Proposal
+from highwater.traces.messages.request_lines import Proposal, RequestLine
 
 # --- acting ----------------------------------------------------------------------------------------------
 
@@ -81,6 +72,20 @@ class Answered(NamedTuple):
     diverging: bool
     epoch: int
     end: int
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _remembered(method: Callable[Concatenate[Acting, _P], _T]) -> Callable[Concatenate[Acting, _P], _T]:
+    """A method whose answers are in the memo."""
+
+    def answer(self: Acting, /, *asked: _P.args, **named: _P.kwargs) -> _T:
+        key = method.__name__, asked, tuple(named.items())
+        return self.memo.of(key, lambda: method(self, *asked, **named))
+
+    return answer
 
 
 class Acting:
@@ -130,16 +135,16 @@ class Acting:
         return state
 
     def settled(self, leading: Leading) -> int:
-        """The rank that the HWM goes to as things are (B4, 966.1)."""
+        """The rank to which the HWM advances as things are (B4, 966.1)."""
         return self.settles(leading[:4], leading[4:])
 
     def settles(self, bits: Bits, ranks: Ranks) -> int:
         """The same, of a leader in two parts."""
         found: int | None = self.settled_memo.get((bits, ranks))
-        return self.settled_memo.of((bits, ranks), self._settles, bits, ranks) if found is None else found
-
-    def _settles(self, bits: Bits, ranks: Ranks) -> int:
-        return int(self._advance(self._state(Leading(*bits, *ranks)))[0])
+        if found is None:
+            found = int(self._advance(self._state(Leading(*bits, *ranks)))[0])
+            self.settled_memo.of((bits, ranks), lambda: found)
+        return found
 
     # --- fetches ----------------------------------------------------------------------------------------
 
@@ -154,34 +159,25 @@ class Acting:
         state[at[f"{fetch}.last_epoch"]] = last_epoch
         state[at[f"{fetch}.broker_epoch"]] = broker_epoch
 
+    @_remembered
     def answered(
         self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int = 1, stale: bool = False
     ) -> Answered:
         """The leader answers a fetch from this rank, whose log is the leader's as far as it goes (B2, B3, B4).
 
-        ``fetch_epoch`` is that of the fetch, where the leader's is 1. ``stale``: the leader's metadata has a later
-        broker epoch of the sender.
+        The leader's epoch is 1. ``stale``: the leader's metadata has a later broker epoch of the sender.
         """
-        asked = leading, f, offset, has_last, fetch_epoch, stale
-        return self.memo.of(("answer", asked), self._answered, *asked)
-
-    def _answered(
-        self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int, stale: bool
-    ) -> Answered:
         state = self._state(leading)
         self._with_fetch(state, f, offset, 1 if has_last else -1, fetch_epoch, 0)
         state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(stale)
         return self._answer(state, f)
 
-    def diverges(self, offset: int, last_epoch: int, epochs: Sequence[int]) -> Answered:
-        """The answer (B3) to a fetch from this rank and this last epoch; of the log's records these are the epochs.
+    @_remembered
+    def diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
+        """The answer (B3) to a fetch from this rank with this last epoch; the leader's log has records of ``epochs``.
 
         The leader's epoch is 3, and the epochs are 0 to 3.
         """
-        asked = offset, last_epoch, tuple(epochs)
-        return self.memo.of(("diverges", asked), self._diverges, *asked)
-
-    def _diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
         state = self._state(self._silent(1, 3, len(epochs)), epoch=3)
         for i, epoch in enumerate(epochs):
             state[self._at[f"brokers[0].log[{i}].epoch"]] = epoch
@@ -206,22 +202,18 @@ class Acting:
         assert step is not None, action
         return step.refusals(state)
 
+    @_remembered
     def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
-        """Whether a broker may refuse a fetch of epoch 1 (B2): by whether it leads, and the epoch that it knows."""
-        return self.memo.of(("refuse", leads, epoch, stale), self._refuses, leads, epoch, stale)
-
-    def _refuses(self, leads: bool, epoch: int, stale: bool) -> bool:
+        """True if a broker may refuse a fetch of epoch 1 (B2), by whether it leads and the epoch that it knows."""
         state = self._state(self._silent(3, 3), epoch=epoch)
         state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
         state[self._at["brokers[0].view.epochs[1]"]] = int(stale)
         self._with_fetch(state, 1, 0, -1, 1, 0)
         return not self._refusals("refuse_fetch", state, 1)
 
+    @_remembered
     def goes_on_from(self, offset: int, brings: bool) -> int:
-        """Where a follower whose log ends at this rank asks next (B3), by whether the answer brought a record."""
-        return self.memo.of(("taken", offset, brings), self._goes_on_from, offset, brings)
-
-    def _goes_on_from(self, offset: int, brings: bool) -> int:
+        """The next fetch offset (B3) of a follower whose log ends at this rank; ``brings``: it got a record."""
         state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
         state[at["brokers[1].view.leader_epoch"]] = 1
         state[at["brokers[1].view.leader"]] = 0
@@ -242,11 +234,9 @@ class Acting:
         key = ("write", leading.isr, leading.min_isr, leading.replicas)
         return self.memo.of(key, lambda: self._refusals("write_acks_all", self._state(silent), 0, 0))
 
+    @_remembered
     def acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
-        """Whether the record at this rank may not be acknowledged as things are (B6)."""
-        return self.memo.of(("acknowledge", leading, offset), self._acknowledgement_refused, leading, offset)
-
-    def _acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
+        """True if the record at this rank may not be acknowledged as things are (B6)."""
         state = self._state(leading)
         for i in range(leading.end):
             state[self._at[f"brokers[0].log[{i}].value"]] = i
@@ -255,14 +245,11 @@ class Acting:
 
     # --- proposals ----------------------------------------------------------------------------------------
 
+    @_remembered
     def expansion_refused(
         self, leading: Leading, f: int, leso: int, epoch_fits: bool = True
     ) -> tuple[str, ...]:
         """The guards that refuse to propose a slot for the ISR (B5, 841.1, 903.2)."""
-        asked = leading, f, leso, epoch_fits
-        return self.memo.of(("expand", asked), self._expansion_refused, *asked)
-
-    def _expansion_refused(self, leading: Leading, f: int, leso: int, epoch_fits: bool) -> tuple[str, ...]:
         state = self._state(leading)
         state[self._at["brokers[0].leso"]] = leso
         state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(not epoch_fits)
@@ -642,10 +629,6 @@ class Leadership:
             if is_within and offset not in self.appended and self.logs_writes:
                 return offset, line
         return None
-
-    def slot_of(self, broker: int) -> int | None:
-        """The slot of a broker, where it has to do with the partition."""
-        return self.slots.get(broker)
 
 
 def slots_for(leader: int, stages: Sequence[Stage]) -> dict[int, int] | None:

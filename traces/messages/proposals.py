@@ -1,9 +1,4 @@
-"""AlterPartition: what a leader had heard when it proposed (B5, 903), and what the controller answered (841).
-
-What a leader had heard when it proposed an ISR (B5, 841.1, 903.2, 903.3).
-
-AlterPartition (B5, B7, B8, 841, 903): what the controller answered, and what the leader had when it proposed.
-"""
+"""AlterPartition: what a leader had heard (B5, 841.1, 903), and the controller's answer (841, B7, B8)."""
 
 from __future__ import annotations
 
@@ -15,8 +10,7 @@ from highwater.invariants import statements
 from highwater.traces.messages.context import CLOCKS_MS, DECIDED, OWN_MS, PROPOSED, Context
 from highwater.traces.messages.leaders import LINES_MS, MAX_SLOTS, Leadership, Stage, acting
 from highwater.traces.messages.metadata_index import History, Version
-from highwater.traces.messages.request_lines import NO_EPOCH
-from highwater.traces.messages.request_messages import Key, Proposal
+from highwater.traces.messages.request_lines import NO_EPOCH, Key, Proposal
 from highwater.traces.reports.observed import PartitionState
 from highwater.traces.rules import profiles
 from highwater.traces.rules.decisions import decisions
@@ -73,11 +67,11 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
     for wanted in pending:
         if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
-        heard, slot = led.heard[f], led.slot_of(f)
+        heard, slot = led.heard[f], led.slots.get(f)
         if slot is None:
             continue
         leading, offsets = led.ranked(wanted.stage, {f: heard.offset}, led.least(), (led.leso,))
-        known = heard.epoch < 0 or context.spine.registered(f, heard.epoch) <= wanted.until
+        known = heard.epoch < 0 or context.index.registered(f, heard.epoch) <= wanted.until
         refused = led.acting.expansion_refused(
             leading._replace(proposed=-1), slot, offsets.index(led.leso), epoch_fits=known
         )
@@ -155,7 +149,7 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
         statements.isr_joined_caught_up, "B5", line, led.name,
         f"leader {led.broker} proposed broker {f} for the ISR in leader epoch {led.epoch}: {at}, the HWM was at "
         f"least {hwm}, and the leader epoch starts at {start} or later",
-        "what is committed is missing where it is elected", facts={"leo": leo, "hwm": hwm, "epoch_start": start},
+        "committed records are missing if it is elected", facts={"leo": leo, "hwm": hwm, "epoch_start": start},
     )  # fmt: skip
 
 
@@ -204,7 +198,7 @@ def _wrongly_named(
     context.finding(
         statements.proposals_name_fetched_epochs, "903.3", proposal.line, led.name,
         f"leader {led.broker} named broker epoch {named} of broker {member}, {said}",
-        "a life of the broker can be taken in that has less than the leader heard of",
+        "an incarnation can join the ISR with fewer records than the leader knows of",
     )  # fmt: skip
 
 
@@ -234,7 +228,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
         return
     recorded = _recorded(proposal)
     told: list[tuple[tuple[str, ...], Any]] = []
-    for position, version in context.spine.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
+    for position, version in context.index.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
         if proposal.error == 0 and version.state.partition_epoch > proposal.partition_epoch:
             continue  # what it made itself
         refused_by, answer = _answer(context, proposal, slots, position, version)
@@ -244,14 +238,16 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
         told.append((refused_by, answer))
     answers = {answer[0] for _, answer in told}
     if proposal.error == 0 and answers == {"STALE_BROKER_EPOCH"}:
-        sent, latest = proposal.broker_epoch, context.spine.latest_epoch(proposal.broker)
-        text = f"the controller carried out a proposal of broker {proposal.broker} under broker epoch {sent}"
+        sent, latest = proposal.broker_epoch, context.index.latest_epoch(proposal.broker)
+        text = (
+            f"the controller accepted an AlterPartition of broker {proposal.broker} under broker epoch {sent}"
+        )
         if _stale(context, history, proposal, text, sent, latest):
             return
     for member, sent in proposal.members:
-        latest = context.spine.latest_epoch(member, line.arrived)
+        latest = context.index.latest_epoch(member, line.arrived)
         if proposal.error == 0 and answers == {"INELIGIBLE_REPLICA"} and sent != NO_EPOCH:
-            text = f"the controller took in broker {member} under broker epoch {sent}, when {latest} was registered"
+            text = f"the controller accepted broker {member} with broker epoch {sent} although {latest} was registered"
             if _stale(context, history, proposal, text, sent, latest):
                 return
     refused_by, answer = told[-1] if told else ((), ("no such partition then",))
@@ -266,7 +262,7 @@ def _stale(context: Context, history: History, proposal: Proposal, text: str, se
         return False
     context.finding(
         statements.stale_epochs_are_refused, "903.4", proposal.line, history.name, text,
-        "who registered anew may lack what it had, and can be elected",
+        "a broker that registered again may have lost records, and can be elected",
     )  # fmt: skip
     return True
 
@@ -356,7 +352,7 @@ def _registrations(
         for _ in range(count)
     ]
     for broker, slot in slots.items():
-        known = context.spine.registration(broker, position)
+        known = context.index.registration(broker, position)
         if known is not None:
             found[slot] = {
                 "registered": known.registered, "epoch": max(0, known.epoch), "fenced": known.fenced,
@@ -368,8 +364,8 @@ def _registrations(
 def missing(context: Context, first: float, last: float) -> None:
     """Changes of the metadata log between two times, of the first and the last proposal, of which no line tells."""
     for topic in context.asked.topics():
-        for history in context.spine.partitions(topic):
-            for version in history.versions():
+        for history in context.index.partitions(topic):
+            for version in history.versions:
                 is_asked_for = version.cause == PROPOSED_CHANGE and first <= version.time <= last
                 if is_asked_for and not context.asked.made(history.number, version):
                     context.verdicts.guessed["an AlterPartition whose line is missing"] += 1
@@ -390,12 +386,12 @@ def in_flight(context: Context) -> None:
             continue
         under_way = 1 + (proposal.line.arrived < before.line.answered - OWN_MS)
         if not profiles.one_proposal_is_under_way(under_way=under_way):
-            history = context.spine.history(*proposal.key)
+            history = context.index.history(*proposal.key)
             # Where its connection broke the leader does not know that the first one arrived.
             context.finding(
                 statements.one_proposal_is_under_way, "B7, B8", proposal.line, "" if history is None else history.name,
                 f"leader {proposal.broker} sent an AlterPartition while one was under way "
                 f"(line {before.line.line})",
-                "which ISR its HWM has to wait for",
+                "the HWM may wait for the wrong ISR",
                 certain=proposal.line.connection == before.line.connection,
             )  # fmt: skip

@@ -1,13 +1,7 @@
-"""The belief about a quorum, and the protocol `quorum` on the part of it that a step is about.
+"""The belief about a quorum between two lines of its logs, and the protocol `quorum` on the part that a step is about.
 
-What is believed of a quorum between two lines of its logs: a state of the model, with offsets as they are.
-
-The part of a belief that a step is about, as a small state of the model: offsets and epochs are replaced by ranks.
-
-A log of any length is as good as one with a record for each stretch between two of the offsets. All records of a
-stretch have one epoch, as the starts of epochs are among the offsets.
-
-The protocol `quorum` on windows of a belief: single steps, and properties, in states of ranks.
+A window replaces offsets and epochs by ranks. A log of any length becomes one record for each stretch between two of
+the offsets; all records of a stretch have one epoch, as the starts of epochs are among the offsets.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Raft logs of a cluster's nodes: votes, roles, and the replay.
+"""Votes, roles and starts of processes in raft logs, and the replay of all lines.
 
-Votes, who leads, and starts of processes, as lines tell them.
-
-Follows all lines: which of them begin a turn, which belong to one, and what a turn must not leave untold.
-
-Raft logs of a cluster's nodes: whether the quorum's rules explain them, and what promises they break.
+``Follower`` decides which lines begin a turn, which belong to one, and which lines of a turn are missing.
 """
 
 from __future__ import annotations

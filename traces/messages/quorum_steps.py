@@ -1,12 +1,7 @@
 """Lines of raft logs as steps of the model: fetches, answers, appends and the HWM.
 
-Raft logs explained: for each line the step of the model that it tells of, from the state that those before it make.
-
-What a node does in one go is told by several lines: a message taken, then what came of it. Such a *turn* begins with a
-message, or an append; the model says what has to follow, and each line is held against that. Votes and
-roles are in ``quorum_roles.py``.
-
-What leaders do, as lines tell it: they take fetches, answer or park them, append, and move the HWM.
+A node writes several lines for one step: a message that it takes, then its effects. Such a *turn* begins with a message
+or an append; the model says which lines have to follow. ``quorum_roles.py`` has votes and roles.
 """
 
 from __future__ import annotations

@@ -1,17 +1,8 @@
-"""What lines of raft logs say, in an order of all nodes that could have been, and the delays between them.
+"""The events of raft logs, and their order over all nodes.
 
-What lines of a raft log say. Offsets are LEO-like: one past a record; an epoch or an offset of −1 is none.
-
-The lines of several nodes in an order that could have been: nothing is taken before it was sent.
-
-Within a node its lines are in order: one thread writes nearly all of them. Between nodes the clocks order them, but for
-messages: a request, or an answer, comes behind the line that sent it, which its sender writes when it is on its way. So
-a line can wait for another node's lines, by up to ``SLACK_MS``; what waits longer is taken as one that nobody sent.
-
-P2 measured: how long a record's way is from the leader's append until members know the HWM past it.
-
-In messages between the leader and the member, from the append on: one that is on its way at the append counts as well.
-In milliseconds between two lines, of two nodes' clocks. It is also counted for how many a park timer was part of it.
+Offsets are LEO-like: one past a record; an epoch or an offset of −1 is none. Within a node the lines are in order.
+Between nodes the clocks order them, except for messages: a request or an answer comes after the line that sent it.
+A line waits for another node's lines by up to ``SLACK_MS``; after that it counts as one that nobody sent.
 """
 
 from __future__ import annotations

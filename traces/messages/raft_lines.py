@@ -1,15 +1,9 @@
-"""A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE.
+"""A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
 
-Kafka's objects as their ``toString`` prints them: ``Name(field=value, list=[Other(…), …], …)``.
-
-Read in one pass, with no more nesting than ``MAX_DEPTH``. Fields that nobody asks for, known or not, are passed over.
-
-Requests and answers between raft nodes, out of what a line prints of them.
-
-A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
-
-Lines of other loggers, and those that say nothing that is used here, are passed over. A line that the death of its node
-cut off, which has no logger at its end, is counted and passed over; what a new process wrote behind it, is read.
+Lines of other loggers, and those without a use here, are passed over. A line without a logger at its end was cut off
+when its node died: it is counted, and the text of a new process behind it is read.
+Kafka's objects stand as ``toString`` prints them, ``Name(field=value, list=[Other(…), …], …)``, and are read in one
+pass with at most ``MAX_DEPTH`` levels of nesting.
 """
 
 from __future__ import annotations
@@ -30,8 +24,7 @@ from highwater.traces.messages.raft_events import (
     Vote,
     VoteAnswer,
 )
-from highwater.traces.messages.request_lines import start_of_day
-from highwater.traces.reading import INT32, INT64, Place, Source, printable, split
+from highwater.traces.reading import INT32, INT64, Place, Source, printable, split, start_of_day
 
 # --- text ------------------------------------------------------------------------------------------------
 

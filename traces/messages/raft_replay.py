@@ -209,7 +209,7 @@ def replay_raft(
             files[0],
             None,
             None,
-            "no line says who the voters are: a log that begins with a process is needed",
+            "no line names the voters: add a log from before a node's process started",
         )
     if len(voters) > MAX_MEMBERS:
         raise TraceError(files[0], None, "voters", f"more than {MAX_MEMBERS}")
@@ -254,7 +254,7 @@ def _nodes(files: Sequence[Path], report: Report) -> list[_NodeLogs]:
     for file in files:
         first = next(iter(RaftLog(file)), None)
         if first is None:
-            report.notes.append(f"{file}: no line of a raft client, left out")
+            report.notes.append(f"skipped {file}: no line of a raft client")
             continue
         report.bytes_total += file.stat().st_size
         found.setdefault(first.node, []).append((first.time_ms, RaftLog(file)))
@@ -312,7 +312,7 @@ class _Asked:
                 TOPIC,
                 {"file": str(event.place.path), "line": event.place.line},
                 event.time_ms,
-                f"behind this line of node {event.node} it is not so that {said}",
+                f"after this line of node {event.node}, {name} does not hold: {said}",
                 kip=RULEBOOK.origin(rule),
                 facts={"node": event.node},
             )
@@ -330,7 +330,7 @@ def _tell(report: Report, nodes: Sequence[_NodeLogs], follower: Follower, delays
     report.unexplained_count = follower.verdicts.unexplained_count
     cut = sum(log.cut for log in logs)
     if cut:
-        report.notes.append(f"{cut} lines break off, where a process died, and are left out")
+        report.notes.append(f"skipped {cut} lines that are cut off: a process died")
     report.figures = delays.figures()
     report.figures |= {
         f"explained: {name}": count for name, count in sorted(follower.verdicts.explained.items())

@@ -1,55 +1,70 @@
-"""Request logs, line by line: the forms of lines, when a request was where, and what is wrong with a line.
+"""Request logs, line by line: when a request was where, what it and its answer say, and the fetch sessions.
 
-Fetches, writes and heartbeats as present versions of Kafka write them, decoded straight into types.
+A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. Kafka writes it
+after the response is sent, so its time is the end of the request; the durations in it give the other times. A process
+that is killed leaves a line that is cut off; the next process goes on in the same line of the file.
 
-Other fields are passed over. A line that is not of these forms is no error yet: it can be of an older version.
-It is then decoded without them, and ``request_messages.py`` names it, or its error.
-
-A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. It is written
-when the response has been sent, so its time is the end of the request; the durations in it say when the rest was. A
-process that is killed leaves a line that is cut off; the next process goes on in the same line of the file.
-
-What a request and its response have to hold, field by field: asked of a line that could not be read, to say why.
+msgspec decodes a line into the fields that are used and checks their types. Older versions name a topic where newer
+ones have its id, and a fetch's sender beside the request's other fields; both are read. A topic keeps its written form.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
-from msgspec import DecodeError, Meta, Struct
+from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.json import Decoder
 
-from highwater.traces.reading import INT32, INT64, MAX_VALUES, Source, TraceError, printable, split
+from highwater.traces.reading import (
+    INT32,
+    INT64,
+    MAX_VALUES,
+    Source,
+    TraceError,
+    printable,
+    split,
+    start_of_day,
+)
 
-# --- forms -----------------------------------------------------------------------------------------------
+# --- forms of the JSON -----------------------------------------------------------------------------------
 
 MAX_PARTITIONS = 100_000
-"""More partitions than this in one request are refused."""
+"""A list of more partitions than this is refused."""
 MAX_MS = 86_400_000.0
-"""A request that took longer than a day is refused."""
+"""A duration of more than a day is refused."""
 NO_EPOCH = -1
+PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 0, 1, 56, 62, 63
+"""Kafka's API keys of the requests that are read; others are counted by name."""
 _T = TypeVar("_T")
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
 Number = Annotated[int, Meta(ge=-1, le=INT32)]
 Long = Annotated[int, Meta(ge=-1, le=INT64)]
 Ms = Annotated[float, Meta(ge=0, le=MAX_MS)]
 
 
-class Header(Struct, rename="camel", gc=False, frozen=True):
-    """What kind of request it is."""
+class _Form(Struct, rename="camel", gc=False, frozen=True):
+    """An object of a line: fields that it does not name are passed over."""
+
+
+class Header(_Form, rename="camel", gc=False, frozen=True):
+    """The API and the version of a request."""
 
     request_api_key: int
+    request_api_version: int
 
 
-class Line(Struct, rename="camel", gc=False, frozen=True):
-    """What each line has: the durations, in ms, say when a request was where."""
+class _Line(_Form, rename="camel", gc=False, frozen=True):
+    request_header: Header
+
+
+class Exchanged(_Form, Generic[_Q, _A], rename="camel", gc=False, frozen=True, kw_only=True):
+    """A request and its response; the durations are in ms."""
 
     request_header: Header
     connection: str
@@ -58,6 +73,15 @@ class Line(Struct, rename="camel", gc=False, frozen=True):
     response_queue_time_ms: Ms
     send_time_ms: Ms
     throttle_time_ms: Ms
+    remote_time_ms: float = 0
+    request: _Q
+    response: _A
+
+
+class _Topic(_Form, Generic[_T], rename="camel", gc=False, frozen=True):
+    partitions: Annotated[list[_T], Meta(max_length=MAX_PARTITIONS)]
+    topic_id: str | None = None
+    topic: str | None = None
 
 
 class Asked(
@@ -66,16 +90,16 @@ class Asked(
     gc=False,
     frozen=True,
 ):
-    """A partition in a fetch: from where, in which leader epoch, and the epoch of the last record before it."""
+    """A partition in a fetch: its offset, its leader epoch, and the epoch of the last record before it."""
 
-    partition: int
+    partition: Number
     leader_epoch: Number
     offset: Long
     last_epoch: Number = NO_EPOCH
 
 
-class Diverging(Struct, rename="camel", gc=False, frozen=True):
-    """Where logs part: the last epoch that both can have, and where it ends in the leader's."""
+class Diverging(_Form, rename="camel", gc=False, frozen=True):
+    """The last epoch that both logs can have, and its end in the leader's log."""
 
     epoch: Long
     end_offset: Long
@@ -90,138 +114,127 @@ class Answer(
     gc=False,
     frozen=True,
 ):  # fmt: skip
-    """A partition in the answer to a fetch: ``size`` are bytes."""
+    """A partition in the answer to a fetch: ``size`` is in bytes."""
 
-    partition: int
-    error: int
+    partition: Number
+    error: Number
     hwm: Long
-    size: int
+    size: Number
     diverging: Diverging | None = None
 
 
-class _Sender(Struct, rename="camel", gc=False, frozen=True):
-    replica_id: int
+class _Sender(_Form, rename="camel", gc=False, frozen=True):
+    replica_id: Number
     replica_epoch: Long
 
 
-class FetchTopic(Struct, Generic[_T], rename="camel", gc=False, frozen=True):
-    """A topic in a fetch or its answer: newer versions have its id, older ones its name."""
-
-    partitions: Annotated[list[_T], Meta(max_length=MAX_PARTITIONS)]
-    topic_id: str | None = None
-    topic: object = None
-
-
-class FetchRequest(Struct, rename="camel", gc=False, frozen=True):
-    """A fetch; older versions have the sender's id beside the other fields, and no broker epoch."""
-
-    session_id: int
-    session_epoch: int
-    topics: list[FetchTopic[Asked]]
+class _FetchRequest(_Form, rename="camel", gc=False, frozen=True):
+    session_id: Number
+    session_epoch: Number
+    topics: list[_Topic[Asked]]
     replica_state: _Sender | None = None
-    replica_id: int | None = None
-    forgotten_topics_data: list[FetchTopic[int]] | None = None
+    replica_id: Number | None = None
+    forgotten_topics_data: list[_Topic[Number]] | None = None
 
 
-class FetchResponse(Struct, rename="camel", gc=False, frozen=True):
-    """The answer to a fetch."""
-
-    error_code: int
-    session_id: int
-    responses: list[FetchTopic[Answer]]
-
-
-class FetchForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
-    """A fetch and its answer."""
-
-    request: FetchRequest
-    response: FetchResponse
-    remote_time_ms: float = 0
-
-
-class _Written(Struct, rename="camel", gc=False, frozen=True):
-    index: Number
+class _FetchResponse(_Form, rename="camel", gc=False, frozen=True):
     error_code: Number
-    base_offset: Long
+    session_id: Number
+    responses: list[_Topic[Answer]]
 
 
-class _WrittenTopic(Struct, rename="camel", gc=False, frozen=True):
-    partition_responses: list[_Written]
+class _Written(_Form, rename="camel", gc=False, frozen=True):
+    index: Number
+    error_code: Number = 0
+    base_offset: Long = -1
+
+
+class _WrittenTopic(_Form, rename="camel", gc=False, frozen=True):
     topic_id: str | None = None
     name: str | None = None
+    partition_data: list[_Written] = []
+    partition_responses: list[_Written] = []
 
 
-class _Produce(Struct, rename="camel", gc=False, frozen=True):
+class _ProduceRequest(_Form, rename="camel", gc=False, frozen=True):
     acks: Number
     transactional_id: str | None = None
+    topic_data: list[_WrittenTopic] = []
 
 
-class _ProduceAnswer(Struct, rename="camel", gc=False, frozen=True):
+class _ProduceResponse(_Form, rename="camel", gc=False, frozen=True):
     responses: list[_WrittenTopic]
 
 
-class ProduceForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
-    """A write and its answer."""
-
-    request: _Produce
-    response: _ProduceAnswer
-    remote_time_ms: float = 0
+class _Member(_Form, rename="camel", gc=False, frozen=True):
+    broker_id: Number
+    broker_epoch: Long
 
 
-class HeartbeatRequest(Struct, rename="camel", gc=False, frozen=True):
-    """What a broker tells."""
+class _Proposed(_Form, rename="camel", gc=False, frozen=True):
+    partition_index: Number
+    leader_epoch: Number
+    partition_epoch: Number
+    new_isr_with_epochs: list[_Member] | None = None
+    new_isr: list[Number] | None = None
+    leader_recovery_state: Number = 0
 
+
+class _Decided(_Form, rename="camel", gc=False, frozen=True):
+    partition_index: Number
+    error_code: Number
+    leader_id: Number
+    leader_epoch: Number
+    isr: list[Number]
+    partition_epoch: Number
+
+
+class _AlterRequest(_Form, rename="camel", gc=False, frozen=True):
+    broker_id: Number
+    broker_epoch: Long
+    topics: list[_Topic[_Proposed]]
+
+
+class _AlterResponse(_Form, rename="camel", gc=False, frozen=True):
+    error_code: Number
+    topics: list[_Topic[_Decided]]
+
+
+class _Registration(_Form, rename="camel", gc=False, frozen=True):
+    broker_id: Number
+
+
+class _HeartbeatRequest(_Form, rename="camel", gc=False, frozen=True):
     broker_id: Number
     broker_epoch: Long
     current_metadata_offset: Long
 
 
-class HeartbeatResponse(Struct, rename="camel", gc=False, frozen=True):
-    """What it is told."""
-
+class _HeartbeatResponse(_Form, rename="camel", gc=False, frozen=True):
     error_code: Number
     is_fenced: bool
     should_shut_down: bool
 
 
-class HeartbeatForm(Line, rename="camel", gc=False, frozen=True, kw_only=True):
-    """A broker's heartbeat and its answer."""
-
-    request: HeartbeatRequest
-    response: HeartbeatResponse
-    remote_time_ms: float = 0
+class _RegistrationResponse(_Form, rename="camel", gc=False, frozen=True):
+    error_code: Number
+    broker_epoch: Long
 
 
-Form = FetchForm | ProduceForm | HeartbeatForm
-PRODUCE, FETCH, HEARTBEAT = 0, 1, 63
-"""Kafka's numbers of them."""
-_DECODERS: dict[int, Decoder[FetchForm] | Decoder[ProduceForm] | Decoder[HeartbeatForm]] = {
-    FETCH: Decoder(FetchForm), PRODUCE: Decoder(ProduceForm), HEARTBEAT: Decoder(HeartbeatForm),
-}  # fmt: skip
-
-
-def form_of(api: int, text: bytes) -> Form | None:
-    """A request of this kind in its form; None where it has none, or its text is not of that form, or not ASCII.
-
-    msgspec does not look at the bytes of texts that it passes over, so what can be no UTF-8 is not given to it.
-    """
-    decoder = _DECODERS.get(api)
-    if decoder is None or not text.isascii():
-        return None
-    try:
-        found = decoder.decode(text)
-    except (DecodeError, RecursionError):
-        return None
-    return found if found.request_header.request_api_key == api else None
-
+_HEADER = Decoder(_Line)
+_DECODERS: dict[int, Decoder[Exchanged[Any, Any]]] = {
+    FETCH: Decoder(Exchanged[_FetchRequest, _FetchResponse]),
+    # With acks 0 there is an empty text in the place of the response.
+    PRODUCE: Decoder(Exchanged[_ProduceRequest, _ProduceResponse | Literal[""]]),
+    ALTER_PARTITION: Decoder(Exchanged[_AlterRequest, _AlterResponse]),
+    REGISTRATION: Decoder(Exchanged[_Registration, _RegistrationResponse]),
+    HEARTBEAT: Decoder(Exchanged[_HeartbeatRequest, _HeartbeatResponse]),
+}
+READ = frozenset(_DECODERS)
 
 # --- lines -----------------------------------------------------------------------------------------------
 
-PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = PRODUCE, FETCH, 56, 62, HEARTBEAT
-"""Kafka's numbers of the requests that are read; others are counted by name."""
-READ = frozenset({PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT})
-
-_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d):(\d\d)[,.](\d{3})\] [A-Z]+ $")
+_HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)[,.](\d{3})\] [A-Z]+ $")
 _HEAD_SIZE = 40
 _START, _END = b"Completed request:", b" (kafka.request.logger)"
 _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
@@ -229,17 +242,7 @@ _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
 _BEGINNING = 1 << 16
 _KEY_WITHIN = 300
 """The key stands in the header, which comes first."""
-_decode = json.JSONDecoder().raw_decode
-_DAY_MS = 86_400_000
-
-
-class Plain(Struct, gc=False, frozen=True):
-    """A request as the objects of its JSON: of a kind, or a version, that has no form of its own."""
-
-    header: dict[str, Any]
-    request: dict[str, Any]
-    response: dict[str, Any]
-    """Empty where there is none: a write with acks 0."""
+_MISSING = "Object missing required field "
 
 
 class RequestLine(Struct, array_like=True, gc=False, frozen=True):
@@ -257,16 +260,20 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     answered: float
     ended: float
     waited: bool
-    """Whether the answer was made some time after the request was handled."""
+    """True if the answer was made some time after the request was handled."""
     listener: str
     connection: str
     said: object
-    """The request and its response, a ``Form`` or ``Plain``; None where they were read, and are not needed any more."""
+    """The request and its response, an ``Exchanged``; None once they are read and not needed any more."""
+
+    def wrong(self, field: str | None, message: str) -> TraceError:
+        """An error in this line, for the caller to raise."""
+        return TraceError(self.path, self.line, field, message)
 
 
 @dataclass
 class Counted:
-    """What was in the logs besides: requests of other kinds by name, and lines that are cut off."""
+    """Requests of other kinds, by name, and lines that are cut off."""
 
     others: Counter[str] = field(default_factory=Counter)
     cut: int = 0
@@ -274,13 +281,13 @@ class Counted:
     lines: int = 0
 
     def cut_off(self, path: Path, line: int) -> None:
-        """A line that breaks off."""
+        """Count a line that breaks off."""
         self.cut += 1
         self.first_cut = self.first_cut or (path, line)
 
 
 def is_request_log(head: bytes) -> bool:
-    """Whether a file that begins like this, decompressed, is a request log."""
+    """True if a file that begins like this, decompressed, is a request log."""
     for line in head.split(b"\n")[:100]:
         at = line.find(_START)
         if at > 0 and _HEAD.search(line, max(0, at - _HEAD_SIZE), at) and _KEY.search(line):
@@ -289,7 +296,7 @@ def is_request_log(head: bytes) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """When a request log begins, as it is written: the order of a node's files. Raises TraceError."""
+    """The time of a request log's first line, as it is written: the order of a node's files. Raises TraceError."""
     with Source(path) as source:
         for line in source.read(_BEGINNING).split(b"\n"):
             at = line.find(_START)
@@ -302,13 +309,11 @@ def begins(path: Path) -> bytes:
 def read_request_log(
     path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
 ) -> Iterator[RequestLine]:
-    """The requests of these kinds in the order of the file; the others are counted.
+    """The requests of these APIs in the order of the file; the others are counted.
 
-    Their times are UTC where ``utc_offset_ms`` says how far the node's local time is ahead.
-
-    Raises TraceError where the file cannot be read, or a line that is whole is no request.
+    ``utc_offset_ms`` is how far the node's local time is ahead of UTC, and is taken out of all times.
+    Raises TraceError if the file cannot be read, or a line that is whole is no request.
     """
-    clock = _Clock(path, utc_offset_ms)
     names: dict[int, str] = {}
     with Source(path) as source:
         for number, line in enumerate(split(source), start=1):
@@ -326,265 +331,307 @@ def read_request_log(
                 counted.cut_off(path, number)
                 continue
             key = _KEY.search(line, at, at + _KEY_WITHIN)
-            api = -1 if key is None else int(key[1])
-            if key is not None and api not in wanted:
+            api = None if key is None else int(key[1])
+            if api is not None and api not in wanted:
                 if api not in names:
                     name = _NAME.search(line, at)
                     names[api] = name[1].decode() if name else f"request {api}"
                 counted.others[names[api]] += 1
                 continue
-            found = _parsed(path, number, line, at, end, api, clock)
-            if found.api in wanted:
+            ended = _time(path, number, line, at) - utc_offset_ms
+            found = _parsed(path, number, line[at + len(_START) : end], api, ended, wanted)
+            if found is not None:
                 yield found
 
 
-def _parsed(path: Path, number: int, line: bytes, at: int, end: int, api: int, clock: _Clock) -> RequestLine:
-    """The request between two places of a line. ``api`` is what its header seems to say, −1 where that is not seen."""
-    ended = clock.at(number, line, at)
-    text = line[at + len(_START) : end]
+def _parsed(
+    path: Path, number: int, text: bytes, api: int | None, ended: float, wanted: frozenset[int]
+) -> RequestLine | None:
+    """The request that a text is; None if its API is not wanted. ``api`` is None if its header does not come first."""
     if len(text) > MAX_VALUES and sum(map(text.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
-    said = form_of(api, text)
-    if said is None:
-        return _plain(path, number, text, ended)
+    try:
+        if not text.isascii():
+            text.decode()  # msgspec does not look at the bytes of texts that it passes over
+        key = api if api is not None else _HEADER.decode(text).request_header.request_api_key
+        if key not in wanted:
+            return None
+        said = _DECODERS[key].decode(text)
+    except RecursionError:
+        raise TraceError(path, number, None, "JSON nested too deeply") from None
+    except ValidationError as wrong:
+        raise _mismatch(path, number, str(wrong)) from None
+    except (DecodeError, UnicodeDecodeError) as wrong:
+        raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
     total, queued = said.total_time_ms, said.request_queue_time_ms
+    if said.request_header.request_api_key != key:
+        raise TraceError(path, number, "requestHeader.requestApiKey", "stands twice")
+    if queued > total:
+        raise TraceError(path, number, "requestQueueTimeMs", "longer than totalTimeMs")
+    taken, connection = ended - total + queued, said.connection
     sent = said.send_time_ms + said.response_queue_time_ms + said.throttle_time_ms
-    if queued > total or sent > MAX_MS:
-        return _plain(path, number, text, ended)
-    arrived = ended - total
-    taken, connection = arrived + queued, said.connection
     return RequestLine(
-        path, number, api, arrived, taken, max(taken, ended - sent), ended, said.remote_time_ms > 0,
+        path, number, key, ended - total, taken, max(taken, ended - sent), ended, said.remote_time_ms > 0,
         connection.partition("-")[0], connection, said,
     )  # fmt: skip
 
 
-def _plain(path: Path, number: int, text: bytes, ended: float) -> RequestLine:
-    """A request as the objects of its JSON. Raises TraceError where it is none."""
-    try:
-        found, _ = _decode(text.decode())
-    except (ValueError, RecursionError) as wrong:
-        raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
-    try:
-        header, request, response = found["requestHeader"], found["request"], found["response"]
-        if response == "":
-            response = {}
-        api, connection = header["requestApiKey"], found["connection"]
-        total, queued = found["totalTimeMs"], found["requestQueueTimeMs"]
-        waited = found.get("remoteTimeMs", 0) > 0
-        sent = found["sendTimeMs"] + found["responseQueueTimeMs"] + found["throttleTimeMs"]
-        well_typed = (
-            0 <= queued <= total <= MAX_MS
-            and 0 <= sent <= MAX_MS
-            and response.__class__ is dict
-            and request.__class__ is dict
-            and api.__class__ is int
-            and connection.__class__ is str
-        )
-    except (KeyError, TypeError, AttributeError):
-        well_typed = False
-    if not well_typed:
-        raise _wrong(path, number, found)
-    arrived = ended - total
-    answered = max(arrived + queued, ended - sent)
-    return RequestLine(
-        path, number, api, arrived, arrived + queued, answered, ended, waited, connection.partition("-")[0],
-        connection, Plain(header, request, response),
+def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
+    """An error of msgspec, with the field as a path."""
+    message, _, at = wrong.partition(" - at `$")
+    where = at.strip(".`")
+    if message.startswith(_MISSING):
+        where, message = f"{where}.{message[len(_MISSING) :].strip('`')}".strip("."), "missing"
+    return TraceError(path, number, where or None, printable(message[:1].lower() + message[1:]))
+
+
+def _time(path: Path, number: int, line: bytes, at: int) -> float:
+    """The time of a line whose request begins there, in ms. Raises TraceError if it has none."""
+    head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
+    if head is None:
+        raise TraceError(path, number, None, "no date and time before the request")
+    day, hour, minute, second, ms = head.groups()
+    start = start_of_day(day.decode())
+    if start is None:
+        raise TraceError(path, number, None, f"no such day: {printable(day.decode())}")
+    return start + ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000 + int(ms)
+
+
+# --- messages --------------------------------------------------------------------------------------------
+
+Key = tuple[str, int]
+"""A topic, by its id or its name, and the number of a partition."""
+CONSUMER = -1
+"""The replica id of a client that is no replica."""
+
+
+class Fetch(Struct, gc=False, frozen=True):
+    """A fetch of a replica and its answer. ``epoch`` is the sender's broker epoch, ``session`` is in the answer."""
+
+    line: RequestLine
+    replica: int
+    epoch: int
+    asked_session: int
+    session_epoch: int
+    asked: dict[Key, Asked]
+    forgotten: tuple[Key, ...]
+    error: int
+    session: int
+    answers: dict[Key, Answer]
+
+
+class Produced(NamedTuple):
+    """A partition of a produce request and its answer; without an answer the offset is −1.
+
+    ``transactional``: the end of its transaction is written to the log by a request of another kind. ``answered`` is
+    false with acks 0.
+    """
+
+    acks: int
+    key: Key
+    error: int
+    offset: int
+    transactional: bool
+    answered: bool = True
+
+
+class Proposal(Struct, array_like=True, gc=False, frozen=True):
+    """A partition of an AlterPartition and its answer. ``members`` are broker and epoch, −1 if none is given."""
+
+    line: RequestLine
+    broker: int
+    broker_epoch: int
+    key: Key
+    leader_epoch: int
+    partition_epoch: int
+    members: tuple[tuple[int, int], ...]
+    recovering: bool
+    version: int
+    error: int
+    answer_leader: int
+    answer_leader_epoch: int
+    answer_isr: tuple[int, ...]
+    answer_partition_epoch: int
+
+
+class Registered(NamedTuple):
+    """A registration of a broker, with its epoch if it was accepted."""
+
+    line: RequestLine
+    broker: int
+    error: int
+    broker_epoch: int
+
+
+class Heartbeat(NamedTuple):
+    """A broker's heartbeat: the offset up to which it has replayed the metadata log."""
+
+    line: RequestLine
+    broker: int
+    broker_epoch: int
+    metadata_offset: int
+    error: int
+
+
+def _exchanged(line: RequestLine) -> Exchanged[Any, Any]:
+    assert isinstance(line.said, Exchanged)
+    return line.said
+
+
+def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iterator[tuple[str, _T]]:
+    """The partitions of topics, each with its topic. Raises TraceError if one has neither name nor id."""
+    for topic in topics:
+        name = topic.topic if topic.topic_id is None else topic.topic_id
+        if name is None:
+            raise line.wrong(f"{place}.topicId", "missing")
+        for partition in topic.partitions:
+            yield name, partition
+
+
+def read_fetch(line: RequestLine) -> Fetch:
+    """A fetch and its answer. Raises TraceError."""
+    said = _exchanged(line)
+    request: _FetchRequest = said.request
+    response: _FetchResponse = said.response
+    sender = request.replica_state
+    replica = request.replica_id if sender is None else sender.replica_id
+    if replica is None:
+        raise line.wrong("request.replicaState", "missing")
+    gone = request.forgotten_topics_data
+    return Fetch(
+        line, replica, NO_EPOCH if sender is None else sender.replica_epoch, request.session_id, request.session_epoch,
+        {(name, p.partition): p for name, p in _by_key(line, "request.topics", request.topics)},
+        tuple(_by_key(line, "request.forgottenTopicsData", gone)) if gone else (),
+        response.error_code, response.session_id,
+        {(name, p.partition): p for name, p in _by_key(line, "response.responses", response.responses)},
     )  # fmt: skip
 
 
-_TIMES = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendTimeMs", "throttleTimeMs")
+def read_produce(line: RequestLine) -> list[Produced]:
+    """A write and its answer, partition by partition. Raises TraceError."""
+    said = _exchanged(line)
+    request: _ProduceRequest = said.request
+    is_answered = said.response != ""
+    topics: list[_WrittenTopic] = said.response.responses if is_answered else request.topic_data
+    found = []
+    for topic in topics:
+        name = topic.name if topic.topic_id is None else topic.topic_id
+        if name is None:
+            raise line.wrong("response.responses.topicId", "missing")
+        for p in topic.partition_responses if is_answered else topic.partition_data:
+            transactional = request.transactional_id is not None
+            found.append(
+                Produced(
+                    request.acks, (name, p.index), p.error_code, p.base_offset, transactional, is_answered
+                )
+            )
+    return found
 
 
-def _wrong(path: Path, number: int, found: Any) -> TraceError:
-    """What is wrong with a request, field by field."""
-    if not isinstance(found, dict):
-        return TraceError(path, number, None, "not a JSON object")
-    for name in ("requestHeader", "request", "response"):
-        if not isinstance(found.get(name), dict) and not (name == "response" and found.get(name) == ""):
-            return TraceError(path, number, name, "expected an object" if name in found else "missing")
-    if not isinstance(found["requestHeader"].get("requestApiKey"), int):
-        return TraceError(path, number, "requestHeader.requestApiKey", "expected a whole number")
-    if not isinstance(found.get("connection"), str):
-        return TraceError(path, number, "connection", "expected a string")
-    for name in _TIMES:
-        value = found.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_MS:
-            return TraceError(path, number, name, f"expected a number of ms in 0..{MAX_MS:.0f}")
-    remote = found.get("remoteTimeMs", 0)
-    if not isinstance(remote, (int, float)):
-        return TraceError(path, number, "remoteTimeMs", "expected a number of ms")
-    return TraceError(path, number, "requestQueueTimeMs", "longer than totalTimeMs")
+def read_alter(line: RequestLine) -> list[Proposal]:
+    """The proposals of an AlterPartition. Raises TraceError."""
+    said = _exchanged(line)
+    request: _AlterRequest = said.request
+    response: _AlterResponse = said.response
+    answers = {(name, p.partition_index): p for name, p in _by_key(line, "response.topics", response.topics)}
+    found = []
+    for name, p in _by_key(line, "request.topics", request.topics):
+        key = name, p.partition_index
+        if p.new_isr_with_epochs is not None:
+            members = tuple((m.broker_id, m.broker_epoch) for m in p.new_isr_with_epochs)
+        elif p.new_isr is not None:
+            members = tuple((member, NO_EPOCH) for member in p.new_isr)
+        else:
+            raise line.wrong("request.topics.partitions.newIsrWithEpochs", "missing")
+        answer = answers.get(key)
+        if response.error_code:
+            answer = _Decided(p.partition_index, response.error_code, -1, -1, [], -1)
+        if answer is None:
+            raise line.wrong("response.topics", f"no answer for partition {p.partition_index}")
+        proposal = Proposal(
+            line, request.broker_id, request.broker_epoch, key, p.leader_epoch, p.partition_epoch, members,
+            p.leader_recovery_state == 1, said.request_header.request_api_version, answer.error_code,
+            answer.leader_id, answer.leader_epoch, tuple(answer.isr), answer.partition_epoch,
+        )  # fmt: skip
+        found.append(proposal)
+    return found
 
 
-class _Clock:
-    """When the lines of a log were written, in ms: UTC, where the node's local time is ahead by the offset."""
-
-    def __init__(self, path: Path, utc_offset_ms: float) -> None:
-        self._path, self._offset = path, utc_offset_ms
-        self._minute, self._start = b"", 0
-
-    def at(self, number: int, line: bytes, at: int) -> float:
-        """The time of a line whose request begins there. Raises TraceError where it has none."""
-        head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
-        if head is None:
-            raise TraceError(self._path, number, None, "no date and time before the request")
-        minute, second, ms = head.groups()
-        if minute != self._minute:
-            self._start, self._minute = self._starts(number, minute), minute
-        return self._start + int(second) * 1000 + int(ms) - self._offset
-
-    def _starts(self, number: int, text: bytes) -> int:
-        day, hour, minute = text[:10].decode(), text[11:13], text[14:]
-        start = start_of_day(day)
-        if start is None:
-            raise TraceError(self._path, number, None, f"no such day: {printable(day)}")
-        return start + int(hour) * 3_600_000 + int(minute) * 60_000
+def read_registered(line: RequestLine) -> Registered:
+    """A registration and its answer."""
+    said = _exchanged(line)
+    return Registered(line, said.request.broker_id, said.response.error_code, said.response.broker_epoch)
 
 
-@lru_cache(maxsize=1024)
-def start_of_day(day: str) -> int | None:
-    """The ms from 1970 to the start of a day, counted as if the log's time were UTC; None if there is no such day."""
-    try:
-        return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * _DAY_MS
-    except ValueError:
-        return None
+def read_heartbeat(line: RequestLine) -> Heartbeat:
+    """A heartbeat and its answer."""
+    said = _exchanged(line)
+    request: _HeartbeatRequest = said.request
+    offset = request.current_metadata_offset
+    return Heartbeat(line, request.broker_id, request.broker_epoch, offset, said.response.error_code)
 
 
-# --- shapes ----------------------------------------------------------------------------------------------
+# --- sessions --------------------------------------------------------------------------------------------
 
-_ID, _EPOCH, _OFFSET = (-1, INT32), (-1, INT64), (-1, INT64)
-_TOPIC = {"topicId": str}
-SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "_fetch": (
-        {
-            "replicaState": {"replicaId": _ID, "replicaEpoch": _EPOCH},
-            "sessionId": _ID,
-            "sessionEpoch": _ID,
-            "topics": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partition": _ID,
-                            "currentLeaderEpoch": _ID,
-                            "fetchOffset": _OFFSET,
-                            "lastFetchedEpoch": _ID,
-                        }
-                    ],
-                }
-            ],
-            "forgottenTopicsData": [{**_TOPIC, "partitions": [_ID]}],
-        },
-        {
-            "errorCode": _ID,
-            "sessionId": _ID,
-            "responses": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partitionIndex": _ID,
-                            "errorCode": _ID,
-                            "highWatermark": _OFFSET,
-                            "recordsSizeInBytes": _ID,
-                            "divergingEpoch?": {"epoch": _ID, "endOffset": _OFFSET},
-                        }
-                    ],
-                }
-            ],
-        },
-    ),
-    "_produce": (
-        {"acks": _ID},
-        {
-            "responses?": [
-                {**_TOPIC, "partitionResponses": [{"index": _ID, "errorCode": _ID, "baseOffset": _OFFSET}]}
-            ]
-        },
-    ),
-    "_alter": (
-        {
-            "brokerId": _ID,
-            "brokerEpoch": _EPOCH,
-            "topics": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partitionIndex": _ID,
-                            "leaderEpoch": _ID,
-                            "partitionEpoch": _ID,
-                            "newIsrWithEpochs": [{"brokerId": _ID, "brokerEpoch": _EPOCH}],
-                        }
-                    ],
-                }
-            ],
-        },
-        {
-            "errorCode": _ID,
-            "topics": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partitionIndex": _ID,
-                            "errorCode": _ID,
-                            "leaderId": _ID,
-                            "leaderEpoch": _ID,
-                            "isr": [_ID],
-                            "partitionEpoch": _ID,
-                        }
-                    ],
-                }
-            ],
-        },
-    ),
-    "_registered": ({"brokerId": _ID}, {"errorCode": _ID, "brokerEpoch": _EPOCH}),
-    "_heartbeat": (
-        {"brokerId": _ID, "brokerEpoch": _EPOCH, "currentMetadataOffset": _OFFSET},
-        {"errorCode": _ID, "isFenced": bool, "shouldShutDown": bool},
-    ),
-}  # fmt: skip
-"""The fields of the present versions with their types: asked only where a line could not be read, to say why."""
+# KIP-227: a fetch names what changed since the one before in its session, an answer what there is to say. A partition
+# that neither names is fetched again as before, and has the HWM that was sent last. After a line that is missing, a
+# session is known only by what the next fetch names.
+
+MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
+"""So many sessions of followers are kept, the last ones used, and so many partitions of each."""
+FULL, CLOSING = 0, -1
+"""Session epochs of a fetch that names everything, and of one that ends its session."""
 
 
-def check(line: RequestLine, said: Plain, shapes: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Raise TraceError where a request or its response is not of these shapes: file, line, field."""
-    for name, value, shape in (("request", said.request, shapes[0]), ("response", said.response, shapes[1])):
-        wrong = _mismatch(value, shape, name)
-        if wrong is not None:
-            raise TraceError(line.path, line.line, *wrong)
+@dataclass(slots=True)
+class Session:
+    """A session: the epoch of its last fetch, and the partitions as they were asked for last."""
+
+    epoch: int
+    asked: dict[Key, Asked] = field(default_factory=dict)
 
 
-_OLD = frozenset({"topicId", "replicaState", "newIsrWithEpochs", "lastFetchedEpoch", "forgottenTopicsData"})
-"""Fields in whose place older versions have others, or none."""
+class Sessions:
+    """The sessions of one node. ``gaps`` counts those that went on after lines that are missing."""
 
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self.gaps = 0
 
-def _mismatch(value: Any, shape: Any, path: str) -> tuple[str, str] | None:
-    """The path of the first field that is not as it has to be, and what is wrong with it."""
-    if isinstance(shape, tuple):
-        low, high = shape
-        if isinstance(value, bool) or not isinstance(value, int):
-            return path, f"expected a whole number, not {printable(value, 40)}"
-        return None if low <= value <= high else (path, f"{printable(value, 40)} is outside {low}..{high}")
-    if isinstance(shape, type):
-        return None if isinstance(value, shape) else (path, f"expected {shape.__name__}")
-    if isinstance(shape, list):
-        if not isinstance(value, list):
-            return path, "expected a list"
-        if len(value) > MAX_PARTITIONS:
-            return path, f"more than {MAX_PARTITIONS} items"
-        parts = ((item, shape[0], f"{path}[{i}]") for i, item in enumerate(value))
-    else:
-        if not isinstance(value, dict):
-            return path, "expected an object"
-        missing = next((n for n in shape if n not in value and n not in _OLD and not n.endswith("?")), None)
-        if missing is not None:
-            return f"{path}.{missing}", "missing"
-        parts = (
-            (value[n.rstrip("?")], inner, f"{path}.{n.rstrip('?')}")
-            for n, inner in shape.items()
-            if value.get(n.rstrip("?")) is not None or not (n.endswith("?") or n in _OLD)
-        )
-    return next((wrong for part in parts if (wrong := _mismatch(*part)) is not None), None)
+    def take(self, fetch: Fetch) -> tuple[dict[Key, Asked], bool]:
+        """The partitions as this fetch asks for them, and whether its session goes on without a gap.
+
+        Not to be changed, and valid until the next fetch.
+        """
+        if fetch.session_epoch <= FULL:
+            self._sessions.pop(fetch.asked_session, None)
+            asked = fetch.asked
+            if fetch.session_epoch == FULL and fetch.session and not fetch.error:
+                self._keep(fetch.session, Session(0, dict(asked)))
+            return asked, False
+        session = self._sessions.get(fetch.asked_session)
+        goes_on = session is not None and session.epoch + 1 == fetch.session_epoch
+        if session is None or not goes_on:
+            self.gaps += 1
+            session = Session(fetch.session_epoch)
+        session.epoch = fetch.session_epoch
+        if fetch.asked:
+            if len(session.asked) > MAX_ASKED:
+                session.asked.clear()
+            session.asked.update(fetch.asked)
+        for key in fetch.forgotten:
+            session.asked.pop(key, None)
+        if fetch.session == fetch.asked_session:
+            if goes_on:
+                self._sessions.move_to_end(fetch.session)
+            else:
+                self._keep(fetch.session, session)
+        else:
+            self._sessions.pop(fetch.asked_session, None)
+        return session.asked, goes_on
+
+    def _keep(self, number: int, session: Session) -> None:
+        self._sessions[number] = session
+        self._sessions.move_to_end(number)
+        if len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)

@@ -1,17 +1,8 @@
-"""Request logs beside a metadata log: read, held against the model, and shown around what happened.
+"""Request logs beside a metadata log: read, compared with the model, and shown around changes of a partition.
 
-Request logs beside a metadata log: read, put into order, and held against the model.
-
-The controller's requests are read first, as they are few: proposals, registrations, heartbeats. Then the logs of all
-nodes are read, one after the other: what a broker says is held against what it said before, and against the metadata
-log by epochs.
-
-Request logs beside the replay of a metadata log: what the replay tells, and what comes of it in the report.
-
-Messages around what happened to a partition: read once more, for the page, as few as can be looked at.
-
-Of each node's log are kept the last messages about a partition before each place of interest, and the first ones
-behind it. Places are the messages that are told of, and the changes of the partition.
+The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and with
+the metadata log by epochs. For the page, a node's log is read again: the last messages about a partition before each
+change or violation are kept, and the first ones after it.
 """
 
 from __future__ import annotations
@@ -19,25 +10,16 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.kafka.metadata_log import MetadataLog
-from highwater.traces.messages import proposals, request_messages
-from highwater.traces.messages.context import (
-    CLOCKS_MS,
-    REGISTERED,
-    Context,
-    Json,
-    Verdicts,
-    controllers_ahead,
-    from_json,
-    to_json,
-)
-from highwater.traces.messages.metadata_index import NEVER, Spine
-from highwater.traces.messages.nodes import Node, NodeEnds, NodesPart, in_order, join
+from highwater.traces.messages import proposals, request_lines
+from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
+from highwater.traces.messages.metadata_index import NEVER, MetadataIndex
+from highwater.traces.messages.nodes import Node
 from highwater.traces.messages.proposals import ERRORS
 from highwater.traces.messages.request_lines import (
     ALTER_PARTITION,
@@ -46,18 +28,17 @@ from highwater.traces.messages.request_lines import (
     PRODUCE,
     REGISTRATION,
     Counted,
-    RequestLine,
-    read_request_log,
-)
-from highwater.traces.messages.request_messages import (
     Fetch,
     Key,
     Registered,
+    RequestLine,
+    begins,
     read_alter,
     read_fetch,
     read_heartbeat,
     read_produce,
     read_registered,
+    read_request_log,
 )
 from highwater.traces.metadata.replay import rarely_collected
 from highwater.traces.reports.findings import Doubt, Finding, Unexplained
@@ -92,7 +73,7 @@ class Requests:
         paths: Sequence[Path],
         read: Callable[..., Iterator[RequestLine]] = read_request_log,
     ) -> None:
-        self.context, self.paths, self._read = context, in_order(paths), read
+        self.context, self.paths, self._read = context, sorted(paths, key=begins), read
         self.counted = Counted()
         self.notes: list[str] = []
         self.doubts: list[Doubt] = []
@@ -106,57 +87,29 @@ class Requests:
         """The log that ``_of_listener`` is about."""
 
     def replay(self) -> None:
-        """Read all logs. Raises TraceError where one cannot be read."""
-        part = NodesPart()
-        try:
-            self.controllers()
-            self.read(range(len(self.paths)), part)
-        finally:
-            self.join([part])
-
-    def read(self, numbers: Iterable[int], part: NodesPart) -> None:
-        """Read the brokers' requests in some of the files, in the order of their numbers. Raises TraceError."""
-        context, first = self.context, dict[int, tuple[int, int]]()
-        context.verdicts, before = part.verdicts, context.verdicts
-        try:
-            for number in sorted(numbers):
-                path = self.paths[number]
-                for line in self._read(path, part.counted, _OF_BROKERS, self._ahead(path)):
-                    self._of_broker(line)
-                    if len(first) < len(self._nodes):
-                        first[next(reversed(self._nodes))] = (number, len(first))
-                part.ends[number] = (len(part.verdicts.unexplained), len(part.verdicts.findings))
-            for broker, node in self._nodes.items():
-                context.verdicts = Verdicts()
-                node.finish()
-                files = tuple(str(path) for path in node.paths)
-                ends = NodeEnds(
-                    broker, first[broker], context.verdicts, node.apart.doubt(), files, node.sessions.gaps
-                )
-                part.nodes.append(ends)
-        finally:
-            context.verdicts = before
-
-    def join(self, parts: Iterable[NodesPart]) -> None:
-        """Put together what came of all files. Raises SharedNode."""
+        """Read all logs. Raises TraceError if one cannot be read."""
         verdicts = self.context.verdicts
-        joined = join(verdicts, parts, self.paths)
-        self.counted = joined.counted
-        for node in joined.nodes:
-            if node.doubt is not None:
-                self.doubts.append(node.doubt)
-                self.files_off |= set(node.files)
-        for name, count in self.counted.others.items():
-            if name not in _SKIPPED_NAMES:
-                verdicts.outside[f"request {name}"] += count
-        gaps = sum(node.gaps for node in joined.nodes)
-        if gaps:
-            verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
-        if self.counted.first_cut is not None:
-            path, number = self.counted.first_cut
-            self.notes.append(
-                f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
-            )
+        try:
+            self._controllers()
+            for path in self.paths:
+                for line in self._read(path, self.counted, _OF_BROKERS, self._ahead(path)):
+                    self._of_broker(line)
+            for node in self._nodes.values():
+                node.finish()
+                if (doubt := node.apart.doubt()) is not None:
+                    self.doubts.append(doubt)
+                    self.files_off |= {str(path) for path in node.paths}
+            if gaps := sum(node.sessions.gaps for node in self._nodes.values()):
+                verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
+        finally:
+            for name, count in self.counted.others.items():
+                if name not in _SKIPPED_NAMES:
+                    verdicts.outside[f"request {name}"] += count
+            if self.counted.first_cut is not None:
+                path, number = self.counted.first_cut
+                self.notes.append(
+                    f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
+                )
 
     # --- once more ------------------------------------------------------------------------------------
 
@@ -167,12 +120,12 @@ class Requests:
 
     def name_of(self, key: Key) -> str | None:
         """The name of a partition, None where the metadata log does not have it."""
-        history = self.context.spine.history(*key)
+        history = self.context.index.history(*key)
         return None if history is None else history.name
 
     # --- the controller -------------------------------------------------------------------------------
 
-    def controllers(self) -> None:
+    def _controllers(self) -> None:
         """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
@@ -182,15 +135,15 @@ class Requests:
                     for proposal in read_alter(line):
                         asked.add_proposal(proposal)
                 elif line.api == REGISTRATION:
-                    asked.add_registration(line, read_registered(line))
+                    asked.add_registration(read_registered(line))
                 else:
                     verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
-                    asked.add_heartbeat(line, read_heartbeat(line))
+                    asked.add_heartbeat(read_heartbeat(line))
         self.offset_ms = asked.offset_ms
         self._controllers_ahead = controllers_ahead(asked)
         for path, ms in self._controllers_ahead.items():
             self.notes.append(
-                f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's, which is taken out"
+                f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's; replay corrects it"
             )
         asked.settle(self._ahead)
         if asked.unknown:
@@ -201,7 +154,7 @@ class Requests:
             self._registered(registration)
         first, last = NEVER, -NEVER
         for proposal in asked.proposals():
-            history = self.context.spine.history(*proposal.key)
+            history = self.context.index.history(*proposal.key)
             if history is not None:
                 proposals.decided(self.context, history, proposal)
             first, last = min(first, proposal.line.arrived), max(last, proposal.line.answered)
@@ -218,13 +171,13 @@ class Requests:
         if found.error:
             verdicts.outside[f"registration answered with error {found.error}"] += 1
             return
-        spine = self.context.spine
-        if spine.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
+        index = self.context.index
+        if index.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
             verdicts.explained[REGISTERED] += 1
         else:
             verdicts.not_explained(
                 found.line, None, REGISTERED, (),
-                {"brokerEpoch": (spine.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
+                {"brokerEpoch": (index.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
             )  # fmt: skip
 
     # --- brokers --------------------------------------------------------------------------------------
@@ -269,7 +222,7 @@ class Requests:
         return known[listener]
 
     def _found_broker(self, listener: str, path: Path) -> int | None:
-        listeners = self.context.spine.listeners
+        listeners = self.context.index.listeners
         if listener in listeners:
             return listeners[listener]
         by_port: dict[str, set[int]] = defaultdict(set)
@@ -279,7 +232,7 @@ class Requests:
         if len(same) == 1:
             return next(iter(same))
         named = broker_of(path)
-        return named if named in self.context.spine.brokers else None
+        return named if named in self.context.index.brokers else None
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
@@ -293,16 +246,16 @@ class RequestsBeside:
     """The request logs of a cluster: told what the metadata log says (``change``, ``setting``), then judged."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths, self._spine = paths, Spine()
+        self._paths, self._index = paths, MetadataIndex()
         self._requests: Requests | None = None
 
     def change(self, change: PartitionChange) -> None:
         """A change of a partition, in the order of the metadata log."""
-        self._spine.change(change)
+        self._index.change(change)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """What a setting is for a partition from here on."""
-        self._spine.setting(name, setting)
+        self._index.setting(name, setting)
 
     def judge(self, log: MetadataLog, report: Report) -> None:
         """Read the request logs, and add what came of them to the report of the metadata log.
@@ -319,23 +272,9 @@ class RequestsBeside:
         tell(requests, report)
         report.seconds += time.perf_counter() - started
 
-    def part(self, log: MetadataLog, report: Report, numbers: Sequence[int]) -> Json:
-        """Read the brokers' requests of some of the files, by their numbers, for ``joined``. Raises TraceError.
-
-        Returned is JSON: what came of them, with the report of the metadata log and what the controllers' requests say.
-        """
-        requests, part = self._begin(log, report), NodesPart()
-        with rarely_collected():
-            requests.controllers()
-            requests.read(numbers, part)
-        verdicts = requests.context.verdicts
-        found = {"report": report.to_json(), "verdicts": to_json(verdicts), "notes": requests.notes}
-        return {**found, "part": to_json(part)}
-
     def _begin(self, log: MetadataLog, report: Report) -> Requests:
-        self._spine.tables.check()
-        self._spine.read(log)
-        context = Context(self._spine, report.profile, frozenset(report.rules))
+        self._index.read(log)
+        context = Context(self._index, report.profile, frozenset(report.rules))
         self._requests = Requests(context, self._paths)
         return self._requests
 
@@ -346,20 +285,6 @@ class RequestsBeside:
                 Around(self._requests, report).collect()
             except KeyboardInterrupt:
                 report.interrupted = True
-
-
-def joined(paths: Sequence[Path], found: Sequence[Json]) -> Report:
-    """The report of the parts that ``RequestsBeside.part`` gave; that of the metadata log is the first one's.
-
-    Raises SharedNode, TraceError.
-    """
-    report = Report.from_json(found[0]["report"])
-    requests = Requests(Context(Spine(), report.profile, frozenset(report.rules)), paths)
-    requests.context.verdicts = from_json(found[0]["verdicts"], Verdicts)
-    requests.notes += found[0]["notes"]
-    requests.join(from_json(one["part"], NodesPart) for one in found)
-    tell(requests, report)
-    return report
 
 
 def tell(requests: Requests, report: Report) -> None:
@@ -462,12 +387,12 @@ class Around:
         if line.api == FETCH:
             yield from self._fetched(line)
         elif line.api == PRODUCE:
-            for written in request_messages.read_produce(line):
+            for written in request_lines.read_produce(line):
                 offset = written.offset if written.offset >= 0 else None
                 told = ShownAnswer(_error(written.error), offset=offset) if written.answered else None
                 yield from self._message(line, written.key, CLIENT, WRITE, ShownRequest(), told)
         else:
-            for proposal in request_messages.read_alter(line):
+            for proposal in request_lines.read_alter(line):
                 isr = tuple(member for member, _ in proposal.members)
                 asked = ShownRequest(None, proposal.leader_epoch, isr, proposal.partition_epoch)
                 done = ShownAnswer(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
@@ -475,8 +400,8 @@ class Around:
                 yield from self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
 
     def _fetched(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
-        fetch = request_messages.read_fetch(line)
-        if fetch.replica == request_messages.CONSUMER:
+        fetch = request_lines.read_fetch(line)
+        if fetch.replica == request_lines.CONSUMER:
             return
         for key in {**fetch.asked, **fetch.answers}:
             sent, answer = fetch.asked.get(key), fetch.answers.get(key)
@@ -491,7 +416,7 @@ class Around:
     def _message(
         self,
         line: RequestLine,
-        key: request_messages.Key,
+        key: request_lines.Key,
         sender: int | str,
         kind: str,
         asked: ShownRequest,

@@ -1,17 +1,8 @@
-"""Traces of runs as files: their lines, what these observe of a state, and which steps they can mean.
+"""The format ``highwater-trace-1``: a run of a model, or of another system, as lines of JSON.
 
-The format ``highwater-trace-1``: a run of the model, or of anybody's system, as lines of JSON.
-
-The first line says which protocol the run is held against; each later one is an observed step. The form is in
-``trace.schema.json`` and explained in ``docs/trace-format.md``. What is read here is the form alone; what the
-names and values mean is for the model (``steps.py``).
-
-What a line tells of a state, down to the scalars of the model's state.
-
-A path names a part of the state (``brokers[1].hwm``); a value at a path says what some scalars are, or, where
-only a length is known to be large enough, between what they lie.
-
-What the lines of a trace mean to a model: which actions can be meant, and which states fit.
+The first line names the protocol; each later one is an observed step (``trace.schema.json``, docs/trace-format.md).
+A path names a part of the state (``brokers[1].hwm``); a value at a path gives scalars, or bounds of them if only a
+length is known. ``LineReader`` says which actions a line can mean, and which states fit it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,4 @@
-"""A trace held against the protocol: the states that fit, what came near, and one run that it can have been.
-
-The states of the model that fit what was observed so far, carried from line to line.
-
-What came near to explaining a line: the steps of the model with the fewest reasons against them.
-
-One run of the model that a trace can have been: chosen among the states that fit, from its end back to its start.
-
-The model that a trace is held against: protocol, parameters and rules by their names in the first line.
-
-A trace held against the protocol: whether there is a run of the model that looks like it.
-"""
+"""A trace compared with its protocol: the states that fit each line, the nearest steps, and one run that it can be."""
 
 from __future__ import annotations
 
@@ -58,6 +47,27 @@ class Advance:
     steps: list[tuple[Scalars, Scalars]] = field(default_factory=list)
     before: list[Reached] = field(default_factory=list)
     cut: set[str] = field(default_factory=set)
+
+
+def steps_of(
+    interpreter: Interpreter, state: Scalars, numbers: tuple[int, ...], cut: set[str]
+) -> Iterator[tuple[int, Scalars]]:
+    """The states to which these instances lead, those beyond a bound left out; ``cut`` collects the bounds.
+
+    A step that leaves the types of the state at no bound is cut, too: no run reaches the state that it starts from.
+    """
+    enabled = interpreter.enabled_of(numbers)(state)
+    for number, is_enabled in zip(numbers, enabled, strict=True):
+        if is_enabled:
+            try:
+                step = interpreter.step(state, number)
+            except BoundError:
+                cut.add(OF_THE_TYPES)
+                continue
+            if step.state is not None:
+                yield number, step.state
+            elif step.cut is not None:
+                cut.add(step.cut)
 
 
 class Carrier:
@@ -129,23 +139,7 @@ class Carrier:
         return list(reached)
 
     def _steps(self, state: Scalars, numbers: tuple[int, ...], cut: set[str]) -> Iterator[Scalars]:
-        """The states that these instances lead to, cut ones left out.
-
-        A step that leaves the types of the state at no bound is cut, too: it comes from a state that no run
-        reaches and that a line made known.
-        """
-        enabled = self.interpreter.enabled_of(numbers)(state)
-        for number, is_enabled in zip(numbers, enabled, strict=True):
-            if is_enabled:
-                try:
-                    step = self.interpreter.step(state, number)
-                except BoundError:
-                    cut.add(OF_THE_TYPES)
-                    continue
-                if step.state is not None:
-                    yield step.state
-                elif step.cut is not None:
-                    cut.add(step.cut)
+        return (after for _, after in steps_of(self.interpreter, state, numbers, cut))
 
     def _check(self, count: int, place: Place) -> None:
         if count > self.limit:
@@ -328,16 +322,8 @@ class RunHistory:
         raise AssertionError("no state before the line leads to the one after it")
 
     def _steps(self, state: Scalars, numbers: tuple[int, ...]) -> Iterator[tuple[int, Scalars]]:
-        """The states that these instances lead to, cut ones left out."""
         assert self.interpreter is not None
-        for number, enabled in zip(numbers, self.interpreter.enabled_of(numbers)(state), strict=True):
-            if enabled:
-                try:
-                    after = self.interpreter.step(state, number).state
-                except BoundError:
-                    continue
-                if after is not None:
-                    yield number, after
+        return steps_of(self.interpreter, state, numbers, set())
 
 
 def _from_start(
@@ -571,8 +557,8 @@ class _Run:
         if known is None:
             self.ended = True
             notes.append(
-                f"line {line.place.line}: nothing explains it and it does not hold the whole state, "
-                "so the lines after it were not looked at"
+                f"line {line.place.line}: does not conform, and does not give the whole state: "
+                "the lines after it are not replayed"
             )
         else:
             self.states = [known]
@@ -627,5 +613,5 @@ class _Run:
 def _said(bound: str) -> str:
     """What it means that steps were cut."""
     if bound == OF_THE_TYPES:
-        return "a step was not taken that leaves the types of the state: no run comes to where it begins"
-    return f"steps were cut at the bound {bound}; a larger one may explain it"
+        return "skipped a step that leaves the state's types: no run reaches the state that it starts from"
+    return f"steps were pruned at bound {bound}; a larger bound may explain the line"

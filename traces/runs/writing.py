@@ -1,12 +1,7 @@
-"""Runs of a model written as traces, and traces of TLA+ tools (ITF) read as these.
+"""Runs of a model written as traces, and in the Informal Trace Format (ITF, Apalache's ADR-015) of TLA+ tools.
 
-A run in the Informal Trace Format: JSON that viewers of the TLA+ world read (Apalache's ADR-015).
-
-Integers are ``#bigint``, which readers of every version take; arrays are maps, sets are sets, an Option is a list of
-none or one: there are readers that take neither a variant nor values of several types. Which action led to a state is
-``mbt::actionTaken``, as Quint calls it.
-
-A run of the model as a trace: the states are taken again with the interpreter.
+In ITF, integers are ``#bigint``, arrays are maps, sets are sets, and an Option is a list of none or one, so that every
+reader takes them. ``mbt::actionTaken`` names the action, as in Quint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Replay on Spark: many inputs, one a task; one large log by nodes, or in shares of its partitions; and as tables.
+"""Replay on Spark: many inputs, one a task; one large log in shares of its partitions; and as tables.
 
-Every task is the embedded replay: of an input, of the request logs of some nodes, or of a metadata log with a filter of
-partitions (``traces/metadata/shares.py``). The driver joins what they found into one report.
+Every task is the embedded replay: of an input, or of a metadata log with a filter of partitions
+(``traces/metadata/shares.py``). The driver joins what the shares found into one report.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import METADATA_LOG, Input
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.messages.nodes import SharedNode, divided, in_order
-from highwater.traces.messages.request_replay import joined
 from highwater.traces.metadata.shares import ShareFollower, ShareResult, Unreadable, replay_shares
 from highwater.traces.metadata.sharing import Share, Stretch
 from highwater.traces.reading import TraceError
-from highwater.traces.replay import replay_input, replay_part
+from highwater.traces.replay import replay_input
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.report import Report
@@ -91,8 +89,7 @@ class SparkReplay:
         ``out`` is a directory for tables; each log of several gets one below it.
         """
         logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
-        requests = [i for i in found if self._has_many_requests(i, len(found))]
-        small = [i for i in found if i not in logs and i not in requests]
+        small = [i for i in found if i not in logs]
         reports: dict[Input, dict[str, Any]] = {}
         if small:
             reports = dict(zip(small, self._many(small), strict=True))
@@ -100,8 +97,6 @@ class SparkReplay:
             if one in logs:
                 below = out if out is None or len(found) == 1 else str(Path(out) / f"{number:05}")
                 yield self._in_shares(one, logs[one], below)
-            elif one in requests:
-                yield self._by_nodes(one)
             else:
                 yield _report(reports[one])
 
@@ -115,31 +110,6 @@ class SparkReplay:
             return None
         log = open_metadata_log(one.path)
         return log if out is not None or log.bytes_total >= self._large else None
-
-    def _has_many_requests(self, one: Input, inputs: int) -> bool:
-        """Whether the request logs of an input are divided among tasks."""
-        size = sum(path.stat().st_size for path in one.request_logs)
-        return inputs < 4 * self._session.cores and len(one.request_logs) > 1 and size >= self._large
-
-    def _by_nodes(self, one: Input) -> Report:
-        """A cluster by a task for each group of nodes: each follows the metadata log and the controllers' requests."""
-        started = time.perf_counter()
-        paths = in_order(one.request_logs)
-        groups = divided(paths, self._shares)
-        work = functools.partial(_replay_nodes, self._settings, one, groups)
-        parts = self._run(work, len(groups), f"{one.path.name}: request logs")
-        wrong = {part["path"]: part["error"] for part in parts if "error" in part}
-        if wrong:
-            # The one that a replay of all of them would have come to first.
-            order = {str(path): number for number, path in enumerate(paths)}
-            raise InputError(wrong[min(wrong, key=lambda path: order.get(path, -1))])
-        try:
-            report = joined(one.request_logs, parts)
-        except SharedNode:
-            return _report(self._many([one])[0])
-        report.notes[:0] = one.notes
-        report.seconds = time.perf_counter() - started
-        return report
 
     def _many(self, found: list[Input]) -> list[dict[str, Any]]:
         work = functools.partial(_replay_one, self._settings, found)
@@ -238,14 +208,6 @@ def _replay_one(settings: TaskSettings, inputs: list[Input], number: int) -> dic
         return {"report": replay_input(inputs[number], settings.profile, settings.switched).to_json()}
     except (TraceError, LanguageError) as wrong:
         return {"error": str(wrong)}
-
-
-def _replay_nodes(settings: TaskSettings, found: Input, groups: list[list[int]], number: int) -> Any:
-    """A cluster with the request logs of a group of nodes, or what is wrong with one of them."""
-    try:
-        return replay_part(found, settings.profile, settings.switched, groups[number], not number)
-    except (TraceError, LanguageError) as wrong:
-        return {"error": str(wrong), "path": str(getattr(wrong, "path", ""))}
 
 
 def _follow_share(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from highwater.model.quorum import Quorum
 from highwater.traces.messages import raft_events as e
-from highwater.traces.messages.quorum import PROFILE, UNKNOWN, Judge, Log
+from highwater.traces.messages.quorum import PROFILE, Judge, Log
 from highwater.traces.messages.quorum_roles import Follower
 from highwater.traces.messages.raft_events import Order
 from highwater.traces.messages.raft_replay import _common, replay_raft
@@ -60,53 +59,8 @@ def test_a_leader_that_is_alone_has_the_log_that_its_line_says(start: int, tmp_p
     assert report.figures.get(f"guessed: {BEFORE}", 0) == (start > 0)
 
 
-# --- a log from before ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("end", "cuts", "guesses"),
-    [(0, [], 0), (3, [(0, 1)], 1), (4, [(0, 1), (3, 2)], 1), (5, [(0, 1), (3, 2)], 1), (6, [(0, 7)], 1)],
-)
-def test_a_log_from_before_is_that_of_who_has_as_much(
-    end: int, cuts: list[tuple[int, int]], guesses: int
-) -> None:
-    """Of a log of five records one that ends no later is the beginning; of a longer one nothing is known."""
-    found = follower(1, 2)
-    known = found.belief.node(1).log = Log([(0, 1), (3, 2)], 5)
-    log = found.log_of(found.belief.node(2), end, 7)
-    assert (log, found.verdicts.guessed[BEFORE]) == (Log(cuts, end), guesses)
-    assert known == Log([(0, 1), (3, 2)], 5), "which stays as it is"
-    assert found.log_of(found.belief.node(2), end + 1, 7) is log, "what is known already is not guessed"
-    assert found.verdicts.guessed[BEFORE] == guesses
-
-
-# --- how a process begins ---------------------------------------------------------------------------------------
-
-
 def role(name: str, epoch: int, leader: int | None = None, voted: int | None = None) -> e.Role:
     return e.Role(name, epoch, leader, voted, None, None, True)
-
-
-@pytest.mark.parametrize(
-    ("what", "guesses", "log", "leader", "voted"),
-    [
-        (role("Unattached", 0), 0, Log(), None, None),
-        (role("Unattached", 0, voted=2), 1, None, None, 2),
-        (role("Follower", 0, leader=2), 1, None, 2, None),
-        (role("Unattached", 3), 1, None, None, None),
-        (role("Resigned", 3, leader=1), 1, None, None, 1),
-    ],
-)
-def test_what_a_first_process_begins_as_is_guessed(
-    what: e.Role, guesses: int, log: Log | None, leader: int | None, voted: int | None
-) -> None:
-    """In epoch 0, with no vote and no leader, nothing was before; who has resigned had voted for itself."""
-    found = follower(1, 2, 3)
-    node = found.belief.node(1)
-    found._start(node, what)
-    assert found.verdicts.guessed[STATE] == guesses
-    assert (node.epoch, node.log, node.leader, node.voted) == (what.epoch, log, leader, voted)
-    assert (found.verdicts.explained["a process begins"], found.verdicts.unexplained_count) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -133,28 +87,18 @@ def test_what_a_next_process_begins_as_is_held_against_the_one_before(
     assert node.leader is None, "who has resigned follows nobody"
 
 
-def test_a_log_can_make_known_that_a_process_is_not_the_first() -> None:
-    """A voter of epoch 0 whose log was told by others has been there before."""
-    found = follower(1, 2, 3)
-    node = found.belief.node(1)
-    node.log = Log([(0, 0)], 2)
-    found._start(node, role("Unattached", 0))
-    assert (node.log, found.verdicts.explained["restart: role"]) == (Log([(0, 0)], 2), 1)
-
-
-# --- what is committed ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("end", "epochs"), [(1, [(0, 1)]), (2, [(0, 1)]), (3, [(0, 2)])])
-def test_what_is_committed_stays_where_a_leader_commits_no_more(
-    end: int, epochs: list[tuple[int, int]]
+@pytest.mark.parametrize(
+    ("end", "cuts", "guesses"),
+    [(0, [], 0), (3, [(0, 1)], 1), (4, [(0, 1), (3, 2)], 1), (5, [(0, 1), (3, 2)], 1), (6, [(0, 7)], 1)],
+)
+def test_a_log_from_before_is_that_of_who_has_as_much(
+    end: int, cuts: list[tuple[int, int]], guesses: int
 ) -> None:
-    """A leader without the committed records says what an HWM is that is no higher: they are committed still."""
-    found = follower(1, 2, 3)
-    found.belief.committed = Log([(0, 1)], 2)
-    window: Any = SimpleNamespace(offsets=SimpleNamespace(value=lambda rank: end if rank == 1 else UNKNOWN))
-    outcome: Any = SimpleNamespace(after={"committed": [None]})
-    leaders = Log([(0, 2)], 4)
-    found._commit(window, outcome, leaders)
-    assert found.belief.committed == Log(epochs, max(2, end))
-    assert leaders == Log([(0, 2)], 4)
+    """Of a log of five records one that ends no later is the beginning; of a longer one nothing is known."""
+    found = follower(1, 2)
+    known = found.belief.node(1).log = Log([(0, 1), (3, 2)], 5)
+    log = found.log_of(found.belief.node(2), end, 7)
+    assert (log, found.verdicts.guessed[BEFORE]) == (Log(cuts, end), guesses)
+    assert known == Log([(0, 1), (3, 2)], 5), "which stays as it is"
+    assert found.log_of(found.belief.node(2), end + 1, 7) is log, "what is known already is not guessed"
+    assert found.verdicts.guessed[BEFORE] == guesses

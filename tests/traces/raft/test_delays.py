@@ -15,7 +15,7 @@ from highwater.traces.messages.raft_events import (
     Started,
     What,
 )
-from highwater.traces.messages.raft_replay import Delays, Measured
+from highwater.traces.messages.raft_replay import Delays
 from highwater.traces.reading import Place
 
 ANSWER = FetchAnswer(0, 1, 1, 5, 0, None, None)
@@ -66,19 +66,3 @@ def test_appends_of_a_former_leader_are_given_up() -> None:
         (2, 20, Received(fetch(1), 1, 18), False), (2, 30, Hwm(6, True), False), (1, 40, Hwm(6, False), False),
     )  # fmt: skip
     assert (delays.committed.ms, delays.members[1].ms) == ([20], [30])
-
-
-def test_who_leads_now_is_not_waited_for() -> None:
-    """2 fetched from 1, and leads: its records are done with when 1 knows the HWM past them."""
-    delays = fed(
-        (1, 5, Received(fetch(2), 1, 18), False), (2, 10, Appended(5, 6, 2), False),
-        (2, 20, Received(fetch(1), 1, 18), False), (2, 30, Hwm(6, True), False), (1, 40, Hwm(6, False), False),
-        (2, 50, Received(fetch(1), 1, 18), False),
-    )  # fmt: skip
-    assert not delays._open
-
-
-def test_so_many_have_at_most_that_delay() -> None:
-    measured = Measured(ms=[50, 10, 30, 20, 40])
-    assert [measured.quantile(share) for share in (0, 0.5, 0.9, 1)] == [10, 30, 50, 50]
-    assert Measured().quantile(0.5) == 0

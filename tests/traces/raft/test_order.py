@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from highwater.traces.messages import raft_events
-from highwater.traces.messages.quorum import Belief, Log, TooLarge, Window
+from highwater.traces.messages.quorum import Belief, Log, Window
 from highwater.traces.messages.raft_events import (
     SLACK_MS,
     Answered,
@@ -23,7 +22,6 @@ from highwater.traces.messages.raft_events import (
     Started,
     Vote,
     What,
-    sender_of,
 )
 from highwater.traces.reading import Place
 
@@ -100,29 +98,6 @@ def test_the_oldest_of_too_many_requests_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(raft_events, "MAX_OPEN", 2)
     found = ordered(*(at(1, n, Sent(A, n, 2)) for n in range(3)))
     assert [exchange and exchange.is_lost for _, exchange in found] == [True, False, False]
-
-
-def test_the_oldest_of_too_many_requests_that_were_taken_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three that nobody answers yet two are kept: the answer to the first one is of none that is known."""
-    monkeypatch.setattr(raft_events, "MAX_OPEN", 2)
-    requests = [Fetch(7, 1, offset, 1, None) for offset in range(3)]
-    taken = [at(2, n, Received(request, n, 18)) for n, request in enumerate(requests)]
-    answers = [at(2, 10 + n, Answered(ANSWER, n, request)) for n, request in enumerate(requests)]
-    found = [exchange for _, exchange in ordered(*taken, *answers)]
-    assert [exchange is not None for exchange in found[3:]] == [False, True, True]
-    assert found[4:] == found[1:3]
-
-
-def test_a_request_says_who_sent_it_or_not() -> None:
-    assert [sender_of(Fetch(n, 1, 1, 1, None)) for n in (0, 5, -1)] == [0, 5, None]
-
-
-def test_a_step_is_about_so_many_epochs_and_no_more() -> None:
-    budgets: dict[str, int] = {}
-    for count, fits in ((6, True), (7, False)):
-        window = Window(Belief(voters=(1,)), [1], (), range(count), fetches=False)
-        with nullcontext() if fits else pytest.raises(TooLarge, match="7 epochs"):
-            window.state(1, 3, 6, budgets)
 
 
 def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:

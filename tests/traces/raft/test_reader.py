@@ -234,7 +234,7 @@ def test_no_such_day_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_log_without_voters_says_what_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="who the voters are"):
+    with pytest.raises(TraceError, match="names the voters"):
         replay_raft([log(tmp_path, HEAD + FETCH.format(5) + TAIL)])
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from highwater.traces.messages.request_lines import FETCH, PRODUCE, Counted, RequestLine
-from highwater.traces.messages.request_messages import read_fetch, read_produce
+from highwater.traces.messages.request_lines import (
+    FETCH,
+    PRODUCE,
+    Counted,
+    RequestLine,
+    read_fetch,
+    read_produce,
+)
 from tests.traces.requests.changes import END, START, Changed
 from tests.traces.requests.sensitivity import Recording
 
@@ -76,11 +82,12 @@ def _is_cut_short(recording: Recording, changed: Changed, begins: set[tuple[int,
         return True
     partitions = {index for index, _ in begins}
     starts = [
-        time
-        for partition, time in recording.spine.tables.rows(
-            "SELECT partition, epoch.time FROM epoch JOIN life USING (life)"
-        )
+        later.time
+        for (_, partition), lives in recording.index.histories.items()
         if partition in partitions
+        for history in lives
+        for version in history.versions
+        if (later := history.begins(version.state.leader_epoch)) is not None
     ]
     return any(at <= start <= at + SECONDS * 1000 for start in starts)
 

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.messages.context import Context, Verdicts
-from highwater.traces.messages.metadata_index import Spine
+from highwater.traces.messages.metadata_index import MetadataIndex
 from highwater.traces.messages.request_lines import READ, Counted, RequestLine, read_request_log
 from highwater.traces.messages.request_replay import Requests
 from highwater.traces.metadata.replay import replay_metadata
@@ -40,16 +40,16 @@ class Recording:
     """A recorded cluster: its metadata log is followed once, its request logs as often as they are changed."""
 
     name: str
-    spine: Spine = field(default_factory=Spine)
+    index: MetadataIndex = field(default_factory=MetadataIndex)
     report: Report = field(default_factory=lambda: Report("", "", ""))
 
     def __post_init__(self) -> None:
         self.directory = CLUSTERS_4_2 / self.name
         metadata = self.directory / "__cluster_metadata-0"
-        watch = Watch(every_partition, self.spine.change, on_setting_in_force=self.spine.setting)
+        watch = Watch(every_partition, self.index.change, on_setting_in_force=self.index.setting)
         log = open_metadata_log(metadata)
         replay_metadata(log, self.report, watch=watch)
-        self.spine.read(open_metadata_log(metadata))
+        self.index.read(open_metadata_log(metadata))
         self.paths = list(logs_below(self.directory))
         self.log = Log(self.paths)
         self.texts = {path: list(texts) for path, texts in self.log.texts.items()}
@@ -59,7 +59,7 @@ class Recording:
 
     def judged(self, paths: tuple[Path, ...]) -> Verdicts:
         """What comes of these logs. Raises TraceError."""
-        context = Context(self.spine, self.report.profile, frozenset(self.report.rules))
+        context = Context(self.index, self.report.profile, frozenset(self.report.rules))
         requests = Requests(context, paths, self._read)
         requests.replay()
         assert requests.offset_ms == 0

@@ -7,8 +7,7 @@ from typing import cast
 
 import pytest
 
-from highwater.model.replication.rules import PROFILES
-from highwater.traces.messages.leaders import UNHEARD, Acting, Leadership, Leading, Stage, acting
+from highwater.traces.messages.leaders import UNHEARD, Leadership, Leading, Stage, acting
 from highwater.traces.messages.metadata_index import Version
 
 
@@ -49,18 +48,6 @@ def test_the_greatest_grows_with_followers_and_falls_with_who_is_waited_for() ->
         assert model.settled(further) >= model.settled(leading)
         assert model.settled(leading._replace(proposed=15)) <= model.settled(leading)
         assert patient.settled(leading) <= model.settled(leading)
-
-
-def test_so_many_answers_are_kept() -> None:
-    model = Acting(4, PROFILES["kafka_4_2"].rules)
-    model.memo.limit = model.settled_memo.limit = 3
-    leading = Leading(3, -1, 3, 1, (UNHEARD,) * 4, 0, 6)
-    kept = []
-    for hwm in range(5):
-        assert model.settled(leading._replace(hwm=hwm)) == hwm
-        assert not model.write_refused(leading._replace(replicas=(3, 7, 11, 15, 5)[hwm]))
-        kept.append((len(model.settled_memo), len(model.memo)))
-    assert kept == [(1, 1), (2, 2), (3, 3), (1, 1), (2, 2)]
 
 
 def test_refusals_are_the_models() -> None:

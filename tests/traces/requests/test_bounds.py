@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.messages import leaders, metadata_index, nodes, request_messages
+from highwater.traces.messages import nodes, request_lines
 from highwater.traces.messages.context import Context, Verdicts
-from highwater.traces.messages.leaders import Leadership, acting
-from highwater.traces.messages.metadata_index import Registration, Spine
+from highwater.traces.messages.metadata_index import MetadataIndex, Registration
 from highwater.traces.messages.request_replay import Around, Requests
-from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report
-from tests.generation.requests import RequestLogs, write_fetches
+from tests.generation.requests import write_fetches
 
 
 def test_findings_over_the_limit_are_counted() -> None:
@@ -47,14 +45,6 @@ def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest
     assert "messages explained" in report.figures
 
 
-def test_a_leader_keeps_so_many_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaders, "MARKS", 2)
-    models = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
-    led = Leadership(0, "t-0", 0, [], *models, {0: 0}, True)
-    assert [led.append(offset) for offset in (1, 2, 3, 2, 1)] == [True, True, True, False, True]
-    assert (list(led.appended), list(led.marks)) == ([3, 1], [3, 1])
-
-
 @pytest.mark.parametrize(("kept", "goes_on"), [(2, 4), (1, 0)])
 def test_so_many_pairs_of_a_follower_and_a_partition_are_kept(
     kept: int, goes_on: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -71,7 +61,7 @@ def test_so_many_pairs_of_a_follower_and_a_partition_are_kept(
 def test_so_many_sessions_are_kept(
     kept: int, gaps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_messages, "MAX_SESSIONS", kept)
+    monkeypatch.setattr(request_lines, "MAX_SESSIONS", kept)
     write_fetches(tmp_path, 6)
     name = "messages guessed: fetch sessions that go on after lines that are missing"
     assert replay(tmp_path).figures.get(name, 0) == gaps
@@ -79,10 +69,10 @@ def test_so_many_sessions_are_kept(
 
 def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
     """Brokers 1 and 2 have the same port on two machines; what a line names is another name of one of them."""
-    spine = Spine()
-    spine.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}
-    spine.brokers = dict.fromkeys((1, 2, 3), Registration(0, 0, 0, False, False))
-    requests = Requests(Context(spine, "kafka_4_2", frozenset()), [])
+    index = MetadataIndex()
+    index.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}
+    index.brokers = dict.fromkeys((1, 2, 3), Registration(0, 0, 0, False, False))
+    requests = Requests(Context(index, "kafka_4_2", frozenset()), [])
     found = {
         (listener, file): requests._found_broker(listener, Path(file))
         for listener in ("a:9092", "b:9092", "x:9093", "x:9092", "x:9094")
@@ -94,23 +84,3 @@ def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
         ("x:9093", in_2): 3, ("x:9093", in_7): 3, ("x:9092", in_2): 2, ("x:9092", in_7): None,
         ("x:9094", in_2): 2, ("x:9094", in_7): None,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "begins", ["INSERT INTO version", "INSERT OR REPLACE INTO topic", "INSERT INTO told"]
-)
-def test_tables_that_cannot_be_written_are_one_clear_line(
-    begins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that is full: while the metadata log is followed, while it is read, while the requests are."""
-    write = metadata_index.Tables.write
-
-    def full(self: metadata_index.Tables, statement: str, *values: metadata_index.Value) -> None:
-        write(self, "INSERT INTO nowhere VALUES (1)" if statement.startswith(begins) else statement, *values)
-
-    with RequestLogs(tmp_path) as made:
-        epochs = made.begin([0, 1], [0, 1], [0, 1], 1)
-        made.heartbeat(0, epochs[0], 3)
-    monkeypatch.setattr(metadata_index.Tables, "write", full)
-    with pytest.raises(TraceError, match=r"^temporary files: cannot be used: "):
-        replay(tmp_path)

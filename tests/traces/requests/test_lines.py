@@ -16,10 +16,12 @@ from highwater.traces.messages.request_lines import (
     ALTER_PARTITION,
     FETCH,
     Counted,
+    Sessions,
     is_request_log,
+    read_alter,
+    read_fetch,
     read_request_log,
 )
-from highwater.traces.messages.request_messages import Sessions, read_alter, read_fetch
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from tests.generation.requests import NODES, RequestLogs, write_fetches
@@ -63,7 +65,7 @@ def test_below_a_directory_request_logs_go_with_the_metadata_log(tmp_path: Path)
     found = inputs([tmp_path]).found
     assert [i.request_logs for i in found] == [(path,)]
     with pytest.raises(
-        TraceError, match="a request log alone does not say enough: name the cluster's metadata log"
+        TraceError, match="a request log alone cannot be replayed: name the cluster's metadata log"
     ):
         inputs([path])
 
@@ -102,22 +104,30 @@ def answered(body: dict[str, Any]) -> dict[str, Any]:
 
 
 WRONG: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
-    (lambda b: b.pop("request"), "request: missing"),
-    (lambda b: b.update(response=[]), "response: expected an object"),
-    (lambda b: b.update(totalTimeMs="1"), "totalTimeMs: expected a number of ms"),
-    (lambda b: b.update(totalTimeMs=1e12), "totalTimeMs: expected a number of ms"),
-    (lambda b: b.update(connection=None), "connection: expected a string"),
-    (lambda b: b["requestHeader"].update(requestApiKey="1"), "requestHeader.requestApiKey: expected a whole number"),
-    (lambda b: asked(b).update(fetchOffset="7"), r"request.topics\[0\].partitions\[0\].fetchOffset: expected a whole"),
-    (lambda b: asked(b).update(fetchOffset=2**63), r"partitions\[0\].fetchOffset: 9223372036854775808 is outside"),
+    (lambda b: b.pop("request"), "2: request: missing"),
+    (lambda b: b.update(response=[]), "response: expected `object`"),
+    (lambda b: b.update(totalTimeMs="1"), "totalTimeMs: expected `float`, got `str`"),
+    (lambda b: b.update(totalTimeMs=90_000_000), "totalTimeMs: expected `float` <= 86400000"),
+    (lambda b: b.update(sendTimeMs=-5.0), "sendTimeMs: expected `float` >= 0"),
+    (lambda b: b.update(requestQueueTimeMs=5.0), "requestQueueTimeMs: longer than totalTimeMs"),
+    (lambda b: b.update(remoteTimeMs="long"), "remoteTimeMs: expected `float`"),
+    (lambda b: b.update(connection=None), "connection: expected `str`, got `null`"),
+    (lambda b: b["requestHeader"].update(requestApiKey="1"), "requestHeader.requestApiKey: expected `int`"),
+    (lambda b: asked(b).update(fetchOffset="7"), r"topics\[0\].partitions\[0\].fetchOffset: expected `int`"),
+    (lambda b: asked(b).update(fetchOffset=7.0), "fetchOffset: expected `int`, got `float`"),
+    (lambda b: asked(b).update(fetchOffset=2**63), r"partitions\[0\].fetchOffset: "),
+    (lambda b: asked(b).update(currentLeaderEpoch=2**31), "currentLeaderEpoch: expected `int` <= 2147483647"),
+    (lambda b: asked(b).update(lastFetchedEpoch=-2), "lastFetchedEpoch: expected `int` >= -1"),
     (lambda b: asked(b).pop("currentLeaderEpoch"), r"partitions\[0\].currentLeaderEpoch: missing"),
-    (lambda b: answered(b).update(highWatermark=None), r"partitions\[0\].highWatermark: expected a whole number"),
-    (lambda b: answered(b).update(errorCode=True), r"partitions\[0\].errorCode: expected a whole number, not True"),
-    (lambda b: b["request"].update(topics={}), "request.topics: expected a list"),
-    (lambda b: b["response"].update(responses={}), "response.responses: expected a list"),
-    (lambda b: b["request"].update(forgottenTopicsData={}), "request.forgottenTopicsData: expected a list"),
-    (lambda b: b["request"]["topics"][0].update(partitions=""), r"request.topics\[0\].partitions: expected a list"),
+    (lambda b: answered(b).update(highWatermark=None), r"partitions\[0\].highWatermark: expected `int`, got `null`"),
+    (lambda b: answered(b).update(errorCode=True), r"partitions\[0\].errorCode: expected `int`, got `bool`"),
+    (lambda b: b["request"].update(topics={}), "request.topics: expected `array`"),
+    (lambda b: b["response"].update(responses={}), "response.responses: expected `array`"),
+    (lambda b: b["request"].update(forgottenTopicsData={}), "request.forgottenTopicsData: expected `array"),
+    (lambda b: b["request"]["topics"][0].pop("topicId"), "request.topics.topicId: missing"),
     (lambda b: b["request"]["replicaState"].pop("replicaEpoch"), "request.replicaState.replicaEpoch: missing"),
+    (lambda b: b["request"].pop("replicaState"), "request.replicaState: missing"),
+    (lambda b: b.update(principal="\N{NO-BREAK SPACE}", clientInformation=None, totalTimeMs=None), "totalTimeMs: "),
 ]  # fmt: skip
 
 
@@ -131,11 +141,31 @@ def test_an_error_says_file_line_and_field(
     assert (wrong.value.path, wrong.value.line) == (str(path), 2)
 
 
-def test_what_is_no_json_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        (b"", "not JSON"),
+        (b'false,"x":"\xff"', "not JSON"),
+        (b'false,"x":' + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
+        (b"false," + b'"x":[' + b"1," * 600_000 + b"1]", "more than 500,000 values"),
+        (b'false,"requestHeader":{"requestApiKey":1,"requestApiVersion":1}', "requestApiKey: stands twice"),
+    ],
+)
+def test_a_line_that_is_no_request_is_an_error(after: bytes, message: str, tmp_path: Path) -> None:
     path = log_of(tmp_path)
-    path.write_text(path.read_text().replace('{"isForwarded":false', '{"isForwarded":', 1))
-    with pytest.raises(TraceError, match=r"kafka-request\.log:1: not JSON"):
+    changed = path.read_bytes().replace(b"false", after, 1)
+    if b"requestHeader" in after:
+        changed = changed.replace(b'":1,"requestApiVersion":18', b'":0,"requestApiVersion":18', 1)
+    path.write_bytes(changed)
+    with pytest.raises(TraceError, match=rf"kafka-request\.log:1: .*{message}"):
         lines_of(path)
+
+
+def test_text_that_is_no_ascii_is_read(tmp_path: Path) -> None:
+    path = log_of(tmp_path)
+    lines = len(lines_of(path))
+    path.write_text(path.read_text().replace("User:ANONYMOUS", "User:é"), "utf-8")
+    assert len(lines_of(path)) == lines
 
 
 def test_fields_that_nobody_knows_are_passed_over(tmp_path: Path) -> None:

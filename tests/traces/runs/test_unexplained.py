@@ -110,7 +110,7 @@ def test_else_it_ends_and_says_so(tmp_path: Path) -> None:
     assert report.unexplained_count == 1
     assert report.operations == len(lines) - 1
     assert report.skipped == {NOT_LOOKED_AT: len(lines) - 6}
-    assert "the lines after it were not looked at" in report.notes[0]
+    assert "the lines after it are not replayed" in report.notes[0]
 
 
 def test_what_was_before_it(tmp_path: Path) -> None:
@@ -188,5 +188,5 @@ def test_a_step_that_no_run_takes_explains_nothing(hidden: Any, tmp_path: Path) 
     (found,) = report.unexplained
     assert found.candidates[0].refused_by == ("the step would leave the types of the state",)
     assert report.notes == [
-        "line 3: a step was not taken that leaves the types of the state: no run comes to where it begins"
+        "line 3: skipped a step that leaves the state's types: no run reaches the state that it starts from"
     ]

@@ -1,0 +1,97 @@
+"""The metadata log beside request logs: which life of a partition a message is about, and what is looked up of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from highwater.traces.messages.context import ControllerRequests
+from highwater.traces.messages.metadata_index import MetadataIndex
+from highwater.traces.messages.request_lines import HEARTBEAT, Heartbeat, RequestLine
+from highwater.traces.reports.observed import PartitionChange, PartitionState
+
+ID, NEW_ID = "topic-id", "new-topic-id"
+
+
+def state(epoch: int, partition_epoch: int, leader: int | None = 0) -> PartitionState:
+    return PartitionState((0, 1), (0, 1), leader=leader, leader_epoch=epoch, partition_epoch=partition_epoch)
+
+
+def followed(*changes: tuple[int, PartitionState | None, PartitionState | None]) -> MetadataIndex:
+    """What is known of t-0: at each place the partition before and after a change, a second apart."""
+    index = MetadataIndex()
+    for position, before, after in changes:
+        index.change(PartitionChange(position, 1000 * position, "t", 0, before, after))
+    return index
+
+
+def called(index: MetadataIndex, asked: str, position: int) -> None:
+    """A topic is created."""
+    index.topics[asked] = "t", position
+
+
+def places(index: MetadataIndex, asked: str) -> list[int]:
+    history = index.history(asked, 0)
+    return [] if history is None else [version.position for version in history.versions]
+
+
+FIRST, SECOND = state(0, 0), state(0, 1)
+
+
+def test_a_partition_that_was_there_before_the_log_begins_has_a_history() -> None:
+    """Its first change is of something that nothing was told of."""
+    index = followed((5, FIRST, SECOND), (6, SECOND, state(1, 2)))
+    called(index, ID, 0)
+    assert places(index, ID) == [5, 6]
+
+
+def test_a_partition_that_is_created_anew_has_a_history_of_its_own() -> None:
+    """With its removal in the log, and without: each id is of the life that began behind the topic."""
+    for gone in ([(6, SECOND, None)], []):
+        index = followed((4, None, FIRST), (5, FIRST, SECOND), *gone, (8, None, FIRST), (9, FIRST, SECOND))
+        called(index, ID, 3)
+        called(index, NEW_ID, 7)
+        assert (places(index, ID), places(index, NEW_ID)) == ([4, 5], [8, 9])
+        history = index.history(ID, 0)
+        assert history is not None
+        assert history.deleted == (6000 if gone else None)
+        assert [h.number for h in index.partitions(NEW_ID)] == [2]
+    called(index, "later", 10)
+    assert index.history("later", 0) is None
+
+
+def test_leader_epochs_are_looked_up() -> None:
+    index = followed(
+        (1, None, state(0, 0)),
+        (2, FIRST, state(0, 1)),
+        (3, SECOND, state(2, 2, 1)),
+        (4, SECOND, state(3, 3, 0)),
+    )
+    called(index, ID, 0)
+    history = index.history(ID, 0)
+    assert history is not None
+    assert [[v.position for v in history.of_epoch(epoch)] for epoch in range(5)] == [[1, 2], [], [3], [4], []]
+    assert [v.position for v in history.with_partition_epoch(0, 1)] == [2]
+    assert [v.position for v in history.with_partition_epoch(2, 1)] == []
+    later = [history.later(epoch) for epoch in (0, 1, 2, 3)]
+    assert [None if found is None else found.epoch for found in later] == [2, 2, 3, None]
+    assert [history.has_later(2, by) for by in (3999, 4000)] == [False, True]
+    assert [history.led_by(0, by) for by in (999, 1000, 3999, 4000)] == [None, 0, 0, 3]
+    assert history.led_by(2, 9999) is None
+    assert [history.begun(by) for by in (999, 3000)] == [[], [0, 2]]
+    assert [v.position for v in history.around(2000, 3000)] == [2, 3]
+    assert [v.position for v in history.around(0, 999)] == []
+    assert [index.changes_after(position) for position in (0, 2, 4)] == [1, 3, float("inf")]
+
+
+def test_heartbeats_of_two_controllers_are_put_in_order() -> None:
+    """The second one's clock is a second ahead; a lower offset that is reported later is left out."""
+    index = followed((2, None, FIRST), (5, FIRST, SECOND), (9, SECOND, state(1, 2)))
+    asked, ahead = ControllerRequests(index), {Path("a"): 0.0, Path("b"): 1000.0, Path("c"): 0.0}
+    for name, *told in (("a", (10, 3), (60, 9)), ("b", (1030, 5)), ("c", (70, 8))):
+        for time, offset in told:
+            line = RequestLine(Path(name), 1, HEARTBEAT, time, time, time, time, False, "", "", None)
+            asked.add_heartbeat(Heartbeat(line, 1, 7, offset, 0))
+    asked.settle(ahead.__getitem__)
+    assert [asked.knew(1, offset) for offset in (3, 5, 8, 9, 10)] == [10, 30, 60, 60, float("inf")]
+    assert [asked.had_replayed(1, 5, by) for by in (29, 30)] == [False, True]
+    assert asked.had_replayed(1, 9, 70)
