@@ -36,7 +36,7 @@ APART = (
     "tests/solver/test_truncation_proofs.py",
     "tests/solver/test_gallery.py",
     "tests/native/test_agreement.py::test_engines_agree_on_every_scenario",
-    "tests/traces/metadata/test_sensitivity_4_2.py",
+    "tests/traces/metadata/test_sensitivity.py",
 )
 """Tests that are long and share nothing: each may run anywhere."""
 

@@ -31,40 +31,27 @@ MAX_TIMELINES = 500
 """So many timelines are kept of a log that is not small: those of partitions about which there is something to say."""
 
 Progress = Callable[[Report], None]
-_CoursesOf = Callable[[str], list[Course]]
 
 
-def replay_cluster(
-    path: Path,
-    broker_logs: Sequence[Path] = (),
-    profile: str | None = None,
-    rules: Mapping[str, bool] | None = None,
-    progress: Progress | None = None,
-    timelines: bool = False,
-    data_dumps: Sequence[Path] = (),
-    request_logs: Sequence[Path] = (),
+def _replay_cluster(
+    found: Input,
+    profile: str | None,
+    rules: Mapping[str, bool] | None,
+    progress: Progress | None,
+    timelines: bool,
 ) -> Report:
-    """Replay a metadata log, and hold the brokers' logs, dumps of their data, and request logs against it.
-
-    Raises TraceError where a file cannot be read, LanguageError where the profile or a rule does not exist.
-    """
-    log = open_metadata_log(path)
-    report = Report(str(path), log.kind, profile or "")
+    """Replay a metadata log together with the brokers' logs, dumps of their data, and request logs."""
+    log = open_metadata_log(found.path)
+    report = Report(str(found.path), log.kind, profile or "")
     small = log.bytes_total <= SMALL
-    courses: _CoursesOf = _no_courses
     kept = _Timelines(report) if timelines and small else None
-    requests = RequestsBeside(request_logs) if request_logs else None
+    requests = RequestsBeside(found.request_logs) if found.request_logs else None
     listening = [one for one in (kept, requests) if one is not None]
-    if not broker_logs and not data_dumps:
-        replay_metadata(log, report, profile, rules, _watch(listening), progress)
-    else:
-        courses = _with_brokers(
-            log, broker_logs, data_dumps, report, profile, rules, listening, timelines, progress
-        )
+    courses = _follow(log, found, report, profile, rules, listening, timelines, progress)
     if requests is not None and not report.interrupted:
-        requests.judge(open_metadata_log(path), report)
+        requests.judge(open_metadata_log(found.path), report)
     if timelines and not small and not report.interrupted:
-        _read_again(path, report, profile, rules, progress)
+        _read_again(found.path, report, profile, rules, progress)
     if requests is not None and timelines and not report.interrupted:
         requests.collect(report)
     for name, timeline in report.timelines.items():
@@ -74,15 +61,15 @@ def replay_cluster(
 
 def _watch(
     listening: Sequence[_Timelines | RequestsBeside],
-    told_changes: Sequence[Callable[[PartitionChange], None]] = (),
+    on_changes: Sequence[Callable[[PartitionChange], None]] = (),
     on_setting: Callable[[str | None], None] | None = None,
 ) -> Watch:
-    """Tells these of all changes of partitions and settings, behind those that are told of changes alone."""
-    changed = [*told_changes, *(one.change for one in listening)]
+    """A watch of all changes of partitions and settings; ``on_changes`` come first."""
+    changed = [*on_changes, *(one.change for one in listening)]
 
     def change(change: PartitionChange) -> None:
-        for tell in changed:
-            tell(change)
+        for listener in changed:
+            listener(change)
 
     def setting(name: str, setting: SettingInForce) -> None:
         for one in listening:
@@ -91,50 +78,46 @@ def _watch(
     return Watch(every_partition, change, on_setting, setting) if changed else NOBODY
 
 
-def _no_courses(name: str) -> list[Course]:
-    return []
-
-
-def _with_brokers(
+def _follow(
     log: MetadataLog,
-    broker_logs: Sequence[Path],
-    data_dumps: Sequence[Path],
+    found: Input,
     report: Report,
     profile: str | None,
     rules: Mapping[str, bool] | None,
     listening: Sequence[_Timelines | RequestsBeside],
     timelines: bool,
     progress: Progress | None,
-) -> _CoursesOf:
-    """The same beside the brokers' logs and dumps; returned is what they say of a partition's HWM and LEO."""
+) -> Callable[[str], list[Course]]:
+    """Replay the metadata log with the brokers' logs and dumps; returns each partition's HWM and LEO over time."""
+    if not found.broker_logs and not found.data_dumps:
+        replay_metadata(log, report, profile, rules, _watch(listening), progress)
+        return lambda name: []
     courses = Courses() if timelines else None
-    watermarks = Watermarks([read_broker_log(file) for file in broker_logs], courses=courses)
+    watermarks = Watermarks([read_broker_log(file) for file in found.broker_logs], courses=courses)
     notes: list[str] = []
-    data = DataLogs(log for file in data_dumps for log in read_data_dump(file, notes))
-
+    data = DataLogs(log for file in found.data_dumps for log in read_data_dump(file, notes))
     watch = _watch(listening, [watermarks.change, data.change], watermarks.setting_changed)
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
-    found = watermarks.finish(min_isr)
+    findings = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)
-    # What the brokers' logs say of an election, the dumps say as well.
-    known = {_named(finding) for finding in found}
-    for finding in (*found, *(f for f in data.finish() if _named(f) not in known)):
+    # An election that the brokers' logs report is in the dumps, too.
+    known = {_named(finding) for finding in findings}
+    for finding in (*findings, *(f for f in data.finish() if _named(f) not in known)):
         is_reliable = not report.is_doubted(finding.partition)
         report.find(replace(finding, kip=finding.kip or RULEBOOK.origin(finding.rule), reliable=is_reliable))
     concerned = {f.partition for f in report.findings} | {one.partition for one in report.offline}
-    for name, ends in (*data.ends().items(), *watermarks.ends.items()):
-        if name in concerned:
-            report.logs[name] = ends
+    ends = {**data.ends(), **watermarks.ends}
+    report.logs |= {name: found_ends for name, found_ends in ends.items() if name in concerned}
     report.controllers.failures = watermarks.controllers.failures
     report.controllers.refused = watermarks.controllers.refused
     report.notes += [*watermarks.notes, *notes, *data.notes]
-    if broker_logs:
+    if found.broker_logs:
         report.figures |= watermarks.figures
-        report.figures["broker logs"] = len(broker_logs)
-    if data_dumps:
-        report.figures["dumps of data segments"] = len(data_dumps)
+        report.figures["broker logs"] = len(found.broker_logs)
+    if found.data_dumps:
+        report.figures["dumps of data segments"] = len(found.data_dumps)
         report.figures["elections held against logs"] = data.judged
-    return _no_courses if courses is None else lambda name: courses.of(name, watermarks.utc_offset_ms)
+    return lambda name: [] if courses is None else courses.of(name, watermarks.utc_offset_ms)
 
 
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
@@ -194,14 +177,11 @@ class _Timelines:
             timeline.changes.append(change)
 
 
-ProgressCallback = Callable[[Report], None]
-
-
 def replay(
     path: str | PathLike[str],
     profile: str | None = None,
     rules: Mapping[str, bool] | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
     *,
     broker_logs: Sequence[str | PathLike[str]] = (),
     timelines: bool = False,
@@ -225,7 +205,7 @@ def replay_input(
     found: Input,
     profile: str | None = None,
     rules: Mapping[str, bool] | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
     timelines: bool = False,
     history: RunHistory | None = None,
 ) -> Report:
@@ -239,15 +219,6 @@ def replay_input(
         return replay_run(found.path, rules, profile, progress, history=history)
     if found.kind == RAFT_LOG:
         return replay_raft(found.raft_logs, profile, rules, progress)
-    report = replay_cluster(
-        found.path,
-        found.broker_logs,
-        profile,
-        rules,
-        progress,
-        timelines,
-        found.data_dumps,
-        found.request_logs,
-    )
+    report = _replay_cluster(found, profile, rules, progress, timelines)
     report.notes[:0] = found.notes
     return report

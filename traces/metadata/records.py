@@ -108,7 +108,7 @@ def _feature(rules: frozenset[str], before: int, now: int, supported: bool) -> s
     """The answer to a change of a feature's level, asked for as what it is."""
     asked = "UPGRADE" if now > before else "UNSAFE_DOWNGRADE"
     found = decisions(1, rules).feature(
-        current=before,
+        before=before,
         level=now,
         upgrade=asked,
         supported=supported,
@@ -140,7 +140,7 @@ def unsafe(tracker: Tracker) -> Differences:
     ]
     verdicts = [
         decisions(1, rules).feature(
-            current=0,
+            before=0,
             level=now,
             upgrade="UPGRADE",
             supported=True,
@@ -652,9 +652,9 @@ def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     for topic in topics:
         for partition in topic.partitions.values():
             observed = partition.belief.observed
-            if observed.elr or observed.last_known:
+            if observed.elr or observed.last_known_elr:
                 pending.clear(
-                    partition, _clearing(bool(observed.elr), bool(observed.last_known)), record.offset
+                    partition, _clearing(bool(observed.elr), bool(observed.last_known_elr)), record.offset
                 )
                 concerned.append(partition.name)
     if not has_rule:

@@ -474,7 +474,7 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
     # What is written besides is written by the rules of the level that is asked for.
     rules = state.rules.with_elr() if level else state.rules.without_elr()
     found = rules.feature(
-        current=state.elr_version,
+        before=state.elr_version,
         level=level,
         upgrade=args["upgradeType"],
         supported=knows_level,
@@ -495,8 +495,9 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
     for broker in has_own if found["removes_broker"] else ():
         state.set_config(False, broker, MIN_ISR, None)
         removed.append(model_records.config_record("BROKER", broker, MIN_ISR, None))
-    for key in list(state.partitions):
-        model_records.store_change(state, key, state.model.level_change(partition=state.partitions[key]))
+    for key, partition in list(state.partitions.items()):
+        change = state.model.level_change(partition=partition, min_isr=state.min_isr(key[0]))
+        model_records.store_change(state, key, change)
     state.elr_version = level
     outcome.records = [cluster, removed, [model_records.feature_record(name, level)]]
     return outcome

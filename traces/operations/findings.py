@@ -62,7 +62,15 @@ class PartitionWatch:
             for name in sorted(known.broken | known.doubtful):
                 certain = name in known.broken
                 if old is None or (name not in old.broken and (certain or name not in old.doubtful)):
-                    found = finding(name, certain, f"{key[0]}-{key[1]}", _told(state, key), 0, op.time_ms, {})
+                    found = finding(
+                        name,
+                        certain,
+                        f"{key[0]}-{key[1]}",
+                        PartitionState.of(state.partitions[key]),
+                        0,
+                        op.time_ms,
+                        {},
+                    )
                     yield replace(found, position={"line": op.line, "step": op.step})
 
     def _next(self, op: Operation, key: Key, lost: list[int], state: ControllerState) -> _Watched:
@@ -125,19 +133,3 @@ def _lost(op: Operation, before: ControllerState) -> list[int]:
     registration = before.registrations[broker]
     clean = registration["registered"] and args["previousBrokerEpoch"] == registration["epoch"]
     return [] if clean else [broker]
-
-
-def _told(state: ControllerState, key: Key) -> PartitionState:
-    p = state.partitions[key]
-    return PartitionState(
-        tuple(p["replicas"]),
-        tuple(p["isr"]),
-        tuple(p["elr"]),
-        tuple(state.last_known_ids(p)),
-        p["leader"],
-        p["leader_epoch"],
-        p["partition_epoch"],
-        p["leader_recovery_state"],
-        tuple(p["adding"]),
-        tuple(p["removing"]),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from highwater.traces.kafka import broker_log as events
 
@@ -30,6 +30,16 @@ class PartitionState:
     leader_recovery_state: str = "RECOVERED"
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, partition: Json) -> Self:
+        """A partition of the model, as the metadata log has it."""
+        names = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
+        members = {name: tuple(partition[name]) for name in names}
+        if not members["last_known_elr"] and partition["last_known_leader"] is not None:
+            members["last_known_elr"] = (partition["last_known_leader"],)
+        alike = ("leader", "leader_epoch", "partition_epoch", "leader_recovery_state")
+        return cls(**members, **{name: partition[name] for name in alike})
 
     def to_json(self) -> Json:
         """As JSON, with the field names of the metadata records."""

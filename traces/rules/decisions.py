@@ -11,10 +11,11 @@ from functools import cache, cached_property, lru_cache, partial, wraps
 from inspect import signature
 from typing import Any
 
-from highwater.model.language import ArrayValue, Bool, Int, Number, SetValue, StructValue, Truth
+from highwater.model.language import ArrayValue, Bool, Int, Number, SeqValue, SetValue, StructValue, Truth
 from highwater.model.language.function import Function
 from highwater.model.language.types import Type
 from highwater.model.replication.controller import handlers, outlook, registrations
+from highwater.model.replication.controller import registrations as rules
 from highwater.model.replication.controller.partition_change import effective_min_isr as _effective
 from highwater.model.replication.controller.partition_change import is_empty_record, merge
 from highwater.model.replication.controller.registrations import Clock
@@ -41,7 +42,7 @@ _FLAGS = (
     "features_supported", "has_leaderships", "is_member", "partition_known", "removes", "reorders",
     "same_incarnation", "supported", "topic_known", "unclean_election", "valid", "was_member",
 )  # fmt: skip
-_COUNTS = ("entries", "factor", "level", "min_insync_replicas", "min_isr", "request_version")
+_COUNTS = ("before", "entries", "factor", "level", "min_insync_replicas", "min_isr", "request_version")
 _CONTEXT = ("partition", "registrations", "min_isr", "unclean_election", "partition_known", "topic_known")
 """The fields of a ControllerContext that are inputs; the last two only of some handlers."""
 
@@ -100,13 +101,13 @@ class Decisions:
         names = (name for name in signature(rule).parameters if name not in ("t", "now"))
         return {**{name: self._types[name] for name in names if name not in others}, **others}
 
-    def _function(self, rule: Callable[..., object], **others: Type) -> Function:
-        """A rule that needs no context, as a function of plain values."""
+    def function(self, rule: Callable[..., object], **others: Type) -> Function:
+        """A rule as a function of plain values; a parameter ``t`` gets the types."""
         inputs = self._inputs(rule, others)
         with_types = wraps(rule)(partial(rule, self.t)) if "t" in signature(rule).parameters else rule
         return Function(with_types, **inputs)
 
-    def _handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
+    def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
         """A handler as a function of plain values, with so many fields of the context."""
         known = {name: self._types[name] for name in _CONTEXT[:context]}
 
@@ -117,9 +118,9 @@ class Decisions:
 
         return Function(function, **known, **self._inputs(handler, others))
 
-    def _about_broker(self, handler: Callable[..., Handled]) -> Rule:
-        """A handler that changes a partition because of a broker; ``onto`` is the partition where not given."""
-        traced = self._handler(handler, onto=self.t.partition)
+    def about_broker(self, handler: Callable[..., Handled]) -> Rule:
+        """A handler that changes a partition because of a broker; ``onto`` defaults to the partition."""
+        traced = self.handler(handler, onto=self.t.partition)
 
         def about_broker(partition: Plain, onto: Plain | None = None, **arguments: object) -> Result:
             onto = partition if onto is None else onto
@@ -128,313 +129,206 @@ class Decisions:
 
         return about_broker
 
-    def _of_setting(self, handler: Callable[..., Handled], partition: StructValue, min_isr: Number) -> Result:
-        """A change of a setting, which concerns no broker."""
-        nobody, unclean = self.t.registrations.zero(), Bool.lift(False)
-        now = ControllerContext(self.t, partition, nobody, min_isr, unclean)
-        return self._change(partition, handler(now))
+    def of_setting(self, handler: Callable[..., Handled]) -> Function:
+        """A handler that changes a partition because of a setting, which concerns no broker."""
+
+        def function(partition: StructValue, min_isr: Number) -> Result:
+            nobody, unclean = self.t.registrations.zero(), Bool.lift(False)
+            return self._change(
+                partition, handler(ControllerContext(self.t, partition, nobody, min_isr, unclean))
+            )
+
+        return self.function(function)
 
     @cached_property
     def no_partition(self) -> Plain:
-        """What stands for a partition that does not exist."""
-        zero = self.t.partition.zero()
-        return self.t.partition.decode([n.value for n in zero.nodes])
-
-    @cached_property
-    def completeness(self) -> Function:
-        """966.6: the brokers that hold everything after a decision."""
-        t = self.t
-
-        def after(
-            old: StructValue, new: StructValue, complete: SetValue, diminished: Truth, min_insync_replicas: Number,
-            joining: SetValue, lost: SetValue, chosen: Truth,
-        ) -> Result:  # fmt: skip
-            none = t.brokers.zero()
-            decision = outlook.Decision(
-                old, new, min_insync_replicas, none, joining, lost, chosen, none, none
-            )
-            logs = outlook.after_decision(t, outlook.AbstractLogs(complete, diminished), decision)
-            return {"complete": logs.complete, "diminished": logs.diminished}
-
-        return self._function(after)
-
-    @cached_property
-    def new_partition(self) -> Function:
-        """The partition as created."""
-        return self._function(handlers.new_partition)
-
-    @cached_property
-    def new_partition_checks(self) -> Function:
-        """Whether a partition can be created."""
-        return self._function(lambda replicas, registrations, factor: {
-            "checks": handlers.new_partition_checks(self.t, replicas, registrations, factor)
-        })  # fmt: skip
+        """The value in place of a partition that does not exist."""
+        return zero(self.t.partition)  # type: ignore[no-any-return]
 
     @property
     def clears_elr(self) -> bool:
-        """966.8: whether a change of min.insync.replicas empties every ELR, by a record of its own."""
+        """966.8: True if a change of min.insync.replicas empties every ELR, by a record of its own."""
         return self.t.on("min_isr_change_clears_elr")
-
-    # --- brokers ----------------------------------------------------------------------------------
-
-    @cached_property
-    def fencing(self) -> Rule:
-        """966.5: a partition when a broker is fenced."""
-        return self._about_broker(registrations.fence)
-
-    @cached_property
-    def registration(self) -> Rule:
-        """966.5: a partition when a broker registers."""
-
-        def register(
-            now: ControllerContext, broker: Number, clean: Truth, same_incarnation: Truth
-        ) -> Handled:
-            return unchecked(registrations.on_registration(now, broker, clean, same_incarnation))
-
-        return self._about_broker(register)
 
     @property
     def registers_as_fenced(self) -> bool:
-        """Whether a new incarnation counts as fenced even after an unclean shutdown."""
+        """True if a new incarnation counts as fenced even after an unclean shutdown."""
         return registrations.treats_as_fenced(self.t)
 
-    @cached_property
-    def heartbeat_change(self) -> Rule:
-        """841.5, 966.5: a partition when a heartbeat takes a broker from a state to another."""
+    # A partition when a broker is fenced, registers, sends a heartbeat, or is removed.
+    fencing = cached_property[Rule](lambda d: d.about_broker(registrations.fence))
+    registration = cached_property[Rule](lambda d: d.about_broker(_on_registration))
+    heartbeat_change = cached_property[Rule](lambda d: d.about_broker(_on_heartbeat))
+    removal = cached_property[Rule](lambda d: d.about_broker(registrations.remove))
 
-        def heartbeat(now: ControllerContext, broker: Number, current: Number, next: Number) -> Handled:
-            return unchecked(registrations.on_heartbeat(now, broker, current, next))
+    # Brokers: registrations, sessions, and the index from a broker to the partitions whose ELR it is in.
+    register = cached_property[Function](lambda d: d.function(_register))
+    registration_after = cached_property[Function](lambda d: d.function(registrations.registration_after))
+    heartbeat = cached_property[Function](lambda d: d.function(_heartbeat, request=d.t.heartbeat))
+    stale_broker = cached_property[Function](lambda d: d.function(_stale_broker))
+    is_over = cached_property[Function](lambda d: d.function(_is_over))
+    session_of_registration = cached_property[Function](
+        lambda d: d.function(registrations.session_of_registration)
+    )
+    session_after_heartbeat = cached_property[Function](
+        lambda d: d.function(registrations.session_after_heartbeat, request=d.t.heartbeat)
+    )
+    session_after_failover = cached_property[Function](
+        lambda d: d.function(registrations.session_after_failover)
+    )
+    session_of_fencing = cached_property[Function](lambda d: d.function(registrations.session_of_fencing))
+    entries_after = cached_property[Function](lambda d: d.function(_entries_after))
+    visits = cached_property[Function](lambda d: d.function(registrations.elr_index_visits))
 
-        return self._about_broker(heartbeat)
+    # Requests and periodic tasks about a partition.
+    alter_partition = cached_property[Function](
+        lambda d: d.handler(handlers.alter_partition, context=6, request=d.t.alter_partition)
+    )
+    elect = cached_property[Function](lambda d: d.handler(handlers.elect_leader, context=5))
+    unclean_task = cached_property[Function](lambda d: d.handler(handlers.maybe_elect_unclean_leader))
+    balance_task = cached_property[Function](lambda d: d.handler(handlers.maybe_balance_leader))
+    reassign = cached_property[Function](lambda d: d.handler(handlers.reassign, context=5))
+    cancel = cached_property[Function](lambda d: d.handler(handlers.cancel_reassignment, context=5))
+    assign = cached_property[Function](lambda d: d.handler(handlers.assign_directory, context=6))
+    new_partition = cached_property[Function](lambda d: d.function(handlers.new_partition))
+    new_partition_checks = cached_property[Function](lambda d: d.function(_new_partition_checks))
+    completeness = cached_property[Function](lambda d: d.function(_completeness))
 
-    @cached_property
-    def removal(self) -> Rule:
-        """B8, KIP-858: a partition when a broker is removed, or loses the directory that its replica is in."""
-        return self._about_broker(registrations.remove)
-
-    @cached_property
-    def entries_after(self) -> Function:
-        """The controller's index from a broker to the partitions whose ELR it is in."""
-
-        def entries_after(entries: Number, was_member: Truth, is_member: Truth) -> Result:
-            own, astray = registrations.elr_index_entries(entries, was_member, is_member)
-            return {"own": own, "astray": astray}
-
-        return self._function(entries_after)
-
-    @cached_property
-    def visits(self) -> Function:
-        """How often a partition is changed because of a broker in its ELR."""
-        return self._function(registrations.elr_index_visits)
-
-    @cached_property
-    def register(self) -> Function:
-        """The checks of a registration, whether it is clean, and what is stored."""
-        t, rules = self.t, registrations
-
-        def register(
-            registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number, broker: Number,
-            same_incarnation: Truth, previous_broker_epoch: Number, request_version: Number,
-            features_supported: Truth, new_epoch: Number,
-        ) -> Result:  # fmt: skip
-            registration, session = registrations[broker], sessions[broker]
-            clock = Clock(now_ms, timeout_ms)
-            return {
-                "checks": rules.registration_checks(
-                    t, registration, session, same_incarnation, clock, features_supported
-                ),
-                "has_session": rules.has_live_session(t, registration, session, clock),
-                "clean": rules.is_clean_registration(
-                    t, registration, previous_broker_epoch, same_incarnation, request_version
-                ),
-                "names_registered_epoch": registration.registered
-                & (previous_broker_epoch == registration.epoch),
-                "registration": rules.registration_after(t, registration, same_incarnation, new_epoch),
-            }
-
-        return self._function(register)
-
-    @cached_property
-    def registration_after(self) -> Function:
-        """B8, 380.1: what is stored of a broker that registers."""
-        return self._function(registrations.registration_after)
-
-    @cached_property
-    def session_of_registration(self) -> Function:
-        """The session after a registration."""
-        return self._function(registrations.session_of_registration)
-
-    @cached_property
-    def session_after_failover(self) -> Function:
-        """The session in the eyes of a controller that has just become active."""
-        return self._function(registrations.session_after_failover)
-
-    @cached_property
-    def session_of_fencing(self) -> Function:
-        """The session after the periodic check fenced a broker."""
-        return self._function(registrations.session_of_fencing)
-
-    @cached_property
-    def is_over(self) -> Function:
-        """Whether a session is over."""
-
-        def is_over(contact_ms: Number, now_ms: Number, timeout_ms: Number) -> Truth:
-            return registrations.is_over(contact_ms, Clock(now_ms, timeout_ms))
-
-        return self._function(is_over)
-
-    @cached_property
-    def stale_broker(self) -> Function:
-        """Whether this broker, or any, is fenced by the periodic check."""
-        t, rules = self.t, registrations
-
-        def stale_broker(
-            registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number, broker: Number
-        ) -> Result:  # fmt: skip
-            clock = Clock(now_ms, timeout_ms)
-            return {
-                "this": rules.session_expired(t, registrations, sessions, broker, clock),
-                "any": rules.any_session_expired(t, registrations, sessions, clock),
-            }
-
-        return self._function(stale_broker)
-
-    @cached_property
-    def heartbeat(self) -> Function:
-        """The checks of a heartbeat, the states before and after, the reply."""
-        t, rules = self.t, registrations
-
-        def heartbeat(
-            registrations: ArrayValue, sessions: ArrayValue, request: StructValue, has_leaderships: Truth
-        ) -> Result:
-            registration, session = registrations[request.broker], sessions[request.broker]
-            current = rules.current_broker_state(registration, session)
-            following = rules.next_broker_state(t, registrations, sessions, request, has_leaderships)
-            return {
-                "checks": rules.heartbeat_checks(registrations, request),
-                "current": current,
-                "next": following,
-                "changes_registration": rules.changes_registration(registration, current, following),
-                "registration": rules.registration_after_heartbeat(registration, current, following),
-                "reply": rules.heartbeat_reply(session, request, following),
-            }
-
-        return self._function(heartbeat, request=t.heartbeat)
-
-    @cached_property
-    def session_after_heartbeat(self) -> Function:
-        """The session after a heartbeat."""
-        return self._function(registrations.session_after_heartbeat, request=self.t.heartbeat)
-
-    # --- requests about a partition -----------------------------------------------------------------
-
-    @cached_property
-    def alter_partition(self) -> Function:
-        """B8, 841.2, 903.4: an AlterPartition."""
-        return self._handler(handlers.alter_partition, context=6, request=self.t.alter_partition)
-
-    @cached_property
-    def elect(self) -> Function:
-        """966.17: an election on request."""
-        return self._handler(handlers.elect_leader, context=5)
-
-    @cached_property
-    def unclean_task(self) -> Function:
-        """966.15: the periodic unclean election."""
-        return self._handler(handlers.maybe_elect_unclean_leader)
-
-    @cached_property
-    def balance_task(self) -> Function:
-        """966.17: the periodic preferred election."""
-        return self._handler(handlers.maybe_balance_leader)
-
-    @cached_property
-    def reassign(self) -> Function:
-        """966.9: a reassignment."""
-        return self._handler(handlers.reassign, context=5)
-
-    @cached_property
-    def cancel(self) -> Function:
-        """966.9: the cancellation of a reassignment."""
-        return self._handler(handlers.cancel_reassignment, context=5)
-
-    @cached_property
-    def assign(self) -> Function:
-        """KIP-858: the assignment of a replica to a directory."""
-        return self._handler(handlers.assign_directory, context=6)
-
-    # --- features and configuration -----------------------------------------------------------------
-
-    @cached_property
-    def min_isr_change(self) -> Function:
-        """966.8: a partition when min.insync.replicas changes."""
-        return self._function(
-            lambda partition, min_isr: self._of_setting(handlers.change_min_isr, partition, min_isr)
-        )
-
-    @cached_property
-    def level_change(self) -> Function:
-        """A partition when eligible.leader.replicas.version changes."""
-        return self._function(lambda partition: self._of_setting(
-            handlers.change_elr_level, partition, self._types["min_isr"].zero()
-        ))  # fmt: skip
-
-    @cached_property
-    def feature(self) -> Function:
-        """KIP-584: the checks of a feature's change, and what it does to min.insync.replicas."""
-        t = self.t
-
-        def feature(
-            current: Number, level: Number, upgrade: Number, supported: Truth, cluster_has_min_isr: Truth,
-            broker_has_min_isr: Truth,
-        ) -> Result:  # fmt: skip
-            return {
-                "checks": handlers.feature_checks(t, current, level, upgrade, supported),
-                "writes_cluster": handlers.writes_cluster_min_isr(t, level, cluster_has_min_isr),
-                "removes_broker": handlers.removes_broker_min_isr(t, level, broker_has_min_isr),
-            }
-
-        return self._function(feature, current=self._types["level"])
-
-    @cached_property
-    def min_isr_checks(self) -> Function:
-        """KIP-966: whether min.insync.replicas can be set."""
-        return self._function(lambda resource, removes, valid: {
-            "checks": handlers.min_isr_checks(self.t, resource, removes, valid)
-        })  # fmt: skip
+    # Features and configuration.
+    min_isr_change = cached_property[Function](lambda d: d.of_setting(handlers.change_min_isr))
+    level_change = cached_property[Function](lambda d: d.of_setting(handlers.change_elr_level))
+    feature = cached_property[Function](lambda d: d.function(_feature))
+    min_isr_checks = cached_property[Function](lambda d: d.function(_min_isr_checks))
 
 
-@cache
-def _effective_min_isr() -> Function:
-    return Function(_effective, min_insync_replicas=Int(0, MAX_INT), replication_factor=Int(0, MAX_INT))
+# --- rules with a result of several parts -----------------------------------------------------------------
+
+
+def _on_registration(
+    now: ControllerContext, broker: Number, clean: Truth, same_incarnation: Truth
+) -> Handled:
+    return unchecked(registrations.on_registration(now, broker, clean, same_incarnation))
+
+
+def _on_heartbeat(now: ControllerContext, broker: Number, current: Number, next: Number) -> Handled:
+    return unchecked(registrations.on_heartbeat(now, broker, current, next))
+
+
+def _completeness(
+    t: ControllerTypes, old: StructValue, new: StructValue, complete: SetValue, diminished: Truth,
+    min_insync_replicas: Number, joining: SetValue, lost: SetValue, chosen: Truth,
+) -> Result:  # fmt: skip
+    """966.6: the brokers that hold everything after a decision."""
+    none = t.brokers.zero()
+    decision = outlook.Decision(old, new, min_insync_replicas, none, joining, lost, chosen, none, none)
+    logs = outlook.after_decision(t, outlook.AbstractLogs(complete, diminished), decision)
+    return {"complete": logs.complete, "diminished": logs.diminished}
+
+
+def _new_partition_checks(
+    t: ControllerTypes, replicas: SeqValue, registrations: ArrayValue, factor: Number
+) -> Result:
+    return {"checks": handlers.new_partition_checks(t, replicas, registrations, factor)}
+
+
+def _entries_after(entries: Number, was_member: Truth, is_member: Truth) -> Result:
+    own, astray = registrations.elr_index_entries(entries, was_member, is_member)
+    return {"own": own, "astray": astray}
+
+
+def _register(
+    t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number,
+    broker: Number, same_incarnation: Truth, previous_broker_epoch: Number, request_version: Number,
+    features_supported: Truth, new_epoch: Number,
+) -> Result:  # fmt: skip
+    """The checks of a registration, True if it is clean, and the registration after it."""
+    known, session, clock = registrations[broker], sessions[broker], Clock(now_ms, timeout_ms)
+    return {
+        "checks": rules.registration_checks(t, known, session, same_incarnation, clock, features_supported),
+        "has_session": rules.has_live_session(t, known, session, clock),
+        "clean": rules.is_clean_registration(
+            t, known, previous_broker_epoch, same_incarnation, request_version
+        ),
+        "names_registered_epoch": known.registered & (previous_broker_epoch == known.epoch),
+        "registration": rules.registration_after(t, known, same_incarnation, new_epoch),
+    }
+
+
+def _is_over(contact_ms: Number, now_ms: Number, timeout_ms: Number) -> Truth:
+    return rules.is_over(contact_ms, Clock(now_ms, timeout_ms))
+
+
+def _stale_broker(
+    t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number,
+    broker: Number,
+) -> Result:  # fmt: skip
+    """True if the periodic check fences this broker, or any."""
+    clock = Clock(now_ms, timeout_ms)
+    return {
+        "this": rules.session_expired(t, registrations, sessions, broker, clock),
+        "any": rules.any_session_expired(t, registrations, sessions, clock),
+    }
+
+
+def _heartbeat(
+    t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, request: StructValue,
+    has_leaderships: Truth,
+) -> Result:  # fmt: skip
+    """The checks of a heartbeat, the broker's states before and after it, and the reply."""
+    known, session = registrations[request.broker], sessions[request.broker]
+    current = rules.current_broker_state(known, session)
+    following = rules.next_broker_state(t, registrations, sessions, request, has_leaderships)
+    return {
+        "checks": rules.heartbeat_checks(registrations, request),
+        "current": current,
+        "next": following,
+        "changes_registration": rules.changes_registration(known, current, following),
+        "registration": rules.registration_after_heartbeat(known, current, following),
+        "reply": rules.heartbeat_reply(session, request, following),
+    }
+
+
+def _feature(
+    t: ControllerTypes, before: Number, level: Number, upgrade: Number, supported: Truth,
+    cluster_has_min_isr: Truth, broker_has_min_isr: Truth,
+) -> Result:  # fmt: skip
+    """KIP-584: the checks of a feature's change, and what it does to min.insync.replicas."""
+    return {
+        "checks": handlers.feature_checks(t, before, level, upgrade, supported),
+        "writes_cluster": handlers.writes_cluster_min_isr(t, level, cluster_has_min_isr),
+        "removes_broker": handlers.removes_broker_min_isr(t, level, broker_has_min_isr),
+    }
+
+
+def _min_isr_checks(t: ControllerTypes, resource: Number, removes: Truth, valid: Truth) -> Result:
+    return {"checks": handlers.min_isr_checks(t, resource, removes, valid)}
+
+
+# --- rules without brokers --------------------------------------------------------------------------------
+
+
+_MIN_ISR = cache(
+    lambda: Function(_effective, min_insync_replicas=Int(0, MAX_INT), replication_factor=Int(0, MAX_INT))
+)
+_IS_ONLINE = cache(
+    lambda: Function(handlers.is_online, directory=handlers.Directory, listed=Bool, lists_any=Bool)
+)
+_NAMES_DEFAULT = cache(lambda: Function(handlers.names_default, listed=Int(0, MAX_INT)))
 
 
 def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
     """966.2. Both are at most 2^31 - 1."""
-    found: int = _effective_min_isr()(
-        min_insync_replicas=min_insync_replicas, replication_factor=replication_factor
-    )
-    return found
-
-
-@cache
-def _is_online() -> Function:
-    return Function(handlers.is_online, directory=handlers.Directory, listed=Bool, lists_any=Bool)
+    return int(_MIN_ISR()(min_insync_replicas=min_insync_replicas, replication_factor=replication_factor))
 
 
 @cache
 def _directory_is_online(directory: str, listed: bool, lists_any: bool) -> bool:
-    return bool(_is_online()(directory=directory, listed=listed, lists_any=lists_any))
-
-
-@cache
-def _names_default() -> Function:
-    return Function(handlers.names_default, listed=Int(0, MAX_INT))
+    return bool(_IS_ONLINE()(directory=directory, listed=listed, lists_any=lists_any))
 
 
 @lru_cache(maxsize=64)
 def _default_is_named(listed: int) -> bool:
-    return bool(_names_default()(listed=listed))
+    return bool(_NAMES_DEFAULT()(listed=listed))
 
 
 @lru_cache(maxsize=64)

@@ -51,7 +51,7 @@ MISSED = (TORN, UNCLEARED)
 """Not allowed, and not reported: what is known to be missed."""
 WITHOUT_MEANING = (SET_ORDER, NOT_FOLLOWED, INDEPENDENT, REPEATED, ENDS_EARLIER, CREATION_ORDER, TIMES)
 """What does not change the meaning of a log."""
-REASONS = (*WITHOUT_MEANING, SETTING, ALLOWED)
+
 METADATA, ELR = FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
 FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 

@@ -71,7 +71,7 @@ def test_there_and_back() -> None:
         others = brokers[len(state.replicas) :]
         assert list(others) == sorted(others), "two partitions that differ in numbers alone are one in slots"
         assert observed.used() == tuple(range(len(brokers)))
-        for name in ("isr", "elr", "last_known", "adding", "removing"):
+        for name in SETS:
             assert list(getattr(observed, name)) == sorted(getattr(observed, name))
         assert not observed.bumped
         assert observed.repeated == ()
@@ -109,7 +109,7 @@ def test_a_record_in_slots_is_the_record_with_brokers() -> None:
         found = merged(observed, record, {broker: slot for slot, broker in enumerate(known)})
         after = replace(before, **changes)
         assert plainly(with_brokers(found, known)) == plainly(after)
-        for name in ("isr", "elr", "last_known", "adding", "removing"):
+        for name in SETS:
             assert list(getattr(found, name)) == sorted(getattr(found, name))
         assert found.bumped == ("leader" in record)
         assert set(found.repeated) == {
@@ -153,7 +153,7 @@ def test_what_is_no_partition_is_refused(changes: dict[str, Any], why: str) -> N
 
 def test_the_last_known_leader_may_be_nobody() -> None:
     observed, _ = in_slots(replace(THREE, last_known_elr=(-1,)))
-    assert observed.last_known == (-1,)
+    assert observed.last_known_elr == (-1,)
 
 
 def test_as_many_brokers_as_there_are_slots_can_be_concerned() -> None:
@@ -186,7 +186,7 @@ def test_what_came_near_is_told_with_brokers() -> None:
             "elr": ((1,), ()),
             "leader": (0, 2),
             "bumped": (True, False),
-            "recovery": ("RECOVERED", "RECOVERING"),
+            "leader_recovery_state": ("RECOVERED", "RECOVERING"),
         },
     )
     found = candidate(near, (7, 5, 9))
@@ -204,8 +204,13 @@ def test_what_came_near_is_told_with_brokers() -> None:
 
 def test_slots_can_be_named_anew() -> None:
     """What stands for the same partition with its slots in another order."""
-    observed = Observed((0, 1, 2), (0, 2), (1,), (2,), 2, "RECOVERING", (0,), (1, 2))
+    observed = Observed(
+        (0, 1, 2), (0, 2), (1,), (2,), 2, leader_recovery_state="RECOVERING", adding=(0,), removing=(1, 2)
+    )
     new = {0: 2, 1: 0, 2: 1}
-    assert observed.renamed(new) == Observed((2, 0, 1), (1, 2), (0,), (1,), 1, "RECOVERING", (2,), (0, 1))
+    after = Observed(
+        (2, 0, 1), (1, 2), (0,), (1,), 1, leader_recovery_state="RECOVERING", adding=(2,), removing=(0, 1)
+    )
+    assert observed.renamed(new) == after
     assert observed.renamed(new).renamed({v: k for k, v in new.items()}) == observed
-    assert replace(observed, leader=-1, last_known=(-1,)).renamed(new).leader == -1
+    assert replace(observed, leader=None, last_known_elr=(-1,)).renamed(new).leader is None

@@ -22,6 +22,7 @@ from highwater.model.language.initial import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs.evidence import (
     MAX_BROKERS,
+    SETS,
     Brokers,
     Change,
     ControllerStepper,
@@ -78,7 +79,7 @@ class CannotFollow(Exception):
 FIELDS = {
     "isr": "isr",
     "eligibleLeaderReplicas": "elr",
-    "lastKnownElr": "last_known",
+    "lastKnownElr": "last_known_elr",
     "replicas": "replicas",
     "addingReplicas": "adding",
     "removingReplicas": "removing",
@@ -111,12 +112,12 @@ def merged(
             if changed[target] == getattr(before, target) and (target == "replicas" or len(members) < 2):
                 repeated.append(name)
     if "leader" in record:
-        changed["leader"] = slots.get(record["leader"], NO_LEADER)
+        changed["leader"] = slots.get(record["leader"])
     if "leaderRecoveryState" in record:
         if record["leaderRecoveryState"] not in (0, 1):
             raise CannotFollow(f"leaderRecoveryState {record['leaderRecoveryState']}")
-        changed["recovery"] = RECOVERY[record["leaderRecoveryState"]]
-        if changed["recovery"] == before.recovery:
+        changed["leader_recovery_state"] = RECOVERY[record["leaderRecoveryState"]]
+        if changed["leader_recovery_state"] == before.leader_recovery_state:
             repeated.append("leaderRecoveryState")
     moved = set() if placed is None else {slots[broker] for broker in placed.assigned}
     changed["misplaced"] = placed is not None and placed.wrong
@@ -135,56 +136,38 @@ def _check_members(name: str, members: Slots) -> None:
 
 
 def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
-    """A partition in slots, and the brokers of the slots. Raises CannotFollow where it is none."""
-    others = {*state.isr, *state.elr, *state.last_known_elr, *state.adding, *state.removing}
+    """A partition in slots, and the brokers of the slots. Raises CannotFollow for an impossible partition."""
+    others = {b for name in SETS for b in getattr(state, name)}
     if state.leader is not None:
         others.add(state.leader)
     brokers = (*state.replicas, *sorted(others - {*state.replicas, NO_LEADER}))
     if len(brokers) > MAX_BROKERS:
         raise CannotFollow(TOO_MANY)
-    slots = {broker: slot for slot, broker in enumerate(brokers)}
     if any(b < 0 for b in brokers):
         raise CannotFollow("a broker with a negative number")
-    if not state.replicas:
-        raise CannotFollow(NO_REPLICA)
-
-    def ascending(name: str, ids: Iterable[int]) -> Slots:
-        members = tuple(sorted(slots.get(b, NO_LEADER) for b in ids))
-        _check_members(name, members)
-        return members
-
-    _check_members("replicas", tuple(slots[b] for b in state.replicas))
-
-    return Observed(
+    slots = {broker: slot for slot, broker in enumerate(brokers)}
+    sets: dict[str, Any] = {
+        name: tuple(sorted(slots.get(b, NO_LEADER) for b in getattr(state, name))) for name in SETS
+    }
+    observed = Observed(
         tuple(slots[b] for b in state.replicas),
-        ascending("isr", state.isr),
-        ascending("eligibleLeaderReplicas", state.elr),
-        ascending("lastKnownElr", state.last_known_elr),
-        NO_LEADER if state.leader is None else slots[state.leader],
-        state.leader_recovery_state,
-        ascending("addingReplicas", state.adding),
-        ascending("removingReplicas", state.removing),
-    ), brokers
+        **sets,
+        leader=None if state.leader is None else slots[state.leader],
+        leader_recovery_state=state.leader_recovery_state,
+    )
+    for name in ("replicas", *FIELDS):
+        _check_members(name, getattr(observed, FIELDS[name]))
+    return observed, brokers
 
 
 def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
     """A partition with the numbers of its brokers, without epochs; sets in the order of the replicas."""
-
-    def ids(slots: Slots) -> tuple[int, ...]:
-        return tuple(NO_LEADER if s == NO_LEADER else brokers[s] for s in slots)
-
-    return PartitionState(
-        ids(observed.replicas),
-        ids(observed.isr),
-        ids(observed.elr),
-        ids(observed.last_known),
-        None if observed.leader == NO_LEADER else brokers[observed.leader],
-        0,
-        0,
-        observed.recovery,
-        ids(observed.adding),
-        ids(observed.removing),
-    )
+    members: dict[str, Any] = {
+        name: tuple([NO_LEADER if s == NO_LEADER else brokers[s] for s in getattr(observed, name)])
+        for name in ("replicas", *SETS)
+    }
+    leader = None if observed.leader is None else brokers[observed.leader]
+    return PartitionState(**members, leader=leader, leader_recovery_state=observed.leader_recovery_state)
 
 
 def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
@@ -200,19 +183,19 @@ def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
         name: value if name in ("clean", "value", "stale") else readable(value)
         for name, value in zip(near.parameters, near.hypothesis.values, strict=True)
     }
-    changes = {
-        _RECORDED.get(path, path): (readable(model), readable(seen))
-        for path, (model, seen) in near.differences.items()
+    changes: dict[str, Any] = {
+        _RECORDED.get(path, path): tuple(NO_LEADER if value is None else readable(value) for value in pair)
+        for path, pair in near.differences.items()
     }
     return Candidate(near.hypothesis.action, parameters, near.refused_by, near.passed, changes)
 
 
 _RECORDED = {
     "elr": "eligibleLeaderReplicas",
-    "last_known": "lastKnownElr",
+    "last_known_elr": "lastKnownElr",
     "adding": "addingReplicas",
     "removing": "removingReplicas",
-    "recovery": "leaderRecoveryState",
+    "leader_recovery_state": "leaderRecoveryState",
     "bumped": "leader epoch grows",
     "repeated": "written as it was",
     "misplaced": "directories that no decision writes",
@@ -397,7 +380,7 @@ class BeliefStates:
 
     def _partition(self, observed: Observed, tag: int) -> dict[str, Any]:
         """The partition as the model has it; which of two things LastKnownElr holds goes by the rules."""
-        return observed.to_plain("last_known_leader" in self.rules[tag] and len(observed.last_known) == 1)
+        return observed.to_plain("last_known_leader" in self.rules[tag] and len(observed.last_known_elr) == 1)
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
         """A new partition with these replicas."""

@@ -26,6 +26,7 @@ from highwater.model.language.state import State
 from highwater.model.language.step import Stepper, TracedStep
 from highwater.model.replication.controller import Controller, registrations
 from highwater.model.replication.controller.types import NO_LEADER, ElectionType
+from highwater.traces.reports.observed import PartitionState
 
 # --- actions ---------------------------------------------------------------------------------------------
 
@@ -262,25 +263,19 @@ Slots = tuple[int, ...]
 """Brokers as the model has them: 0, 1, … in the order of a partition's replicas, then the others that it names."""
 
 
+SETS = ("isr", "elr", "last_known_elr", "adding", "removing")
+"""The fields of a partition that are sets of brokers."""
+
+
 @dataclass(frozen=True)
-class Observed:
-    """A partition as the metadata log has it, brokers as slots.
+class Observed(PartitionState):
+    """A partition whose brokers are slots, with its epochs at 0. Sets are in ascending order.
 
-    ``bumped``: the leader epoch grew with the last record; ``repeated``: fields that its record holds as they were, and
-    ``misplaced``: it has log directories as no decision writes them.
-
-    ``last_known`` is the field LastKnownElr, whatever a version keeps in it. ``offline`` are the replicas in a log
-    directory that is offline, under rules that ask for them. Sets are in ascending order.
+    ``offline`` are the replicas in offline log directories, under rules that depend on them. The other fields
+    describe the last record: ``bumped``, the leader epoch grew; ``repeated``, fields that the record holds unchanged;
+    ``misplaced``, no decision writes such log directories.
     """
 
-    replicas: Slots
-    isr: Slots
-    elr: Slots = ()
-    last_known: Slots = ()
-    leader: int = NO_LEADER
-    recovery: str = "RECOVERED"
-    adding: Slots = ()
-    removing: Slots = ()
     offline: Slots = ()
     bumped: bool = False
     repeated: tuple[str, ...] = ()
@@ -288,66 +283,42 @@ class Observed:
 
     @classmethod
     def of(cls, partition: Mapping[str, Any]) -> Observed:
-        """A partition as the model has it, as the metadata log would have it."""
-        last_known = partition["last_known_elr"]
-        if not last_known and partition["last_known_leader"] is not None:
-            last_known = [partition["last_known_leader"]]
-        return cls(
-            tuple(partition["replicas"]),
-            tuple(partition["isr"]),
-            tuple(partition["elr"]),
-            tuple(last_known),
-            NO_LEADER if partition["leader"] is None else partition["leader"],
-            partition["leader_recovery_state"],
-            tuple(partition["adding"]),
-            tuple(partition["removing"]),
-            tuple(partition.get("offline", ())),
-            partition["leader_epoch"] > 0,
+        """A partition of the model, as the metadata log has it."""
+        bumped, offline = partition["leader_epoch"] > 0, tuple(partition.get("offline", ()))
+        return replace(
+            super().of({**partition, "leader_epoch": 0, "partition_epoch": 0}), offline=offline, bumped=bumped
         )
 
     def to_plain(self, is_leader: bool) -> dict[str, Any]:
-        """As the model has it, with epochs of 0; ``is_leader``: LastKnownElr holds the last known leader."""
+        """The model's partition; ``is_leader``: LastKnownElr holds the last known leader."""
+        last_known = [] if is_leader else [s for s in self.last_known_elr if s != NO_LEADER]
         return {
-            "replicas": list(self.replicas),
-            "adding": list(self.adding),
-            "removing": list(self.removing),
-            "offline": list(self.offline),
-            "isr": list(self.isr),
-            "elr": list(self.elr),
-            "last_known_elr": [] if is_leader else [s for s in self.last_known if s != NO_LEADER],
-            "last_known_leader": self.last_known[0] if is_leader else None,
-            "leader": None if self.leader == NO_LEADER else self.leader,
+            **{name: list(getattr(self, name)) for name in ("replicas", "offline", *SETS)},
+            "last_known_elr": last_known,
+            "last_known_leader": self.last_known_elr[0] if is_leader else None,
+            "leader": self.leader,
             "leader_epoch": 0,
             "partition_epoch": 0,
-            "leader_recovery_state": self.recovery,
+            "leader_recovery_state": self.leader_recovery_state,
         }
 
     def settled(self) -> Observed:
-        """Without what is only of the last record."""
+        """The partition without the description of its last record."""
         return replace(self, bumped=False, repeated=(), misplaced=False)
 
     def used(self) -> Slots:
         """The slots that occur: the replicas in their order, then the others."""
-        others = {*self.isr, *self.elr, *self.last_known, *self.adding, *self.removing, self.leader}
-        return (*self.replicas, *sorted(others - {*self.replicas, NO_LEADER}))
+        others = {s for name in SETS for s in getattr(self, name)} | {self.leader}
+        return (*self.replicas, *sorted(s for s in others - {*self.replicas} if s not in (None, NO_LEADER)))
 
     def renamed(self, new: Mapping[int, int]) -> Observed:
-        """With other slots."""
-
-        def ascending(slots: Slots) -> Slots:
-            return tuple(sorted(new.get(s, NO_LEADER) for s in slots))
-
-        return Observed(
-            tuple(new[s] for s in self.replicas),
-            ascending(self.isr),
-            ascending(self.elr),
-            ascending(self.last_known),
-            new.get(self.leader, NO_LEADER),
-            self.recovery,
-            ascending(self.adding),
-            ascending(self.removing),
-            ascending(self.offline),
-        )
+        """The partition with other slots."""
+        sets: dict[str, Any] = {
+            name: tuple(sorted(new.get(s, NO_LEADER) for s in getattr(self, name)))
+            for name in (*SETS, "offline")
+        }
+        leader = None if self.leader is None else new.get(self.leader)
+        return replace(self.settled(), replicas=tuple(new[s] for s in self.replicas), leader=leader, **sets)
 
 
 @dataclass(frozen=True)
@@ -471,7 +442,7 @@ def _of_a_change(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
     yield Hypothesis("elect_leader", ("UNCLEAN",))
     yield Hypothesis("maybe_elect_unclean_leader")
     yield Hypothesis("maybe_balance_leader")
-    if after.leader != NO_LEADER:
+    if after.leader is not None:
         yield Hypothesis("recover_uncleanly", (after.leader,))
     if after.replicas != before.replicas or after.adding or after.removing:
         targets = {after.replicas, tuple(s for s in after.replicas if s not in after.removing)}

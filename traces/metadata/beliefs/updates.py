@@ -9,6 +9,7 @@ An entry that goes astray counts for the topic's first partition from then on.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import product
 from typing import Any
 
@@ -73,8 +74,8 @@ def _expected(actions: ControllerStepper, belief: BeliefState, evidence: Evidenc
     if after.repeated or after.misplaced:
         return frozenset()
     found = set()
-    for is_leader in (False, True) if len(after.last_known) == 1 else (False,):
-        if is_leader or NO_LEADER not in after.last_known:
+    for is_leader in (False, True) if len(after.last_known_elr) == 1 else (False,):
+        if is_leader or NO_LEADER not in after.last_known_elr:
             plain = after.to_plain(is_leader)
             records = 0 if evidence.after is None else evidence.records
             plain["leader_epoch"], plain["partition_epoch"] = records * int(after.bumped), records
@@ -146,7 +147,7 @@ def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> l
                 continue
             refused = step.refusals(state)
             after = actions.decode(step.after(state))
-            wrong = differences(vars(Observed.of(after["partition"])), vars(expected))
+            wrong = differences(asdict(Observed.of(after["partition"])), asdict(expected))
             if evidence.kind in BROKER_ACTIONS:
                 flags = Flags.of(after["registrations"][evidence.slot])
                 wrong |= differences(flags._asdict(), evidence.flags._asdict(), "registration")
