@@ -85,7 +85,7 @@ def test_prove_shows_what_a_solver_found(highwater: Command, tmp_path: Path) -> 
     assert [len(r["steps"]) for r in runs_of(page)] == [4]
     assert highwater("prove", REGISTER, "--induction", "--html", page).status == 1
     titles = {r["title"]: r for r in runs_of(page)}
-    run = titles["fail_over does not keep no_acknowledged_write_is_lost"]
+    run = titles["fail_over does not preserve no_acknowledged_write_is_lost"]
     assert run["steps"][0]["sentence"] == "a state in which all invariants hold"
     assert list(run["why"]) == ["1"]
 

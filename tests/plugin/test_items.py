@@ -104,7 +104,7 @@ def test_a_failure_shows_the_counterexample(project: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "hasty.scenario.toml: no_acknowledged_write_is_lost is violated, but was promised to hold",
+            "hasty.scenario.toml: no_acknowledged_write_is_lost is violated, but expected to hold",
             "no_acknowledged_write_is_lost (example) is violated at depth 4, after 3 steps.",
             "   2  a client writes to the leader *",
             "The state that violates no_acknowledged_write_is_lost, as far as*",
@@ -119,8 +119,8 @@ def test_promises_that_are_not_kept_fail(project: pytest.Pytester) -> None:
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*no_acknowledged_write_is_lost holds, but was promised to be violated",
-            "*distinct_states is 198, but was promised to be 197",
+            "*no_acknowledged_write_is_lost holds, but expected to be violated",
+            "*distinct_states is 198, but expected to be 197",
         ]
     )
 
@@ -187,8 +187,8 @@ def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*nobody knows whether no_acknowledged_write_is_lost holds*",
-            "*nobody knows whether distinct_states is 198: not all states were seen*",
+            "*no_acknowledged_write_is_lost is undecided*",
+            "*distinct_states is undecided (expected 198)*",
         ]
     )
     result = run(project, "--highwater", "--highwater-engine", "abacus")

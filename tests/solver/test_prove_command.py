@@ -55,7 +55,7 @@ def test_with_the_rules_on_nothing_is_found(highwater: Callable[..., Run]) -> No
 def test_a_promise_beyond_the_depth_stays_open(highwater: Callable[..., Run]) -> None:
     run = highwater("prove", DEFECT, "--depth", 3)
     assert run.status == 0
-    assert "promised to be violated, and not within this depth: isr_members_are_eligible" in run.out
+    assert "expected to be violated, but not within this depth: isr_members_are_eligible" in run.out
 
 
 def test_an_unpromised_violation_a_deadlock_and_the_end(

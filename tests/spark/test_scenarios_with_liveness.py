@@ -50,7 +50,7 @@ def test_standard_scenarios_that_ask_for_nothing_else_are_left_out(monkeypatch: 
     run = check()
     assert run.exit_code == 0, run.output
     assert f"{LIVE}: left out on Spark, as it asks for liveness only" in run.output
-    assert "1 scenario as promised" in run.output
+    assert "1 scenario as expected" in run.output
 
 
 @pytest.mark.usefixtures("_native")

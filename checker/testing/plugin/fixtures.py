@@ -73,7 +73,7 @@ def _broken(outcome: ScenarioOutcome, violated: frozenset[str] | None) -> Sequen
         said = [f"{name} is violated" for name in sorted(found - violated)]
         said += [f"{name} is not violated" for name in sorted(violated - found)]
     if not said and outcome.result.stopped_by not in (None, "violation"):
-        said.append("nothing can be said: not all states were seen")
+        said.append("inconclusive: not all states were explored")
     return said
 
 

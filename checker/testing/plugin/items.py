@@ -1,4 +1,4 @@
-"""``*.scenario.toml`` as test items: one for each thing that a scenario promises.
+"""``*.scenario.toml`` as test items: one for each expectation of a scenario.
 
 The states are explored when the first item of a file runs, and once: under xdist once on each worker that has
 items of the file.
@@ -51,7 +51,7 @@ class ScenarioFile(pytest.File):
         return runs.search(self.config, self.request)
 
     def collect(self) -> Iterable[Expectation]:
-        """An item for each property, and for each count that is promised."""
+        """An item for each property, and for each expected count."""
         try:
             request = self.request
         except (InputError, LanguageError) as wrong:
@@ -63,7 +63,7 @@ class ScenarioFile(pytest.File):
             yield self._item(f"{word}[{name}]", _violated if name in violated else _holds, name)
         for name in request.scenario.promise.reachable if request.as_written else ():
             yield self._item(f"reached[{name}]", _reached, name)
-        if request.counts_promised:
+        if request.counts_expected:
             for key in ("distinct_states", "depth"):
                 expected = getattr(promise, key)
                 if expected is not None:
@@ -81,7 +81,7 @@ Judge = Callable[[ScenarioOutcome, str], str | None]
 
 
 class Expectation(pytest.Item):
-    """One thing that a scenario promises."""
+    """One expectation of a scenario."""
 
     parent: ScenarioFile
 
@@ -106,7 +106,7 @@ class Expectation(pytest.Item):
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The file, and what is promised."""
+        """The file, and what is expected."""
         return self.path, 0, self.name
 
 
@@ -116,18 +116,18 @@ def _found(outcome: ScenarioOutcome) -> set[str]:
 
 def _holds(outcome: ScenarioOutcome, name: str) -> str | None:
     if name in _found(outcome):
-        promised = ", but was promised to hold" if outcome.request.as_written else ""
+        promised = ", but expected to hold" if outcome.request.as_written else ""
         return f"{name} is violated{promised}"
     if outcome.result.stopped_by in (None, "violation"):
         return None
-    return f"nobody knows whether {name} holds: not all states were seen"
+    return f"{name} is undecided: not all states were explored"
 
 
 def _violated(outcome: ScenarioOutcome, name: str) -> str | None:
     if name in _found(outcome):
         return None
     if outcome.result.complete:
-        return f"{name} holds, but was promised to be violated"
+        return f"{name} holds, but expected to be violated"
     return f"no violation of {name} was found, but not all states were seen"
 
 
@@ -142,5 +142,5 @@ def _reached(outcome: ScenarioOutcome, name: str) -> str | None:
 def _count(outcome: ScenarioOutcome, key: str) -> str | None:
     expected, actual = getattr(outcome.request.scenario.promise, key), getattr(outcome.result, key)
     if not outcome.result.complete:
-        return f"nobody knows whether {key} is {expected:,}: not all states were seen"
-    return None if expected == actual else f"{key} is {actual:,}, but was promised to be {expected:,}"
+        return f"{key} is undecided (expected {expected:,}): not all states were explored"
+    return None if expected == actual else f"{key} is {actual:,}, but expected to be {expected:,}"
