@@ -63,7 +63,7 @@ def test_it_finds_what_it_promises(name: str) -> None:
     status, out = checked(HERE / f"{name}.toml")
     states, depth = COUNTS[name]
     assert status == 0, out
-    verdict = "(holds|violated (expected).*?)"
+    verdict = r"(holds|violated \(expected\).*?)"
     assert re.search(rf"{name}\.toml +{verdict} +{states:,} +{depth} [^!]*1 scenario as expected", out), out
 
 

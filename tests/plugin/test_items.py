@@ -128,7 +128,7 @@ def test_promises_that_are_not_kept_fail(project: pytest.Pytester) -> None:
 def test_the_states_are_explored_once_for_a_file(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from highwater.checker.testing.plugin import runs
+    from highwater.checker.testing import plugin as runs
 
     searches: list[str] = []
     search = runs.search
@@ -150,10 +150,11 @@ def test_the_states_are_explored_once_for_a_file(
 def test_a_worker_of_xdist_explores_with_one_thread(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from highwater.checker.testing.plugin import runs
+    from highwater.checker.testing import plugin
 
+    runs = vars(plugin)["runner"]
     threads: list[int] = []
-    explore = vars(runs)["explore"]
+    explore = runs.explore
 
     def counted(request: object, engine: object, search: object, options: object, **rest: object) -> object:
         threads.append(options.workers)  # type: ignore[attr-defined]
@@ -212,7 +213,7 @@ def test_a_limit_that_is_none_is_refused(project: pytest.Pytester, option: str, 
     scenario(project, "good", 'protocol = "register.py"\n')
     result = run(project, "--highwater", f"--highwater-{option}={value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--highwater-{option}: '{value}' is no *"])
+    result.stderr.fnmatch_lines([f"*--highwater-{option}: '{value}' is not a *"])
 
 
 def test_the_interpreter_counts_without_symmetry_so_counts_are_no_items(project: pytest.Pytester) -> None:

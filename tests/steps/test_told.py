@@ -138,7 +138,7 @@ def test_outside_the_bounds_steps_are_asked_too(store: Path) -> None:
 def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
     proved = ask("prove", "store.toml", "--induction", "--json", "proof.json")
     assert proved.exit_code == 0
-    assert "2 invariants and 1 property of steps hold in every run" in proved.stdout
+    assert "2 invariants and 1 step property hold in every run" in proved.stdout
     (result,) = json.loads((store / "proof.json").read_text())
     assert result["helpers"] == ["copies_are_of_what_was_written"]
     assert result["step_properties"] == ["reads_never_go_back"]
@@ -297,7 +297,7 @@ def test_what_no_step_can_violate_is_said() -> None:
 
     for stated, how in (
         (idle_never_falls, "is about what no step writes"),
-        (of_no_step, "is true whatever the step"),
+        (of_no_step, "is true of every step"),
         (never, "is false of every step that changes something"),
     ):
         result = highwater.check(counting(step_properties=(stated,)))
@@ -323,7 +323,7 @@ def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     assert highwater.check("store.toml", rules={"remembers": False}).holds
     found = ask("check", "store.toml", *OFF, "--property", "reads_never_go_back")
     assert found.exit_code == 2
-    assert "says nothing while the rule remembers is off" in found.stderr
+    assert "does not exist while the rule remembers is off" in found.stderr
 
 
 def test_whether_a_step_could_be_taken_is_asked_of_the_state_before() -> None:
