@@ -118,8 +118,8 @@ class Result:
 
     @property
     def promised(self) -> bool | None:
-        """Whether the scenario's promise was kept; None where it has none that applies, or it is still open."""
-        return self.outcome.promised
+        """Whether the scenario's expectations are met; None if options override it, or the search ended too early."""
+        return self.outcome.as_expected
 
     @property
     def complete(self) -> bool:
@@ -175,7 +175,7 @@ class Result:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What does nothing and nobody said of: actions never taken, properties that are constant."""
+        """Vacuous actions and properties that the scenario does not expect."""
         return tuple(warning.text for warning in self.outcome.warnings)
 
     def violation(self, name: str) -> Violation | None:
@@ -201,13 +201,22 @@ class Result:
 
     def _repr_html_(self) -> str:
         """For notebooks: the table, what to know about it, and the runs, folded."""
-        heads, row = summary.rows([self.outcome])
-        cells = [f"<th>{escape(head)}</th>" for head in heads], [f"<td>{escape(cell)}</td>" for cell in row]
-        table = "".join(f"<tr>{''.join(line)}</tr>" for line in cells)
+        expected = {True: "as expected", False: "not as expected", None: "not checked"}[self.promised]
+        row = {
+            "scenario": self.request.scenario.name,
+            "verdict": summary.verdict(self.outcome),
+            "expectations": expected,
+            "states": f"{self.outcome.states:,}",
+            "depth": str(self.depth),
+            "seconds": f"{self.seconds:.2f}",
+        }
+        cells = "".join(
+            f"<tr><th>{escape(head)}</th><td>{escape(cell)}</td></tr>" for head, cell in row.items()
+        )
         notes = [*self.outcome.broken, *summary.notes(self.outcome), *summary.warnings(self.outcome)]
         told = "".join(f"<li>{escape(note)}</li>" for note in notes)
         return "".join(
-            [f"<table>{table}</table>", f"<ul>{told}</ul>", *(v._repr_html_() for v in self.violations)]
+            [f"<table>{cells}</table>", f"<ul>{told}</ul>", *(v._repr_html_() for v in self.violations)]
         )
 
 

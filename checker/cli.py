@@ -17,18 +17,18 @@ from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.base.problems import InputError, InternalError, Status
 
 _COMMANDS = {
-    "check": "Explore scenarios exhaustively.",
-    "simulate": "Random walks, for what is too large to explore.",
-    "states": "The states and transitions of a scenario as tables.",
-    "prove": "Ask a solver: to a depth, or by induction.",
-    "diff": "Where two sets of rules decide differently.",
-    "explore": "The state space by hand, in a browser.",
-    "replay": "Whether the protocol explains what a system did.",
-    "coverage": "Which guards, branches and rules states or traces exercised.",
-    "mutate": "Change each guard and write; report what detects it.",
-    "gate": "Whether the protocol does what the committed baseline says.",
-    "list": "Scenarios, protocols, rules, invariants, actions.",
-    "show": "One of these in full.",
+    "check": "Explore every reachable state of scenarios.",
+    "simulate": "Walk at random through a scenario too large to explore.",
+    "states": "Write a scenario's states and transitions as Parquet tables.",
+    "prove": "Check a scenario with Z3: to a depth, or by induction.",
+    "diff": "Find states where two sets of rules behave differently.",
+    "explore": "Step through a scenario by hand, in a browser.",
+    "replay": "Check a recording of a real cluster against the protocol.",
+    "coverage": "Report guards, branches and rules not exercised.",
+    "mutate": "Change the protocol in many places; report which changes go undetected.",
+    "gate": "Compare the protocol with a committed baseline (for CI).",
+    "list": "List scenarios, protocols, rules, properties, actions.",
+    "show": "Show one of these in full.",
 }
 
 
@@ -104,22 +104,19 @@ class Commands(click.Group):
             status = _refuse(missing_library(wrong) or written)
             _say_no_more()
         except MemoryError as wrong:
-            status = _refuse(f"there is too little memory: {wrong or 'a limit on this process is reached'}")
+            status = _refuse(f"out of memory: {wrong or 'a limit of this process is reached'}")
         except Exception as wrong:
             status = _unforeseen(wrong)
-        sys.exit(int(status) if isinstance(status, int) else Status.AS_PROMISED)
+        sys.exit(int(status) if isinstance(status, int) else Status.OK)
 
 
 class _ReaderLeftError(Exception):
-    """Whoever read the output went away."""
+    """The reader of the output closed its end."""
 
 
 @contextmanager
 def _hidden_from_click() -> Iterator[None]:
-    """It would end with status 1 where a pipe was closed, which says that something is violated.
-
-    And it would say "interrupted" where Python finds a module cut short.
-    """
+    """Hide two errors from click: it turns a closed pipe into status 1, and a truncated module into "interrupted"."""
     try:
         yield
     except BrokenPipeError:
@@ -131,7 +128,7 @@ def _hidden_from_click() -> Iterator[None]:
 
 
 def _say_no_more() -> None:
-    """Output that could not be written is not tried again when Python exits."""
+    """Discard pending output, so that Python does not try to write it again when it exits."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -141,7 +138,7 @@ def _say_no_more() -> None:
 
 
 def _unforeseen(wrong: Exception) -> Status:
-    """What no command tells of by itself: a protocol that is wrong, a library that is not there, or we are."""
+    """Report an error that no command handles: in a protocol's text, a missing library, or a defect of the checker."""
     from highwater.checker.base.problems import missing_library
     from highwater.model.language.errors import LanguageError
 
@@ -152,10 +149,10 @@ def _unforeseen(wrong: Exception) -> Status:
     from highwater.checker.base import files
 
     place = files.write(wrong)
-    kept = f"please send {place}" if place else "no report could be written"
+    kept = f"please send {place}" if place else "cannot write a report"
     what = str(wrong) if isinstance(wrong, InternalError) else f"{type(wrong).__name__}: {wrong}"
     what = what if len(what) <= _MOST_SAID // 2 else f"{what[: _MOST_SAID // 2]}…"
-    _say(f"internal error: {what}; this is a defect of the checker and says nothing of the protocol: {kept}")
+    _say(f"internal error: {what}; this is a defect of the checker, not of the protocol: {kept}")
     return Status.INTERNAL
 
 
@@ -176,12 +173,12 @@ def _say(message: str) -> None:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="highwater")
 def cli() -> None:
-    """Check models of Kafka's replication protocol: exhaustively, by random walks, against recorded runs."""
+    """Check models of Kafka's replication protocol, and recordings of real clusters against them."""
 
 
 def main() -> None:
     """The console's entry."""
-    # A helper process is not to take modules from the current directory either, not even before it knows our path.
+    # Helper processes must not import modules from the current directory either.
     os.environ["PYTHONSAFEPATH"] = "1"
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed when this program began

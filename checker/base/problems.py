@@ -38,7 +38,7 @@ class InternalError(RuntimeError):
 class Status(IntEnum):
     """The exit statuses of every command."""
 
-    AS_PROMISED = 0
+    OK = 0
     VIOLATED = 1
     BAD_REQUEST = 2
     INCONCLUSIVE = 3
@@ -53,13 +53,13 @@ _WORST_FIRST = (
     Status.INTERRUPTED,
     Status.VIOLATED,
     Status.INCONCLUSIVE,
-    Status.AS_PROMISED,
+    Status.OK,
 )
 
 
 def worst(statuses: Iterable[Status]) -> Status:
     """The status of a run of several scenarios: interrupted before violated before inconclusive."""
-    return min(statuses, key=_WORST_FIRST.index, default=Status.AS_PROMISED)
+    return min(statuses, key=_WORST_FIRST.index, default=Status.OK)
 
 
 # Ctrl-C that keeps what was found: the first one asks a search to stop, the second one breaks off.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -17,8 +18,9 @@ _LEAST = 24
 
 
 def width() -> int | None:
-    """The columns to fold at: those of the terminal; None where standard output is none, and nothing is folded."""
-    return min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+    """The columns to fold at: $COLUMNS, or those of the terminal; None if neither is known, and nothing is folded."""
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return min(shutil.get_terminal_size().columns, WIDEST) if known else None
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:

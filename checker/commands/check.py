@@ -1,4 +1,4 @@
-"""``highwater check``: explore scenarios exhaustively and compare what is found with what they promise."""
+"""``highwater check``: explore scenarios exhaustively and compare the results with their expectations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 
 
-@click.command(short_help="Explore scenarios exhaustively.")
+@click.command(short_help="Explore every reachable state of scenarios.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
 @model_options(symmetry=True, outside=True)
 @first_option
@@ -41,7 +41,7 @@ from highwater.checker.scenarios.search import SearchOptions
 @json_option
 @verbose_option
 @quiet_option("the verdict table")
-@trace_option("the counterexample (the one that is told first)")
+@trace_option("the first counterexample")
 @html_option("the counterexamples")
 def check(
     names: tuple[str, ...],
@@ -58,11 +58,14 @@ def check(
     """Explore every reachable state of each SCENARIO and check its properties.
 
     A SCENARIO is a name from `highwater list`, a pattern such as 'truncation/*', or the path of a .toml file.
-    Without one the standard scenarios are explored. What a scenario promises is void where an option changes
-    its parameters, rules or properties: then every violation counts. A limit is one for each SCENARIO.
+    The default is the standard scenarios. More than 12 scenarios are summed up by protocol; --verbose lists each.
 
-    Exit status: 0 as promised, 1 a property is violated or a promise is not kept, 2 bad request,
-    3 inconclusive (a limit was reached first), 130 interrupted.
+    A scenario can expect violations: one that shows a known defect is a success. Options that override its
+    parameters, rules or properties turn its expectations off; then every violation counts. Limits apply to each
+    scenario.
+
+    Exit status: 0 all as expected, 1 an unexpected violation or an expectation not met, 2 bad request,
+    3 inconclusive (stopped at a limit), 130 interrupted.
     """
     started = time.perf_counter()
     names = tuple(scenario_files.expanded(names))
@@ -111,14 +114,14 @@ def check(
                 if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
                     summary.runs(model, outcome, output.say, full=verbose)
                 if model is not None and trace_out is not None:
-                    said = f"--trace-out {trace_out}: not written, as no violation was found"
+                    said = f"--trace-out {trace_out}: not written: no violation found"
                     if outcome.runs:
                         violations = outcome.result.violations
                         said = trace.write_violation(request, model, violations, outcome.runs[0])
                     output.note(said)
                 if model is not None and html is not None:
                     runs = counterexamples(model, outcome.result.violations, outcome.runs)
-                    output.note(page.write(request, runs, "no violation was found"))
+                    output.note(page.write(request, runs, "no violation found"))
                 if outcome.status is Status.INTERRUPTED:
                     break
     finally:
@@ -129,26 +132,23 @@ def check(
 
 
 def _processes(requests: Sequence[Request], engine: Engine, options: SearchOptions) -> int:
-    """How many scenarios are explored at a time.
-
-    One, where each is to end after some seconds: what it gets done in them is not to depend on the others.
-    """
+    """How many scenarios to explore at a time: one under --limit-seconds, so that they do not slow each other down."""
     if engine.name == "spark" or options.limit_seconds is not None:
         return 1
     return min(len(requests), options.workers or len(os.sched_getaffinity(0)))
 
 
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
-    """What Spark can be asked: states and steps, as liveness needs the graph on one machine; what is left out is said.
+    """The requests without liveness properties, which Spark cannot check; a note lists what is skipped.
 
-    InputError where a scenario that was named asks for nothing else.
+    Raises InputError if a named scenario checks nothing else.
     """
     for request in requests:
         live = ", ".join(p.name for p in request.liveness)
         if live and not (request.invariants or request.step_properties or request.deadlock or named):
-            say(f"{request.scenario.name}: left out on Spark, as it asks for liveness only ({live})")
+            say(f"{request.scenario.name}: skipped: Spark checks no liveness ({live})")
             continue
         asked = request.safety_only("liveness needs the graph on one machine; use --engine native")
         if live:
-            say(f"{request.scenario.name}: on Spark without liveness; not asked: {live}")
+            say(f"{request.scenario.name}: Spark checks no liveness: skipped {live}")
         yield asked

@@ -1,4 +1,4 @@
-"""``highwater diff``: whether two sets of rules decide the same in every state, and else where they differ."""
+"""``highwater diff``: whether two sets of rules behave the same in every state, and where not."""
 
 from __future__ import annotations
 
@@ -27,16 +27,26 @@ if TYPE_CHECKING:
     from highwater.checker.report.solver_results import DifferenceOutcome
 
 
-@click.command(short_help="Where two sets of rules decide differently.")
+@click.command(short_help="Find states where two sets of rules behave differently.")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="[B]", required=False)
-@click.option("--in", "within", metavar="SCENARIO", help="Where both are compared.  [default: see above]")
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter, of both.")
+@click.option(
+    "--in", "within", metavar="SCENARIO", help="Scenario whose parameters both use.  [default: see above]"
+)
+@click.option(
+    "--set",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Set a parameter of both sides; may repeat.",
+)
 @click.option("--profile", metavar="NAME", help="B is A's scenario under this profile.")
-@click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule of B.")
-@click.option("--each-rule", is_flag=True, help="Take over each rule in which they differ alone, one by one.")
-@click.option("--action", "actions", metavar="NAME", multiple=True, help="Compare this action; may repeat.")
-@click.option("--any-state", is_flag=True, help="Also from states that violate the invariants.")
+@click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule of B; may repeat.")
+@click.option("--each-rule", is_flag=True, help="Compare A with each rule in which B differs, one by one.")
+@click.option(
+    "--action", "actions", metavar="NAME", multiple=True, help="Compare only this action; may repeat."
+)
+@click.option("--any-state", is_flag=True, help="Also compare from states that violate invariants.")
 @allow_code_option
 @limit_seconds_option
 @json_option
@@ -57,16 +67,14 @@ def diff(
     html: str | None,
     quiet: bool,
 ) -> Status:
-    """Compare what actions do under two sets of rules, A and B, for all states.
+    """Compare each action under two sets of rules, A and B, from every state that satisfies the invariants.
 
-    A and B are each a profile, or a scenario that stands for its rules; B is else A with --profile and --rule. They
-    are compared with the parameters of A's scenario: the one named, or --in, or the first standard scenario
-    that is written for the profile and asks every invariant. For each action: it does the same in both, or a
-    state from which it does not and both outcomes. The states are those that satisfy the invariants; the one
-    shown is as near to the initial one as possible. If one side has more fields, they are compared over the others.
+    A and B are each a profile, or a scenario that stands for its rules. Without B, the second set is A with --profile
+    and --rule. Both use the parameters of one scenario: A, or --in, or else the first standard scenario of the
+    profile that checks every invariant. If an action differs, the state nearest to the initial one is shown, with
+    both outcomes. Fields that only one side has are not compared.
 
-    Exit status: 0 both are equal, 1 they differ, 2 bad request, 3 inconclusive (a limit was reached first),
-    130 interrupted.
+    Exit status: 0 equal, 1 different, 2 bad request, 3 inconclusive (stopped at a limit), 130 interrupted.
     """
     first, second = _requests(a, b, within, settings, profile, rules)
     known = [action.name for action in first.scenario.protocol.actions()]
@@ -97,7 +105,7 @@ def diff(
     finally:
         output.write([outcome.as_json() for outcome in outcomes])
     if html is not None:
-        output.note(page.write(first, runs, "no difference was found"))
+        output.note(page.write(first, runs, "no difference found"))
     return worst(outcome.status for outcome in outcomes)
 
 
@@ -109,14 +117,14 @@ def _requests(
     profile: str | None,
     rules: tuple[str, ...],
 ) -> tuple[Request, Request]:
-    """Both sets of rules, with the parameters of one scenario."""
+    """The requests for both sets of rules, with the parameters of one scenario."""
     if b is None and profile is None and not rules:
-        raise InputError("name the other rules: B, --profile NAME or --rule NAME=on|off")
+        raise InputError("name a second set of rules: B, --profile NAME or --rule NAME=on|off")
     if b is not None and profile is not None:
-        raise InputError("--profile names the other rules, and so does B: give one of them")
+        raise InputError("--profile and B both name the second set of rules: give one")
     if _is_scenario(a):
         if within is not None:
-            raise InputError("--in says where two profiles are compared, and A is a scenario")
+            raise InputError("--in needs A to be a profile, and A is a scenario")
         scenario, base = scenario_files.find(a), None
     elif within is not None:
         scenario, base = scenario_files.find(within), a

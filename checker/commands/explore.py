@@ -1,4 +1,4 @@
-"""``highwater explore``: the state space of a scenario by hand, in a browser."""
+"""``highwater explore``: step through a scenario by hand, in a browser."""
 
 from __future__ import annotations
 
@@ -16,25 +16,31 @@ if TYPE_CHECKING:
     from highwater.traces.runs.format import StepLine
 
 
-@click.command(short_help="The state space by hand, in a browser.")
+@click.command(short_help="Step through a scenario by hand, in a browser.")
 @click.argument("name", metavar="[SCENARIO]", required=False)
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Begin at the end of a run that --trace-out wrote, in place of a SCENARIO.",
+    help="Start from the end of a run written by --trace-out, instead of a SCENARIO.",
 )
 @model_options()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Listen here.  [default: any that is free]"
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port to listen on.  [default: any free one]",
 )
-@click.option("--open/--no-open", "browse", default=True, help="Open a browser, or only say the address.")
+@click.option(
+    "--open/--no-open", "browse", default=True, help="Whether to open a browser, or only print the address."
+)
 def explore(name: str | None, trace: Path | None, overrides: Overrides, port: int, browse: bool) -> Status:
-    """Take steps of SCENARIO by hand, in a page: what can be done in a state, what refuses the rest, and what changes.
+    """Step through SCENARIO by hand in a browser: enabled actions, the guards that refuse others, and changes.
 
-    The page goes back, branches, walks at random, looks for the nearest state in which a condition holds, watches
-    expressions, says what another rule would change, and writes the way to a state as a test. The address of the page
-    restores all of a way. It is served to this machine only, under an address that nobody else knows, until Ctrl-C.
+    The page goes back, branches, walks at random, searches for the nearest state in which a condition holds, watches
+    expressions, shows the effect of another rule, and writes a run as a test. The page's address restores the run.
+    It is served to this machine only, under a secret address, until Ctrl-C.
 
     Exit status: 0, 2 bad request.
     """
@@ -47,7 +53,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
     if trace is None:
         request = Request.of(scenario_files.find(str(name)), overrides).without_symmetry().without_goals()
     elif overrides != Overrides():
-        raise InputError("--trace: a run says itself how it is set up")
+        raise InputError("--trace: the run has its own parameters and rules; do not set them here")
     else:
         request, lines = read_trace(trace)
     views = Answers(request)
@@ -63,4 +69,4 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
         click.echo("")
     finally:
         server.server_close()
-    return Status.AS_PROMISED
+    return Status.OK

@@ -1,4 +1,4 @@
-"""``highwater gate``: for continuous integration, everything that the committed baseline promises."""
+"""``highwater gate``: for continuous integration, compare the protocol with a committed baseline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from highwater.checker.comparing.gate.gating import Gate, Options, updated, with
 from highwater.checker.report.page.content import PageOutput, html_option
 
 
-@click.command(short_help="Whether the protocol does what the committed baseline says.")
+@click.command(short_help="Compare the protocol with a committed baseline (for CI).")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option(
     "--baseline",
@@ -34,19 +34,17 @@ from highwater.checker.report.page.content import PageOutput, html_option
     metavar="FILE",
     help=f"The baseline.  [default: {baselines.DEFAULT} here or above]",
 )
-@click.option("--update", is_flag=True, help="Write the baseline anew; NAMEs are added to what it selects.")
+@click.option("--update", is_flag=True, help="Write a new baseline; NAMEs are added to its selection.")
 @click.option(
-    "--against", metavar="REV", help="Compare with this revision of the protocol in place of the facts."
+    "--against", metavar="REV", help="Compare with this git revision instead of the baseline's results."
 )
-@click.option(
-    "--only-changed", is_flag=True, help="Leave out what has the model and the engine of the baseline."
-)
-@click.option("--strict", is_flag=True, help="Fail where the source differs and no scenario sees it.")
+@click.option("--only-changed", is_flag=True, help="Skip scenarios whose model and engine have not changed.")
+@click.option("--strict", is_flag=True, help="Fail if the source changed and no scenario detects it.")
 @click.option(
     "--budget",
     type=Positive(),
     metavar="SECONDS",
-    help="Stop then; what the change touches comes first, and what was not run is named.",
+    help="Stop after SECONDS; scenarios that the change touches run first.",
 )
 @click.option(
     "--explain",
@@ -54,13 +52,13 @@ from highwater.checker.report.page.content import PageOutput, html_option
     default=2,
     metavar="N",
     show_default=True,
-    help="Explain so many of the scenarios that differ, the smallest ones.",
+    help="Explain the N smallest scenarios that differ.",
 )
 @allow_code_option
 @workers_option
 @cache_option
 @json_option
-@html_option("the runs to what is new")
+@html_option("the counterexamples that are new")
 @quiet_option("the last lines")
 def gate(
     names: tuple[str, ...],
@@ -76,13 +74,13 @@ def gate(
     html: str | None,
     quiet: bool,
 ) -> Status:
-    """Run what the baseline names and compare: verdicts, counts, depths, actions taken, premises met, proofs.
+    """Run the baseline's scenarios and proofs, and compare verdicts, counts, depths, actions and premises with it.
 
-    Without NAMEs all of it; a NAME can be a pattern. What is only renamed or written in another way passes. A
-    difference, of the source too, is explained by the revision that the baseline was written in, where git has it.
+    A NAME is a scenario or a pattern; the default is the whole baseline. A definition that is only renamed or
+    rewritten passes. A difference is explained by comparing with the git revision that wrote the baseline.
 
-    Exit status: 0 as the baseline promises, 1 something differs, 2 bad request, 3 inconclusive (the budget was used up
-    first), 130 interrupted.
+    Exit status: 0 the same as the baseline, 1 something differs, 2 bad request, 3 inconclusive (stopped at --budget),
+    130 interrupted.
     """
     if update and (against or only_changed or strict or budget):
         raise InputError(
@@ -124,12 +122,12 @@ def _nearest() -> Path:
 
 
 def _only(path: Path, names: tuple[str, ...]) -> Baseline:
-    """A baseline that is not there, for scenarios that are named."""
+    """An empty baseline that selects the named scenarios."""
     return Baseline(path, Selection(list(names)))
 
 
 def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -> tuple[Gate, list[str]]:
-    """Run everything and write the baseline, unless something cannot be run or its own file promises otherwise."""
+    """Run everything and write the baseline, unless an entry cannot run or does not meet its own expectations."""
     before = baselines.read(path) if path.exists() else Baseline(path, Selection())
     before.select.scenarios += [name for name in names if name not in before.select.scenarios]
     if not before.select.scenarios and not before.select.proofs:

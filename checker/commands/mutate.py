@@ -18,9 +18,11 @@ from highwater.checker.runner.one import LiveLine
 from highwater.checker.scenarios import scenario_files
 
 
-@click.command(short_help="Change each guard and write; report what detects it.")
+@click.command(short_help="Change the protocol in many places; report which changes go undetected.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
-@click.option("--only", metavar="FILE[:LINE]|ACTION", multiple=True, help="Only these mutants; may repeat.")
+@click.option(
+    "--only", metavar="FILE[:LINE]|ACTION", multiple=True, help="Only mutants of this place; may repeat."
+)
 @click.option(
     "--limit-states",
     type=click.IntRange(1),
@@ -29,10 +31,8 @@ from highwater.checker.scenarios import scenario_files
     metavar="N",
     help="Explore the nearest N states of a scenario.",
 )
-@click.option("--liveness/--no-liveness", default=True, help="Check liveness properties, too.")
-@click.option(
-    "--keep", metavar="FILE", help="Keep the results in this file, and continue from those it holds."
-)
+@click.option("--liveness/--no-liveness", default=True, help="Whether to check liveness properties.")
+@click.option("--keep", metavar="FILE", help="Save results in FILE, and reuse those it has.")
 @options.allow_code_option
 @options.workers_option
 @options.memory_option
@@ -54,11 +54,11 @@ def mutate(
 ) -> Status:
     """Change each guard, write and operation of a protocol's actions, and report which SCENARIO detects the change.
 
-    Without a SCENARIO the standard scenarios are explored, the smallest first. A changed protocol is a mutant. It is
-    killed by a property, noticed by counts, equivalent, or it survived.
+    The default is the standard scenarios, the smallest first. A changed protocol is a mutant. It is killed by a
+    property, noticed by counts, equivalent, or it survives.
 
-    Exit status: 0 no mutant survived, 1 a mutant survived, 2 bad request, 3 a scenario was left out and no mutant
-    survived, 130 interrupted.
+    Exit status: 0 no mutant survived, 1 a mutant survived, 2 bad request, 3 no mutant survived but a scenario was
+    skipped, 130 interrupted.
     """
     output = JsonOutput(json_file)
     if keep is not None:
@@ -96,4 +96,4 @@ def status_of(found: Findings) -> Status:
         return Status.INTERRUPTED
     if any(r.verdict == SURVIVED for r in found.records.values()):
         return Status.VIOLATED
-    return Status.INCONCLUSIVE if found.left_out else Status.AS_PROMISED
+    return Status.INCONCLUSIVE if found.left_out else Status.OK

@@ -44,29 +44,29 @@ class Positive(click.FloatRange):
 
 
 rule_option = click.option(
-    "--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule; may repeat."
+    "--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule on or off; may repeat."
 )
 engine_option = click.option(
     "--engine",
     type=click.Choice(engines.NAMES),
     default=engines.DEFAULT,
     show_default=True,
-    help="Machine code, the reference in Python, or a Spark cluster.",
+    help="native: compiled; interpreter: the reference in Python; spark: a cluster.",
 )
 spark_master_option = click.option(
-    "--spark-master", metavar="URL", help="Spark engine: the cluster's master.  [default: local[*]]"
+    "--spark-master", metavar="URL", help="The cluster's master, with --engine spark.  [default: local[*]]"
 )
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1, MOST_WORKERS),
     metavar="N",
-    help="Threads, or processes, at a time.  [default: all cores]",
+    help="Threads or processes to use.  [default: all cores]",
 )
 limit_seconds_option = click.option(
     "--limit-seconds",
     type=Positive(),
     metavar="S",
-    help="Stop after so many seconds.",
+    help="Stop after S seconds.",
 )
 memory_option = click.option(
     "--memory",
@@ -74,14 +74,16 @@ memory_option = click.option(
     type=Positive(),
     metavar="GIB",
     callback=lambda context, option, value: None if value is None else int(value * 2**30),
-    help="Memory that the engine may use.",
+    help="Memory that the engine may use, in GiB.",
 )
-first_option = click.option("--first", is_flag=True, help="Stop with the depth of the first violation.")
+first_option = click.option("--first", is_flag=True, help="Stop at the depth of the first violation.")
 json_option = click.option(
-    "--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output."
+    "--json", "json_file", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."
 )
 verbose_option = click.option(
-    "--verbose", is_flag=True, help="Show every run, with the whole state after each step."
+    "--verbose",
+    is_flag=True,
+    help="List every scenario and counterexample, with the whole state after each step.",
 )
 
 
@@ -106,7 +108,7 @@ cache_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=lambda context, option, off: context.with_resource(_without_cache()) if off else None,
-    help="Compile anew: take no machine code that is kept, and keep none.",
+    help="Do not read or write the cache of machine code.",
 )
 
 allow_code_option = click.option(
@@ -117,7 +119,7 @@ allow_code_option = click.option(
     multiple=True,
     expose_value=False,
     callback=lambda context, option, folders: context.with_resource(user_code.allowing(folders)),
-    help="Execute protocols in DIR, too, not only beside the scenario's file; may repeat.",
+    help="Also execute protocol files in DIR, not only beside the scenario; may repeat.",
 )
 
 
@@ -129,13 +131,13 @@ def limit_states_option(default: int | None = None) -> Callable[[Command], Comma
         default=default,
         show_default=default is not None,
         metavar="N",
-        help="Stop after so many states, the nearest ones.",
+        help="Stop after N states, nearest first.",
     )
 
 
 def quiet_option(left: str) -> Callable[[Command], Command]:
-    """``--quiet``; ``left`` says what is still printed."""
-    return click.option("--quiet", is_flag=True, help=f"No progress: {left} only.")
+    """``--quiet``; ``left`` is what is still printed."""
+    return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
 
 
 def model_options(
@@ -150,26 +152,26 @@ def model_options(
             "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter; may repeat."
         ),
         rule_option,
-        click.option("--profile", metavar="NAME", help="Start from another set of rules."),
+        click.option("--profile", metavar="NAME", help="Use this profile's rules."),
         click.option(
             "--property",
             "properties",
             metavar="NAME",
             multiple=True,
-            help="Only these properties; may repeat.",
+            help="Check only this property; may repeat.",
         ),
     ]
     names = ["settings", "rules", "profile", "properties"]
     if deadlock:
-        meaning = "Whether a state without a step is a violation."
+        meaning = "Whether a state without steps is a violation."
         options.append(click.option("--deadlock/--no-deadlock", default=None, help=meaning))
         names.append("deadlock")
     if symmetry:
-        meaning = "Whether states that differ by names only are one."
+        meaning = "Whether to use symmetry reduction."
         options.append(click.option("--symmetry/--no-symmetry", default=None, help=meaning))
         names.append("symmetry")
     if outside:
-        meaning = "Check the states just outside the bounds, too; they are not gone on from."
+        meaning = "Also check the states one step outside the bounds."
         options.append(click.option("--outside", is_flag=True, help=meaning))
         names.append("outside")
     return _as_one("overrides", Overrides.parse, names, [*options, allow_code_option])
@@ -182,7 +184,7 @@ def search_options(function: Function) -> Function:
         "spill_directory",
         type=click.Path(exists=True, file_okay=False, writable=True),
         metavar="DIR",
-        help="Where states go that memory has no room for.",
+        help="Directory for states that do not fit in memory.",
     )
     options = [workers_option, limit_states_option(), limit_seconds_option, memory_option, spill]
     function = cache_option(function)
@@ -203,9 +205,9 @@ def search_engine_options(function: Function) -> Function:
             "--checkpoint",
             type=click.Path(file_okay=False),
             metavar="DIR",
-            help="Keep the search of the one SCENARIO there, so that it survives its process.",
+            help="Save the search of one SCENARIO in DIR, so that it can be resumed.",
         ),
-        click.option("--resume", is_flag=True, help="Go on from what --checkpoint holds."),
+        click.option("--resume", is_flag=True, help="Continue the search saved in --checkpoint DIR."),
     ]
     names = ["engine", "spark_master", "checkpoint", "resume"]
     return _as_one("engine", lambda engine, **spark: Engine(engine, **spark), names, options)(function)

@@ -1,4 +1,4 @@
-"""``highwater prove``: what Z3 can say of a scenario, to a depth or by induction."""
+"""``highwater prove``: check a scenario with Z3, to a depth or by induction."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 DEPTH = 10
 
 
-@click.command(short_help="Ask a solver: to a depth, or by induction.")
+@click.command(short_help="Check a scenario with Z3: to a depth, or by induction.")
 @click.argument("name", metavar="SCENARIO")
 @click.option(
     "--depth",
     type=click.IntRange(1),
     metavar="K",
-    help=f"Look at every run of up to K states (the initial one is the first).  [default: {DEPTH}]",
+    help=f"Check every run of up to K states, the initial state included.  [default: {DEPTH}]",
 )
 @click.option(
-    "--induction", is_flag=True, help="Ask whether every action keeps the invariants, from any state."
+    "--induction", is_flag=True, help="Check that every action preserves the invariants from any state."
 )
 @click.option(
     "--helpers/--no-helpers",
     "use_helpers",
     default=True,
-    help="Whether the protocol's helper invariants and properties of steps are proved with the others.",
+    help="Whether to prove the protocol's helper properties with the others.",
 )
 @click.option(
     "--epochs",
     type=click.Choice(("bounded", "unbounded")),
     default="bounded",
     show_default=True,
-    help="Whether the scenario bounds epochs and offsets, or they may be any numbers.",
+    help="Whether epochs and offsets are bounded as in the scenario, or are any numbers.",
 )
 @options.model_options()
 @options.first_option
@@ -54,7 +54,7 @@ DEPTH = 10
 @options.memory_option
 @options.workers_option
 @options.json_option
-@html_option("the runs to violations, or the steps that keep a property not,")
+@html_option("the counterexamples, or the steps that do not preserve a property,")
 @options.verbose_option
 @options.quiet_option("the verdicts")
 def prove(
@@ -73,26 +73,26 @@ def prove(
     verbose: bool,
     quiet: bool,
 ) -> Status:
-    """Ask Z3 about SCENARIO, a name from `highwater list` or the path of a .toml file.
+    """Check SCENARIO with Z3. SCENARIO is a name from `highwater list` or the path of a .toml file.
 
-    With --depth: is there a run of at most K states to one that violates a property? The shortest is shown. With
-    --induction: does every action keep every invariant, whatever the state before it?
+    --depth searches for the shortest run of at most K states that violates a property. --induction checks that every
+    action preserves every invariant, from any state that satisfies them all.
 
-    Exit status: 0 as promised, 1 a property is violated or not kept, 2 bad request,
-    3 inconclusive (a limit was reached first), 130 interrupted.
+    Exit status: 0 as expected, 1 a property is violated or not preserved, 2 bad request,
+    3 inconclusive (stopped at a limit), 130 interrupted.
     """
     if induction and depth is not None:
-        raise InputError("--depth and --induction are two questions: ask one")
+        raise InputError("--depth and --induction exclude each other")
     if induction and first:
-        raise InputError("--first goes with --depth: by induction every verdict is asked for")
+        raise InputError("--first needs --depth")
     if overrides.deadlock and induction:
-        raise InputError("--deadlock goes with --depth: it is no invariant")
+        raise InputError("--deadlock needs --depth: it is not an invariant")
     if workers is not None and not induction:
-        raise InputError("--workers goes with --induction: a bounded check is one question after the other")
+        raise InputError("--workers needs --induction: a bounded check uses one process")
     if workers is not None and memory_bytes is not None:
-        raise InputError("--memory goes with one process: give no --workers")
+        raise InputError("--memory and --workers exclude each other: the limit is for one process")
     if not use_helpers and not induction:
-        raise InputError("--no-helpers goes with --induction")
+        raise InputError("--no-helpers needs --induction")
     request = Request.of(scenario_files.find(name), overrides).without_symmetry()
     request = request.safety_only("Z3 checks states and steps only; use `highwater check`")
     output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
@@ -109,7 +109,7 @@ def prove(
 
 
 def _unbounded(request: Request) -> Request:
-    """The request with the parameters that bound its numbers set beyond any field of a real system."""
+    """The request with unbounded epochs and offsets."""
     from highwater.checker.engines.solver.terms import unbounded
 
     scenario = request.scenario
@@ -152,7 +152,7 @@ def _induction(
         from highwater.checker.report.page.run import failures
 
         runs = list(failures(outcome))
-        output.note(page.write(helped, runs, "every property is kept, or nothing was decided"))
+        output.note(page.write(helped, runs, "every property is preserved, or nothing was decided"))
     output.write([outcome.as_json()])
     return outcome.status
 
@@ -198,7 +198,7 @@ def _bounded(
     output.note("")
     if page.target is not None:
         runs = counterexamples(model, result.violations, outcome.runs)
-        output.note(page.write(request, runs, "no violation was found"))
+        output.note(page.write(request, runs, "no violation found"))
     for line in outcome.lines():
         output.say(line)
     summary.warn([outcome])

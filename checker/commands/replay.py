@@ -225,7 +225,7 @@ def _status(report: Report, fail_on: str) -> Status:
         )
     if fails:
         return Status.VIOLATED
-    return Status.INCONCLUSIVE if report.doubts else Status.AS_PROMISED
+    return Status.INCONCLUSIVE if report.doubts else Status.OK
 
 
 def _progress() -> Callable[[Report], None] | None:

@@ -47,7 +47,7 @@ def show(name: str, json_file: str | None) -> Status:
             for part in fold(text, line.removesuffix(text), terminal.width()) or [""]:
                 output.say(part)
     output.write(found)
-    return Status.AS_PROMISED
+    return Status.OK
 
 
 def _scenario(entry: Entry) -> Iterator[str]:
@@ -59,7 +59,7 @@ def _scenario(entry: Entry) -> Iterator[str]:
     held = f"{', '.join(promise['violated'])} violated" if promise["violated"] else "every property holds"
     held = held if entry["properties"] or not entry["goals"] else "every goal is reached"
     counts = [f"{promise[key]:,} {word}" for key, word in _COUNTS.items() if promise[key] is not None]
-    yield f"  promised: {', '.join([held, *counts])}"
+    yield f"  expected: {', '.join([held, *counts])}"
     yield from _section(
         "parameters",
         (
@@ -114,7 +114,7 @@ _ONLY_NAMED = {
     "helper properties": "helpers",
     "reachability goals": "reachable",
 }
-"""What is stated of a protocol beside its promises."""
+"""What is declared of a protocol beside its checked properties."""
 
 
 def _rule(entry: Entry) -> Iterator[str]:
@@ -141,13 +141,13 @@ def _invariant(entry: Entry) -> Iterator[str]:
 
 
 def _askers(entry: Entry) -> Iterator[str]:
-    """What a property is beside a promise, and the scenarios that ask it."""
+    """The role of a property, and the scenarios that check it."""
     if entry.get("role"):
         yield f"  {_ROLES[entry['role']]}"
     violated = entry["violated_in"]
     holds = [name for name in entry["asked_in"] if name not in violated]
-    told = {"violated, as promised": violated, "holds": holds}
-    yield from _section("asked in", ((how, ", ".join(names)) for how, names in told.items() if names))
+    told = {"violated (expected)": violated, "holds": holds}
+    yield from _section("checked in", ((how, ", ".join(names)) for how, names in told.items() if names))
 
 
 _ROLES = {

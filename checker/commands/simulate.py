@@ -1,4 +1,4 @@
-"""``highwater simulate``: random walks, for what is too large to explore."""
+"""``highwater simulate``: random walks through a scenario that is too large to explore."""
 
 from __future__ import annotations
 
@@ -30,17 +30,25 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language.model import Model
 
 
-@click.command(short_help="Random walks, for what is too large to explore.")
+@click.command(short_help="Walk at random through a scenario too large to explore.")
 @click.argument("name", metavar="SCENARIO")
-@click.option("--walks", type=click.IntRange(1), default=10_000, metavar="N", help="Walks.  [default: 10000]")
+@click.option(
+    "--walks", type=click.IntRange(1), default=10_000, metavar="N", help="Number of walks.  [default: 10000]"
+)
 @click.option(
     "--depth",
     type=click.IntRange(1, 10_000_000),
     default=100,
     metavar="N",
-    help="States of a walk.  [default: 100]",
+    help="Most states in a walk.  [default: 100]",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    metavar="N",
+    help="The same seed makes the same walks.  [default: 0]",
+)
 @model_options()
 @engine_option
 @workers_option
@@ -49,8 +57,8 @@ from highwater.model.language.model import Model
 @json_option
 @verbose_option
 @quiet_option("the verdict table")
-@html_option("the runs to violations, or one walk,")
-@trace_option("one walk (the one that violates a property, if there is one)")
+@html_option("the counterexamples, or one walk,")
+@trace_option("one walk (if possible one that violates a property)")
 def simulate(
     name: str,
     walks: int,
@@ -68,8 +76,8 @@ def simulate(
 ) -> Status:
     """Walk at random through the states of SCENARIO until a property is violated.
 
-    The same seed makes the same walks. Walks can show that a property is violated, never that it holds:
-    without a violation the verdict is inconclusive, and the exit status 0 says that all walks were made.
+    Walks can show that a property is violated, never that it holds: without a violation the verdict is
+    inconclusive, and exit status 0 means that all walks were made.
     """
     started = time.perf_counter()
     simulation = engines.simulate(engine)

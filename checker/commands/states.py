@@ -1,4 +1,4 @@
-"""``highwater states``: the states of a scenario and the steps between them, as tables."""
+"""``highwater states``: the states of a scenario and the steps between them, as Parquet tables."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 Write = Callable[[Model, SearchOptions, TableDirectory, ProgressReporter], WrittenTables]
 
 
-@click.command(short_help="The states and transitions of a scenario as tables.")
+@click.command(short_help="Write a scenario's states and transitions as Parquet tables.")
 @click.argument("name", metavar="SCENARIO")
 @click.option(
-    "--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Where the tables go."
+    "--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Directory of the tables."
 )
-@click.option("--force", is_flag=True, help="Replace the tables that DIR holds.")
+@click.option("--force", is_flag=True, help="Replace tables in DIR.")
 @model_options(deadlock=False, symmetry=True)
 @search_engine_options
 @search_options
@@ -62,10 +62,10 @@ def states(
 
     DIR/states has a row for each reachable state, with a column for each field and each property;
     DIR/transitions has a row for each step. docs/results.md describes the columns and has queries.
-    A violated property ends nothing here: all states are explored.
+    All states are explored, also after a violation.
 
-    Exit status: 0 everything is in the tables, 2 bad request, 3 a limit was reached first, 130 interrupted. After a
-    limit, or Ctrl-C during the search, the tables hold what was found; Ctrl-C while they are written leaves none.
+    Exit status: 0 the tables are complete, 2 bad request, 3 stopped at a limit, 130 interrupted. After a limit, or
+    Ctrl-C during the search, the tables hold the states found so far. Ctrl-C while tables are written leaves none.
     """
     write = _writer(engine, options.workers)
     output = JsonOutput(json_file, quiet=quiet)
@@ -91,12 +91,12 @@ def states(
         output.note(line)
     output.write(result)
     if written.stopped_by is None:
-        return Status.AS_PROMISED
+        return Status.OK
     return Status.INTERRUPTED if written.stopped_by == "interrupted" else Status.INCONCLUSIVE
 
 
 def _writer(engine: Engine, workers: int) -> Write:
-    """What explores and writes; InputError where the packages for it are not there."""
+    """The function that explores and writes tables. Raises InputError if a package is missing."""
     if find_spec("pyarrow") is None:
         raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
     engine.in_memory()

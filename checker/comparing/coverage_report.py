@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.checker.comparing.coverage import BRANCH, GUARD, Coverage, Site
-from highwater.checker.scenarios.rulebook.html import linked, section
+from highwater.checker.scenarios.rulebook import linked, section
 from highwater.model.versions import versions
 from highwater.traces.reports.page import policy
 

@@ -1,4 +1,4 @@
-"""What came of a scenario: the verdict, whether it is as promised, and the result as JSON.
+"""The result of a scenario: the verdict, whether it is as expected, and its JSON.
 
 The form of the JSON is described in ``docs/results.md`` and in ``checker/report/result.schema.json``.
 """
@@ -25,7 +25,7 @@ STEP = "step"
 
 @dataclass(frozen=True)
 class ScenarioOutcome:
-    """A scenario that was explored: what was asked, what was found, and the runs to the violations."""
+    """An explored scenario: the request, what the search found, and the runs to violations and goals."""
 
     request: Request
     engine: str
@@ -37,7 +37,7 @@ class ScenarioOutcome:
     constant: tuple[str, ...] = ()
     """Properties that are the same in every state, as tracing found."""
     warnings: tuple[Vacuous, ...] = ()
-    """What does nothing, and nobody said of: see ``highwater.checker.report.vacuity``."""
+    """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
     outside_states: int | None = None
     """How many of the states are outside the bounds, where these were asked for."""
     goal_runs: tuple[Counterexample, ...] = ()
@@ -88,6 +88,11 @@ class ScenarioOutcome:
         return getattr(self.result, "walks", None)
 
     @property
+    def states(self) -> int:
+        """The states that were explored, or seen by random walks."""
+        return self.result.distinct_states if self.walks is None else self.result.generated_states
+
+    @property
     def checked(self) -> Checked:
         """What was checked and what was not: the request's, without the liveness properties that were not reached."""
         request, result = self.request, self.result
@@ -95,8 +100,8 @@ class ScenarioOutcome:
         return request.checked.undecided(missed, "the search stopped first")
 
     @property
-    def promised(self) -> bool | None:
-        """Whether the scenario's promise was kept; None where it is void, or nothing can be said yet."""
+    def as_expected(self) -> bool | None:
+        """Whether all expectations are met; None if options override the scenario, or the search ended too early."""
         if not self.request.as_written:
             return None
         if self.broken:
@@ -112,35 +117,35 @@ class ScenarioOutcome:
             return Status.VIOLATED
         if self.result.stopped_by not in (None, "violation"):
             return Status.INCONCLUSIVE
-        return Status.AS_PROMISED
+        return Status.OK
 
     @cached_property
     def broken(self) -> tuple[str, ...]:
-        """What is not as it should be: violations that nothing promised, promises that were not kept."""
+        """What is not as expected: each violation that is not expected, and each expectation that is not met."""
         found = {e.name for e in self.examples}
-        promise, result = self.request.scenario.promise, self.result
+        expect, result = self.request.scenario.promise, self.result
         decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)
         if not self.request.as_written:
             missing = self.unreached if decided and self.request.narrowed_by == OPTION else ()
             return (*(f"{n} is violated" for n in sorted(found)), *(f"{n} is not reached" for n in missing))
-        said = [f"{name} is violated, but was promised to hold" for name in sorted(found - promise.violated)]
+        wrong = [f"{name} is violated, but expected to hold" for name in sorted(found - expect.violated)]
         if decided:
-            said += [f"{name} is not reached, but was expected to be" for name in self.unreached]
-            missed = promise.violated & set(self.request.properties) - found
-            said += [f"{name} holds, but was promised to be violated" for name in sorted(missed)]
-        if result.complete and self.request.counts_promised:
+            wrong += [f"{name} is not reached, but expected to be" for name in self.unreached]
+            missed = expect.violated & set(self.request.properties) - found
+            wrong += [f"{name} holds, but expected to be violated" for name in sorted(missed)]
+        if result.complete and self.request.counts_expected:
             for key in ("distinct_states", "depth"):
-                expected, actual = getattr(promise, key), getattr(result, key)
+                expected, actual = getattr(expect, key), getattr(result, key)
                 if expected is not None and expected != actual:
-                    said.append(f"{key} is {actual:,}, but was promised to be {expected:,}")
-        taken = {name for name in promise.impossible if result.actions.get(name)}
-        said += [f"{name} is taken, but was promised to be impossible" for name in sorted(taken)]
-        varied = promise.constant & set(self.request.properties) - set(self.constant)
-        said += [f"{name} is not constant, but was promised to be" for name in sorted(varied)]
-        return tuple(said)
+                    wrong.append(f"{key} is {actual:,}, but expected to be {expected:,}")
+        taken = {name for name in expect.impossible if result.actions.get(name)}
+        wrong += [f"{name} is taken, but expected to be impossible" for name in sorted(taken)]
+        varied = expect.constant & set(self.request.properties) - set(self.constant)
+        wrong += [f"{name} is not constant, but expected to be" for name in sorted(varied)]
+        return tuple(wrong)
 
     def as_json(self) -> dict[str, Any]:
-        """The result as the command line promises it."""
+        """The result as ``--json`` writes it."""
         request, result = self.request, self.result
         return {
             "scenario": request.scenario.name,
@@ -155,7 +160,7 @@ class ScenarioOutcome:
             "verdict": self.verdict,
             "complete": result.complete,
             "stopped_by": result.stopped_by,
-            "promised": self.promised,
+            "promised": self.as_expected,
             "broken": list(self.broken),
             "distinct_states": None if self.walks is not None else result.distinct_states,
             "outside_states": self.outside_states,

@@ -1,4 +1,4 @@
-"""What came of a bounded check: the result object of the command line's contract, engine "z3"."""
+"""Results of the solver: bounded checks, differences of rules, and proofs by induction, as text and JSON."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from highwater.model.versions import versions
 ENGINE = "z3"
 
 STOPPED = {
-    "seconds": "the limit on seconds was reached",
-    "memory": "the memory that it may use was full",
-    "interrupted": "it was interrupted",
-    "unknown": "the solver gave no answer",
-    "violation": "there was no property left to decide",
+    "seconds": "stopped at --limit-seconds",
+    "memory": "stopped: the memory it may use is full",
+    "interrupted": "interrupted",
+    "unknown": "stopped: the solver gave no answer",
+    "violation": "stopped early: every property is decided",
 }
 
 
 @dataclass(frozen=True)
 class BoundedOutcome(ScenarioOutcome):
-    """A bounded check of a scenario. A promise that needs more depth than was asked for stays open."""
+    """A bounded check of a scenario. An expectation that needs a greater depth stays undecided."""
 
     form: ClassVar[str] = "proof"
 
     asked: int = 0
-    """The depth that was asked for."""
+    """The requested depth."""
 
     @property
     def reached(self) -> bool:
-        """Whether every depth that was asked for was decided, or all states were seen before."""
+        """Whether every depth up to the requested one is decided, or all states were explored before."""
         return self.result.stopped_by in (None, "depth", "violation")
 
     @property
     def verdict(self) -> str:
-        """As of other engines; ``holds`` also if every property holds to the depth that was asked for."""
+        """As of other engines; ``holds`` also if every property holds up to the requested depth."""
         verdict = super().verdict
         to_depth = self.reached and bool(self.request.properties or not self.request.goals)
         return "holds" if verdict == "inconclusive" and to_depth else verdict
@@ -58,10 +58,10 @@ class BoundedOutcome(ScenarioOutcome):
             return Status.INTERRUPTED
         if self.broken:
             return Status.VIOLATED
-        return Status.AS_PROMISED if self.reached else Status.INCONCLUSIVE
+        return Status.OK if self.reached else Status.INCONCLUSIVE
 
     def as_json(self) -> dict[str, Any]:
-        """As of other engines, but for what a solver does not count; and what was decided at each depth."""
+        """As of other engines, without counts of states, and with the verdicts at each depth."""
         result = self.result
         assert isinstance(result, BoundedResult)
         said = super().as_json()
@@ -109,14 +109,13 @@ class BoundedOutcome(ScenarioOutcome):
             yield f"{name}: {self.checked.sentence}"
         if not self.reached:
             yield (
-                f"{name}: {STOPPED[result.stopped_by or '']} at depth {result.depth + 1}: inconclusive, "
-                f"as depth {self.asked} was asked for"
+                f"{name}: {STOPPED[result.stopped_by or '']} at depth {result.depth + 1} of {self.asked}: inconclusive"
             )
         if self.request.as_written:
             for line in self.broken:
                 yield f"{name}: {line}"
             if missed := sorted(self.request.scenario.promise.violated - {e.name for e in self.examples}):
-                yield f"{name}: promised to be violated, and not within this depth: {', '.join(missed)}"
+                yield f"{name}: expected to be violated, but not within this depth: {', '.join(missed)}"
         if self.unreached and not result.complete:
             yield f"{name}: not reached within this depth: {', '.join(self.unreached)}"
 
@@ -125,8 +124,7 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-# What came of comparing two sets of rules: in words, and as the result object of the command line's
-# contract.
+# --- differences of two sets of rules -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ class DifferenceOutcome:
         """The exit status that this outcome stands for."""
         if self.found.stopped_by == "interrupted":
             return Status.INTERRUPTED
-        statuses = {"equal": Status.AS_PROMISED, "inconclusive": Status.INCONCLUSIVE}
+        statuses = {"equal": Status.OK, "inconclusive": Status.INCONCLUSIVE}
         return statuses.get(self.verdict, Status.VIOLATED)
 
     @cached_property
@@ -189,7 +187,7 @@ class DifferenceOutcome:
         return {rule: (on, second[rule]) for rule, on in first.items() if second[rule] != on}
 
     def lines(self, *, witnesses: bool) -> Iterator[str]:
-        """The verdict in words, after the states that tell the two apart where they are wanted."""
+        """The verdict in words, after the states from which the sides differ if ``witnesses``."""
         found, name = self.found, self.rule or self.requests[0].scenario.name
         for action, witness in found.actions.items():
             if witness and witnesses:
@@ -201,7 +199,7 @@ class DifferenceOutcome:
             yield f"{name}: stopped ({found.stopped_by}) after {len(found.actions)} actions"
         if self.apart:
             side = self.sides[self.models.index(self.whole)]
-            yield f"{name}: compared over the shared fields; only {side} has {', '.join(self.apart)} (any value)"
+            yield f"{name}: only shared fields are compared; only {side} has {', '.join(self.apart)} (any value)"
         if self.different:
             yield f"{name}: different: {', '.join(self.different)}"
         what = "all states" if self.any_state else "all states with the invariants"
@@ -209,7 +207,7 @@ class DifferenceOutcome:
             yield f"{name}: equal in {what} ({found.seconds:.1f} s): {', '.join(equal)}"
 
     def as_json(self) -> dict[str, object]:
-        """The result as the command line promises it; ``actions`` has one entry for each that was compared."""
+        """The result as ``--json`` writes it; ``actions`` has one entry for each compared action."""
         first, found = self.requests[0], self.found
         return {
             "scenario": first.scenario.name,
@@ -241,7 +239,7 @@ class DifferenceOutcome:
         }
 
 
-# What came of a proof by induction: in words, and as the result object of the command line's contract.
+# --- proofs by induction ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,7 @@ class InductionOutcome:
             return Status.INTERRUPTED
         if self.result.failures:
             return Status.VIOLATED
-        return Status.AS_PROMISED if self.result.proved else Status.INCONCLUSIVE
+        return Status.OK if self.result.proved else Status.INCONCLUSIVE
 
     @cached_property
     def actions(self) -> list[str]:
@@ -287,16 +285,16 @@ class InductionOutcome:
         name, result = self.request.scenario.name, self.result
         if full:
             for verdict in result.verdicts:
-                word = {True: "keeps", False: "does not keep", None: "?"}[verdict.kept]
+                word = {True: "preserves", False: "does not preserve", None: "?"}[verdict.kept]
                 yield f"{verdict.action} {word} {verdict.property}"
             yield ""
         if failures:
             for group in self._groups():
                 yield from self._failure(group)
         for verdict in result.failures:
-            yield f"{name}: {verdict.action} does not keep {verdict.property}"
+            yield f"{name}: {verdict.action} does not preserve {verdict.property}"
         if result.never:
-            yield f"{name}: no state with all invariants enables {', '.join(result.never)}"
+            yield f"{name}: no state that satisfies all invariants enables {', '.join(result.never)}"
         if result.stopped_by:
             possible = {i.action.name for i in self.model.instances}
             yield (
@@ -304,16 +302,16 @@ class InductionOutcome:
                 f"{len(possible)} actions were decided"
             )
         of_steps = len(self.model.step_properties)
-        counts = f"{len(self.model.properties)} invariants and {of_steps} "
-        counts += "property of steps" if of_steps == 1 else "properties of steps"
+        counts = _count(len(self.model.properties), "invariant", "invariants")
+        counts += f" and {_count(of_steps, 'step property', 'step properties')}"
         if result.proved:
             yield (
                 f"{name}: {counts} hold in every run: the initial states satisfy them, and each of "
-                f"{len(self.actions)} actions keeps them from any state ({result.seconds:.1f} s)"
+                f"{len(self.actions)} actions preserves them from any state ({result.seconds:.1f} s)"
             )
         elif not result.stopped_by:
             kept = sum(bool(v.kept) for v in result.verdicts)
-            yield f"{name}: not inductive: {kept} of {len(result.verdicts)} verdicts are as they should be"
+            yield f"{name}: not inductive: {kept} of {len(result.verdicts)} verdicts hold"
         if rest := self.checked.rest:
             yield f"{name}: {rest}"
 
@@ -329,7 +327,7 @@ class InductionOutcome:
         assert failure is not None
         names = ", ".join(v.property for v in group)
         type_ = self.model.protocol.state
-        yield f"{group[0].action} does not keep {names}"
+        yield f"{group[0].action} does not preserve {names}"
         for verdict in group:
             if meaning := self.meaning(verdict.property):
                 yield f"  {verdict.property}: {meaning}"

@@ -22,7 +22,7 @@ def trace_option(what: str) -> Callable[[Command], Command]:
     return click.option(
         "--trace-out",
         metavar="FILE",
-        help=f"Write {what} as a trace; as ITF where FILE ends with .itf.json.",
+        help=f"Write {what} as a trace; as ITF if FILE ends with .itf.json.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What does nothing in a scenario: actions that are never taken, properties that are constant.
+"""Vacuity in a scenario: actions that are never enabled, and properties that are constant.
 
 A mistake in a protocol's text often shows as nothing else: the action vanishes, and the verdict is "holds". Most of
 what does nothing is meant so, as a scenario grants nothing of a budget or leaves a feature out. That is told apart by
@@ -31,7 +31,7 @@ IMPOSSIBLE, NEVER_TAKEN, CONSTANT = "impossible", "never taken", "constant"
 
 @dataclass(frozen=True)
 class Vacuous:
-    """Something that does nothing, and that nobody said of; ``kind`` is one of the three above."""
+    """A vacuous action or property that the scenario does not expect; ``kind`` is one of the three above."""
 
     kind: str
     name: str
@@ -40,14 +40,14 @@ class Vacuous:
 
 @dataclass(frozen=True)
 class Idle:
-    """All that does nothing: the names of the properties that are constant, and what nobody said of."""
+    """The constant properties, and what a report warns of."""
 
     constant: tuple[str, ...]
     warnings: tuple[Vacuous, ...]
 
 
 def idle(model: Model, request: Request, result: SearchResult) -> Idle:
-    """What does nothing in a search; of a request that has a name it is found out once."""
+    """The vacuity of a search; cached for a request with a key."""
     promise, never = request.scenario.promise, _never_taken(model, request, result)
     asked = sorted(promise.impossible), sorted(promise.constant), never
     found = cache.found(Idle, model.identity, *asked)
@@ -64,14 +64,14 @@ def constant_properties(model: Model) -> dict[str, str]:
         if prop.invariant.goal:
             continue
         if prop.node.is_const:
-            found[prop.name] = f"is {'true' if prop.node is graph.TRUE else 'false'} whatever the state"
+            found[prop.name] = f"is {'true' if prop.node is graph.TRUE else 'false'} in every state"
         elif prop.premise is graph.FALSE:
             found[prop.name] = "has a premise that holds in no state"
     for step in model.step_properties:
         if step.stated.goal:
             continue
         if step.node.is_const:
-            found[step.name] = "is true whatever the step"
+            found[step.name] = "is true of every step"
         elif not step.asked:
             found[step.name] = "is about what no step writes"
         elif step.node is model.unchanged:
@@ -86,9 +86,9 @@ def constant_properties(model: Model) -> dict[str, str]:
 
 
 def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuous, ...]:
-    """What does nothing in a search, is not withheld by parameters or rules, and is not expected by the scenario.
+    """Vacuous actions and properties that neither parameters nor rules explain, and that the scenario does not expect.
 
-    That an action was never taken is known only where every state was seen.
+    An action counts as never enabled only if every state was explored.
     """
     promise = request.scenario.promise
     told = [
@@ -101,8 +101,8 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
     if impossible or never:
         withheld = _withheld(model, request, never)
         told += [_impossible(model, name) for name in impossible if name not in withheld]
-        why = "no reachable state lets it be taken"
-        told += [Vacuous(NEVER_TAKEN, n, f"{n} is never taken: {why}") for n in never if n not in withheld]
+        why = "no reachable state enables it"
+        told += [Vacuous(NEVER_TAKEN, n, f"{n} is never enabled: {why}") for n in never if n not in withheld]
     return tuple(told)
 
 
@@ -117,8 +117,8 @@ def _never_taken(model: Model, request: Request, result: SearchResult) -> list[s
 def _impossible(model: Model, name: str) -> Vacuous:
     action = next(a for a in model.actions if a.name == name)
     guards = ", ".join(dict.fromkeys(repr(guard) for guard in _refusing(model, action)))
-    why = f"false whatever the state: {guards}" if guards else "its parameters have no values"
-    return Vacuous(IMPOSSIBLE, name, f"{name} can never be taken: {why}")
+    why = f"false in every state: {guards}" if guards else "its parameters have no values"
+    return Vacuous(IMPOSSIBLE, name, f"{name} can never be enabled: {why}")
 
 
 def _refusing(model: Model, action: Action) -> Iterator[str]:

@@ -77,7 +77,7 @@ class ScenarioRun:
 
     @classmethod
     def of(cls, model: Model | None, outcome: ScenarioOutcome, *, verbose: bool) -> ScenarioRun:
-        """With the lines, where they are to be said: a promise is not kept, or everything is told."""
+        """With the lines of its counterexamples if it is not as expected, or with ``verbose``."""
         lines: list[str] = []
         if model is not None and (verbose or outcome.broken):
             summary.runs(model, outcome, lines.append, full=verbose)
@@ -103,7 +103,7 @@ class _Together:
     def __init__(self, asked: Batch, requests: Sequence[Request], processes: int) -> None:
         self.asked, self.requests, self.processes = asked, requests, processes
         self.memory = _memory(asked.options) // processes
-        # Long ones first, so that none is left to one process at the end; a promise says how long one is.
+        # Long ones first, so that none is left to one process at the end; the expected states say how long one is.
         sizes = [r.scenario.promise.distinct_states or 0 for r in requests]
         self.left = deque(sorted(range(len(requests)), key=lambda n: -sizes[n]))
         self.found: dict[int, ScenarioRun | BaseException] = {}
@@ -212,7 +212,7 @@ class _Together:
             pass  # no process can be started: then there is no help
         finally:
             for number in list(self.helping):
-                self.settle(number, self._outcome(number, ProcessEnded("nobody helps any more")))
+                self.settle(number, self._outcome(number, ProcessEnded("the helper process ended")))
 
     def _outcome(self, number: int, said: ScenarioRun | BaseException) -> ScenarioRun | BaseException:
         """What a helper found, as the answer to this process's request."""

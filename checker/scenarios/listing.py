@@ -107,7 +107,7 @@ def names() -> list[str]:
 
 
 def scenario(name: str) -> Entry:
-    """A scenario: its protocol, its parameters with their ranges, its rules, properties and promise."""
+    """A scenario: its protocol, parameters with their ranges, rules, properties and expectations."""
     found = scenario_files.find(name)
     request = Request.of(found, Overrides())
     kind = found.protocol
@@ -275,7 +275,7 @@ def _observed(name: str) -> Entry:
 
 
 def _asked(name: str, protocol: str | None) -> Entry:
-    """The scenarios of a protocol (None: of all) that ask a property, and those that promise that it is violated."""
+    """The scenarios of a protocol (None: of all) that check a property, and those that expect a violation of it."""
     asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
     violated = [s.name for s in asked if name in s.promise.violated]
     return {"asked_in": [s.name for s in asked], "violated_in": violated}

@@ -158,8 +158,8 @@ def left_out(
 def total(of: Sequence[Checked]) -> str:
     """One line for several scenarios: how many properties they check, and how many of them leave some out."""
     some = sum(any(n.kind not in _BY_NAME for n in one.left_out) for one in of)
-    rest = f"; {some} of them leave declared properties out (--verbose names them)" if some else ""
-    return f"checked in {len(of)} scenarios: {_counted(of)}{rest}"
+    rest = f"; {some} of {len(of)} scenarios leave some declared property out" if some else ""
+    return f"checked: {_counted(of)}{rest}"
 
 
 def _counted(of: Iterable[Checked]) -> str:
@@ -234,7 +234,7 @@ class Overrides:
 
     @property
     def void(self) -> bool:
-        """Whether these make void what the scenario promises to be violated."""
+        """Whether these turn the scenario's expectations off."""
         return bool(
             self.parameters or self.rules or self.profile or self.properties or self.deadlock is not None
         )
@@ -244,7 +244,7 @@ class Overrides:
 class Request:
     """What is to be checked: parameters and rules, each with its value, and the properties.
 
-    ``as_written`` tells whether the scenario's promise applies, ``counts_promised`` whether its counts do.
+    ``as_written``: the scenario's expectations apply. ``counts_expected``: its counts are compared, too.
     """
 
     scenario: Scenario
@@ -255,7 +255,7 @@ class Request:
     symmetry: bool
     deadlock: bool
     as_written: bool
-    counts_promised: bool
+    counts_expected: bool
     liveness: tuple[Liveness, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
     outside: bool = False
@@ -263,7 +263,7 @@ class Request:
     withheld: tuple[tuple[Liveness, str], ...] = ()
     """The liveness properties that nothing names and that cannot be checked here, each with the reason."""
     narrowed_by: str = ""
-    """What names the properties to check: a scenario, or an option; empty: nothing, so all that are declared."""
+    """What selects the properties to check: the scenario or an option; empty: all that are declared are checked."""
     goals: tuple[Goal, ...] = ()
     """The reachability goals to reach; they are not among the properties."""
 
@@ -320,7 +320,7 @@ class Request:
             symmetry=symmetry,
             deadlock=deadlock,
             as_written=not overrides.void,
-            counts_promised=not overrides.void and symmetry == scenario.symmetry and not overrides.outside,
+            counts_expected=not overrides.void and symmetry == scenario.symmetry and not overrides.outside,
             liveness=liveness,
             step_properties=step_properties,
             outside=overrides.outside,
@@ -330,14 +330,14 @@ class Request:
         )
 
     def without_symmetry(self) -> Request:
-        """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
+        """The same without symmetry reduction; if that changes it, counts are no longer expected."""
         if not self.symmetry:
             return self
         back = () if self.outside else self.withheld
         return replace(
             self,
             symmetry=False,
-            counts_promised=False,
+            counts_expected=False,
             liveness=(*self.liveness, *(p for p, _ in back)),
             withheld=() if back else self.withheld,
         )

@@ -165,11 +165,7 @@ def _over(first: object, given: object, path: str) -> object:
     raise InputError(f"{path.rstrip('.')} has no fields to be given")
 
 
-# Scenarios: TOML files that set a protocol up and promise what is found.
-#
-# A scenario names a protocol, its parameters and rules, the properties to check, and what is expected. The
-# ones
-# that come with the checker lie beside their protocol; a user's own file is a scenario too.
+# --- scenarios ----------------------------------------------------------------------------------------
 
 Absent = Callable[[Conditional], str]
 """Why an action or a property does not exist in a model; "" where it does."""
@@ -219,8 +215,8 @@ _CALLED = {
 
 
 @dataclass(frozen=True)
-class Promised:
-    """What a scenario says will be found: the properties violated (none: all hold), and exact counts.
+class Expectation:
+    """The expected results of a scenario: the properties violated (none: all hold), and exact counts.
 
     ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state,
     ``reachable`` goals that are reached.
@@ -251,7 +247,7 @@ class Scenario:
     standard: bool
     symmetry: bool
     deadlock: bool
-    promise: Promised
+    promise: Expectation
 
     @property
     def protocol(self) -> type[Protocol]:
@@ -309,7 +305,7 @@ def bare(definition: Definition, name: str | None = None) -> Scenario:
         standard=False,
         symmetry=False,
         deadlock=False,
-        promise=Promised(),
+        promise=Expectation(),
     )
 
 
@@ -325,7 +321,7 @@ def expanded(arguments: Iterable[str]) -> list[str]:
         elif names := fnmatch.filter(catalogue.scenario_files(), argument):
             found += [name for name in names if name not in found]
         else:
-            raise InputError(f"no scenario's name is like {argument!r}: `highwater list` names them")
+            raise InputError(f"no scenario matches {argument!r}: `highwater list` lists them")
     return found
 
 
@@ -381,7 +377,7 @@ def read(path: Path, name: str) -> Scenario:
         standard=table.get("standard", False),
         symmetry=table.get("symmetry", False),
         deadlock=table.get("deadlock", False),
-        promise=_promised(expect),
+        promise=_expectation(expect),
     )
     absent = scenario.absent()
     _check_goals(file, scenario, absent)
@@ -405,9 +401,9 @@ def read(path: Path, name: str) -> Scenario:
     return scenario
 
 
-def _promised(expect: Mapping[str, Any]) -> Promised:
+def _expectation(expect: Mapping[str, Any]) -> Expectation:
     """What the table [expect] says."""
-    return Promised(
+    return Expectation(
         frozenset(expect.get("violated", ())),
         expect.get("distinct_states"),
         expect.get("depth"),
@@ -501,7 +497,7 @@ def _named_properties(
         if found is None:
             raise InputError(unknown(f"property of {definition.name}", name, by_name))
         if why := absent(found):
-            raise InputError(f"the property {name} says nothing while {why}")
+            raise InputError(f"the property {name} does not exist while {why}")
         yield found
 
 

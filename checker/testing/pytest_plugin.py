@@ -14,7 +14,7 @@ import pytest
 def _number(text: str) -> int:
     """A whole number from 1 on."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
@@ -25,12 +25,12 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options; what they mean for a scenario is as for ``highwater check``."""
+    """The options; each means what it means for ``highwater check``."""
     group = parser.getgroup("highwater", "Highwater: scenarios as tests")
     group.addoption("--highwater", action="store_true", help="collect *.scenario.toml and give the fixtures")
     group.addoption("--highwater-engine", metavar="NAME", help="native (default) or interpreter")
@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--highwater-limit-seconds", type=_seconds, metavar="S", help="stop after so many seconds"
     )
-    group.addoption("--highwater-profile", metavar="NAME", help="start from another set of rules")
+    group.addoption("--highwater-profile", metavar="NAME", help="use this profile's rules")
     group.addoption(
         "--highwater-rule", action="append", default=[], metavar="NAME=on|off", help="switch a rule"
     )
@@ -52,7 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Load the rest where it is asked for."""
     if config.getoption("--highwater") or config.getini("highwater"):
-        from highwater.checker.testing.plugin import fixtures, items
+        from highwater.checker.testing import plugin
 
-        config.pluginmanager.register(items, "highwater-items")
-        config.pluginmanager.register(fixtures, "highwater-fixtures")
+        config.pluginmanager.register(plugin, "highwater-plugin")

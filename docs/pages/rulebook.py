@@ -8,8 +8,7 @@ from typing import Any
 
 from docs.pages.markdown import Block, anchor, row, table
 from highwater.checker.scenarios import catalogue, listing
-from highwater.checker.scenarios.rulebook import audited
-from highwater.checker.scenarios.rulebook.entries import find
+from highwater.checker.scenarios.rulebook import find, sentence_entry
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, STATUSES, AuditedSentence, RuleFamily
 from highwater.model.rulebook import AUDIT, RULEBOOK
 
@@ -139,7 +138,7 @@ def _sentences(proposal: str) -> Iterator[str]:
 
 
 def _audit_row(sentence: AuditedSentence) -> Iterator[str]:
-    entry = audited.entry(sentence)
+    entry = sentence_entry(sentence)
     yield sentence.rule
     yield sentence.says
     yield _model(entry)

@@ -32,21 +32,21 @@ class TestStatus:
     ) -> None:
         run = highwater("check", counter("[parameters]\ntop = 7\n"), "--engine", engine)
         assert run.status == 1
-        assert "below_seven is violated, but was promised to hold" in run.out
+        assert "below_seven is violated, but expected to hold" in run.out
 
     def test_promised_violation(
         self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
     ) -> None:
         run = highwater("check", counter(VIOLATED), "--engine", engine)
         assert run.status == 0
-        assert "as promised" in run.out
+        assert "violated (expected)" in run.out
 
     def test_promised_violation_that_is_not_there(
         self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
     ) -> None:
         run = highwater("check", counter("[expect]\nviolated = ['below_seven']\n"), "--engine", engine)
         assert run.status == 1
-        assert "below_seven holds, but was promised to be violated" in run.out
+        assert "below_seven holds, but expected to be violated" in run.out
 
     @pytest.mark.parametrize(("key", "right", "wrong"), [("distinct_states", 6, 7), ("depth", 6, 5)])
     def test_promised_counts(
@@ -61,7 +61,7 @@ class TestStatus:
         assert highwater("check", counter(f"[expect]\n{key} = {right}\n"), "--engine", engine).status == 0
         run = highwater("check", counter(f"[expect]\n{key} = {wrong}\n"), "--engine", engine)
         assert run.status == 1
-        assert f"{key} is {right}, but was promised to be {wrong}" in run.out
+        assert f"{key} is {right}, but expected to be {wrong}" in run.out
 
     def test_limit_reached(
         self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
@@ -69,7 +69,7 @@ class TestStatus:
         run = highwater("check", counter("[parameters]\ntop=6\n"), "--engine", engine, "--limit-states", 1)
         assert run.status == 3
         assert "inconclusive" in run.out
-        assert "the limit on states was reached: not all states were seen" in run.out
+        assert "stopped at --limit-states: not all states were explored" in run.out
 
     def test_the_worst_of_several_counts(
         self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
@@ -156,7 +156,7 @@ class TestOverrides:
         assert run.results[0]["rules"]["wraps"] is False
 
     def test_symmetry_says_what_is_not_compared(self, highwater: Callable[..., Run]) -> None:
-        said = "  not compared: distinct_states and depth, promised of a search without symmetry"
+        said = "  not compared: distinct_states and depth, expected of a search without symmetry"
         run = highwater("check", "truncation/kip-320", "--symmetry")
         assert (run.status, said in run.out) == (0, True)
         assert "not compared" not in highwater("check", "truncation/kip-320").out
@@ -190,9 +190,9 @@ class TestReport:
         run = highwater("check", counter("[parameters]\ntop = 7\n"), "--quiet")
         head, row, _, wrong, total = run.out.strip().splitlines()
         assert head.split()[:2] == ["scenario", "verdict"]
-        assert "violated, not as promised" in row
-        assert wrong.endswith("below_seven is violated, but was promised to hold")
-        assert total.startswith("1 scenario not as promised: ")
+        assert "violated (not expected)" in row
+        assert wrong.endswith("below_seven is violated, but expected to hold")
+        assert total.startswith("1 scenario not as expected: ")
 
     def test_verbose_has_every_state(
         self, highwater: Callable[..., Run], counter: Callable[..., Path]
@@ -205,18 +205,18 @@ class TestReport:
     ) -> None:
         path = counter("[rules]\nwraps = true\nskips = true\n[parameters]\ntop = 1\n")
         run = highwater("check", path, "--engine", "interpreter")
-        assert "cannot be taken with these parameters: skip" in run.out
-        assert "had nothing to say in any state: even_is_small" in run.out
+        assert "impossible with these parameters: skip" in run.out
+        assert "vacuous (premise never holds): even_is_small" in run.out
 
     def test_cuts_are_said(self, highwater: Callable[..., Run]) -> None:
         run = highwater("check", "docs/examples/register.toml", "--engine", "interpreter")
-        assert "cut 104 steps at writes" in run.out
+        assert "pruned at a bound: 104 steps at writes" in run.out
 
     def test_collisions_are_said_where_they_can_be(
         self, highwater: Callable[..., Run], counter: Callable[..., Path]
     ) -> None:
-        assert "chance that a collision hid a state" in highwater("check", counter()).out
-        assert "hid a state" not in highwater("check", counter(), "--engine", "interpreter").out
+        assert "fingerprint collision probability" in highwater("check", counter()).out
+        assert "collision probability" not in highwater("check", counter(), "--engine", "interpreter").out
 
     def test_a_run_with_several_properties_is_told_once(self, highwater: Callable[..., Run]) -> None:
         options = ("--engine", "interpreter", "--set", "max_leader_epoch=1")
@@ -263,5 +263,5 @@ def test_a_pattern_adds_what_is_not_there_yet() -> None:
     once = [kip for kip in scenario_files.expanded(["truncation/kip-*"]) if kip != "truncation/kip-279"]
     # What is named by itself is asked as often as it is named.
     assert scenario_files.expanded(named) == ["truncation/kip-279", "mine.toml", *once, "truncation/kip-279"]
-    with pytest.raises(InputError, match="no scenario's name is like"):
+    with pytest.raises(InputError, match="no scenario matches"):
         scenario_files.expanded(["nothing/*"])

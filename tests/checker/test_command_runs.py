@@ -85,7 +85,7 @@ def test_interrupt_after_a_violation(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert result["verdict"] == "violated"
     assert "deadlock is violated at depth 5, after 4 steps." in out
-    assert "it was interrupted: not all states were seen" in out
+    assert "interrupted: not all states were explored" in out
     assert "Traceback" not in err
 
 

@@ -138,10 +138,9 @@ def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
     assert "outside" not in result["premises"]
     told = highwater("check", log, "--outside").out
     assert (
-        f"{result['outside_states']:,} of these states are outside the bounds: checked, not gone on from"
-        in told
+        f"{result['outside_states']:,} of these states are outside the bounds: checked, not expanded" in told
     )
-    assert "not compared: distinct_states, promised of a search inside the bounds" in told
+    assert "not compared: distinct_states, expected of a search inside the bounds" in told
     assert highwater("check", log, "--json", "-").results[0]["outside_states"] is None
 
 

@@ -26,7 +26,7 @@ def blocks(text: str, language: str) -> Any:
 def plain(line: str) -> Any:
     """A line without the figures that differ from run to run: seconds and states a second."""
     line = re.sub(r" +\d+\.\d\d$", " SECONDS", line)
-    line = re.sub(r"( \([\d,]+ a second\))?, \d+\.\d s$", " RATE, SECONDS", line)
+    line = re.sub(r"( \([\d,]+/s\))?, \d+\.\d s$", " RATE, SECONDS", line)
     return " ".join(line.split())
 
 

@@ -134,8 +134,8 @@ def test_a_goal_that_is_not_reached_fails(lock: Callable[[str], Path], highwater
     run = highwater("check", path)
     assert run.status == 1
     assert "! " in run.out
-    assert "the_lock_changes_hands is not reached, but was expected to be" in run.out
-    assert "not reached, not as promised: the_lock_changes_hands" in run.out
+    assert "the_lock_changes_hands is not reached, but expected to be" in run.out
+    assert "not reached (not expected): the_lock_changes_hands" in run.out
     assert "reached: the_lock_is_held at depth 3" in run.out
     (result,) = highwater("check", path, "--json", "-").results
     assert result["verdict"] == "not reached"

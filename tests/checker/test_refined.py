@@ -164,7 +164,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[...,
     run = highwater("check", str(scenario), "--engine", "interpreter", "--rule", "look=off")
     assert shown.strip() in run.out
     proved = highwater("prove", str(scenario), "--induction")
-    assert "1 property of steps hold in every run" in proved.out + proved.err
+    assert "1 invariant and 1 step property hold in every run" in proved.out + proved.err
 
 
 def test_what_comes_near_does_as_much_as_any(gate: Model) -> None:

@@ -81,7 +81,7 @@ def test_the_scenarios_that_ask_are_told(highwater: Callable[..., Run]) -> None:
     assert "every goal is reached" in out
     assert "a_pre_vote_is_won" in out[out.index("\ngoals\n") :]
     out = highwater("show", "quorum:hwm_is_committed").out
-    assert "quorum/small-elections" in out[out.index("asked in") :]
+    assert "quorum/small-elections" in out[out.index("checked in") :]
 
 
 def test_a_protocol_tells_what_else_is_stated_of_it(highwater: Callable[..., Run]) -> None:

@@ -45,7 +45,7 @@ def test_walks_without_a_violation_prove_nothing(walk: Any) -> None:
     assert run.status == 0
     assert (result["verdict"], result["promised"], result["complete"]) == ("inconclusive", None, False)
     assert (result["walks"], result["stopped_by"]) == (300, None)
-    assert "300 random walks, seed 0: nothing is proved" in walk(REGISTER, *WALKS).out
+    assert "300 random walks, seed 0: no proof" in walk(REGISTER, *WALKS).out
 
 
 def test_a_limit_makes_it_inconclusive(walk: Any) -> None:

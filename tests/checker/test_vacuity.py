@@ -136,9 +136,9 @@ def box(tmp_path: Path) -> Any:
             GHOST,
             "impossible",
             "vanish",
-            "vanish can never be taken: false whatever the state: 'the number is large'",
+            "vanish can never be enabled: false in every state: 'the number is large'",
         ),
-        (IDLE, "never taken", "wait", "wait is never taken: no reachable state lets it be taken"),
+        (IDLE, "never taken", "wait", "wait is never enabled: no reachable state enables it"),
     ],
 )
 def test_an_action_that_does_nothing_is_said(
@@ -149,8 +149,7 @@ def test_an_action_that_does_nothing_is_said(
         ran = highwater("check", path, "--engine", engine, *quiet)
         assert ran.status == 0
         assert ran.err.splitlines() == [
-            f"highwater: warning: {path}: {said} "
-            f'(if it is meant, the scenario says so: [expect] impossible = ["{name}"])'
+            f'highwater: warning: {path}: {said} (if this is intended, add [expect] impossible = ["{name}"])'
         ]
     (result,) = highwater("check", path, "--engine", engine, "--json", "-").results
     assert result["warnings"] == [{"kind": kind, "name": name, "text": said}]
@@ -161,8 +160,8 @@ def test_an_action_that_does_nothing_is_said(
 @pytest.mark.parametrize(
     ("invariants", "limit", "how"),
     [
-        (SOUND, 5, "the_number_is_small is true whatever the state"),
-        ("[a_late_number_is_even]", 3, "a_late_number_is_even is true whatever the state"),
+        (SOUND, 5, "the_number_is_small is true in every state"),
+        ("[a_late_number_is_even]", 3, "a_late_number_is_even is true in every state"),
     ],
 )
 def test_a_property_that_is_constant_is_said(
@@ -179,7 +178,7 @@ def test_of_several_alike_one_line_is_said(highwater: Callable[..., Run], box: A
     path = box(invariants="[the_number_is_small, a_late_number_is_even]", limit=5)
     (line,) = highwater("check", path, "--quiet").err.splitlines()
     assert line.startswith(
-        f"highwater: warning: {path}: 2 properties, of which each is true whatever the state with these parameters"
+        f"highwater: warning: {path}: 2 properties, each of which is true in every state with these parameters"
     )
     assert line.endswith('[expect] constant = ["the_number_is_small", "a_late_number_is_even"])')
     names = 'constant = ["the_number_is_small", "a_late_number_is_even"]'
@@ -193,11 +192,11 @@ def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box:
     """No fault is granted, so nothing falls, and nothing that fell is mended; nor can it be emptied."""
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
-    assert "never taken: mend" in ran.out
-    assert "cannot be taken with these parameters: empty, fall" in ran.out
+    assert "never enabled: mend" in ran.out
+    assert "impossible with these parameters: empty, fall" in ran.out
     granted = highwater("check", box(), "--set", "faults=1", "--set", "reset=1")
     assert (granted.status, granted.err) == (0, "")
-    assert "never taken" not in granted.out
+    assert "never enabled" not in granted.out
 
 
 def test_what_the_default_parameters_would_allow_is_withheld(highwater: Callable[..., Run], box: Any) -> None:
@@ -216,8 +215,8 @@ def test_what_is_expected_is_not(highwater: Callable[..., Run], box: Any) -> Non
 @pytest.mark.parametrize(
     ("expect", "said"),
     [
-        ('impossible = ["count"]', "count is taken, but was promised to be impossible"),
-        ('constant = ["the_number_is_small"]', "the_number_is_small is not constant, but was promised to be"),
+        ('impossible = ["count"]', "count is taken, but expected to be impossible"),
+        ('constant = ["the_number_is_small"]', "the_number_is_small is not constant, but expected to be"),
     ],
 )
 def test_an_expectation_is_a_promise(highwater: Callable[..., Run], box: Any, expect: Any, said: Any) -> None:
@@ -257,7 +256,7 @@ def test_the_gate_does_not_pass(box: Any) -> None:
         path = box(*arguments)
         return run_entry(GateEntry.of_scenario(path.name, path.parent)).broken
 
-    assert broken(GHOST) == ("vanish can never be taken: false whatever the state: 'the number is large'",)
+    assert broken(GHOST) == ("vanish can never be enabled: false in every state: 'the number is large'",)
     assert broken(GHOST, 'impossible = ["vanish"]') == ()
 
 
@@ -265,7 +264,7 @@ def test_walks_and_a_solver_say_what_tracing_found(highwater: Callable[..., Run]
     for command in (["simulate", "--walks", "3"], ["prove", "--depth", "2"]):
         ran = highwater(command[0], box(GHOST + IDLE), *command[1:])
         assert [line.split(": ")[3] for line in ran.err.splitlines() if "warning" in line] == [
-            "vanish can never be taken"
+            "vanish can never be enabled"
         ]
 
 
@@ -345,7 +344,7 @@ def test_what_a_property_of_steps_does_not_say() -> None:
     properties = (nothing_falls, what_rests_stays, nothing_happens, it_rises)
     found = constant_properties(Model(Moving(), step_properties=properties))
     assert found == {
-        "nothing_falls": "is true whatever the step",
+        "nothing_falls": "is true of every step",
         "what_rests_stays": "is about what no step writes",
         "nothing_happens": "is false of every step that changes something",
     }

@@ -141,7 +141,7 @@ def test_the_command_says_it_and_the_result_has_it(highwater: Any, tmp_path: Pat
     assert {violation["parameters"]["to"], *(o["to"] for o in violation["others"])} == {"c2", "c3"}
     assert problems(run.results, json.loads(SCHEMA.read_text("utf-8"))) == []
     told = highwater("check", str(file), "--engine", "interpreter")
-    assert f"violated, as promised: is_served(to={violation['parameters']['to']}) at depth" in told.out
+    assert f"violated (expected): is_served(to={violation['parameters']['to']}) at depth" in told.out
     (entry,) = [e for e in listing.entries("liveness") if e["name"] == "proposals_come_to_rest"]
     assert entry["parameters"] == {}
 

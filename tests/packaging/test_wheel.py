@@ -81,7 +81,7 @@ def test_the_command_works_as_installed(environment: Path, tmp_path: Path, comma
     program, *rest = command
     said = run(environment / program, *rest, "check", "truncation/kip-101", "--quiet", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
-    assert "1 scenario as promised: 59,788 states" in said.stdout
+    assert "1 scenario as expected: 59,788 states" in said.stdout
 
 
 def test_files_beside_the_modules_are_found(environment: Path, tmp_path: Path) -> None:

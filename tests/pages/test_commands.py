@@ -51,7 +51,7 @@ def test_check_writes_its_counterexamples(highwater: Command, tmp_path: Path) ->
 def test_where_there_is_no_run_there_is_no_page(highwater: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = highwater("check", "docs/examples/register.toml", "--engine", "interpreter", "--html", page)
-    assert f"--html {page}: not written, as no violation was found" in done.out
+    assert f"--html {page}: not written, as no violation found" in done.out
     assert not page.exists()
 
 
@@ -85,7 +85,7 @@ def test_prove_shows_what_a_solver_found(highwater: Command, tmp_path: Path) -> 
     assert [len(r["steps"]) for r in runs_of(page)] == [4]
     assert highwater("prove", REGISTER, "--induction", "--html", page).status == 1
     titles = {r["title"]: r for r in runs_of(page)}
-    run = titles["fail_over does not keep no_acknowledged_write_is_lost"]
+    run = titles["fail_over does not preserve no_acknowledged_write_is_lost"]
     assert run["steps"][0]["sentence"] == "a state in which all invariants hold"
     assert list(run["why"]) == ["1"]
 

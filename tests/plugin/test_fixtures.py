@@ -59,7 +59,7 @@ def test_explore_fails_with_the_counterexample(pytester: pytest.Pytester) -> Non
             "no_acknowledged_write_is_lost is violated",
             "*is violated at depth 4, after 3 steps.",
             "no_acknowledged_write_is_lost is not violated",
-            "nothing can be said: not all states were seen",
+            "inconclusive: not all states were explored",
         ]
     )
 

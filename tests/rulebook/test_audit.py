@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from docs.pages.rulebook import AUDIT_PAGE
-from highwater.checker.scenarios.rulebook import audited, sources
+from highwater.checker.scenarios import rulebook_sources as sources
+from highwater.checker.scenarios.rulebook import sentence_entry
 from highwater.model.language import LanguageError
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK
@@ -37,7 +38,7 @@ def test_every_rule_of_these_proposals_has_its_sentences() -> None:
 
 def test_what_a_sentence_names_is_there_and_notices() -> None:
     for sentence in AUDIT:
-        entry = audited.entry(sentence)
+        entry = sentence_entry(sentence)
         assert [p["name"] for p in entry["places"]] == [name.rpartition(".")[2] for name in sentence.at]
         for place, notice in ((p["place"], n) for p in entry["places"] for n in entry["noticed"]):
             assert (ROOT / place.rpartition(":")[0]).is_file()
@@ -175,9 +176,9 @@ def test_a_sentence_that_names_what_is_not_there(
 ) -> None:
     (sentence,) = audit(GOOD.replace(old, new))
     with pytest.raises(LanguageError, match=said):
-        audited.entry(sentence)
+        sentence_entry(sentence)
     (good,) = audit(GOOD)
-    assert audited.entry(good)["status"] == FAITHFUL
+    assert sentence_entry(good)["status"] == FAITHFUL
     assert good.is_modelled
     assert good.status != LEFT_OUT
     assert numbers(good.rule) == ["966.1"]

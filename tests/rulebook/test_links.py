@@ -12,8 +12,8 @@ import pytest
 from docs.pages.markdown import DOCS, anchor, link_numbers
 from highwater.checker.comparing.coverage import GUARD, Coverage, Site
 from highwater.checker.comparing.coverage_report import page
-from highwater.checker.scenarios.rulebook import code
-from highwater.checker.scenarios.rulebook.html import linked, section
+from highwater.checker.scenarios import rulebook_sources as code
+from highwater.checker.scenarios.rulebook import linked, section
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.page import write_page

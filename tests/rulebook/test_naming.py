@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from highwater.checker.scenarios import rulebook_sources as sources
 from highwater.checker.scenarios.catalogue import Definition, load
-from highwater.checker.scenarios.rulebook import sources
 from highwater.invariants.replication.knowledge import helper
 from highwater.model.language import (
     Bool,

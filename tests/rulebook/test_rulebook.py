@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from highwater.checker.scenarios import catalogue
-from highwater.checker.scenarios.rulebook import sources
+from highwater.checker.scenarios import rulebook_sources as sources
 from highwater.model import registry
 from highwater.model.language import LanguageError, Rulebook
 from highwater.model.language.liveness import Liveness

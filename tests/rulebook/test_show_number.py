@@ -16,8 +16,8 @@ import pytest
 from docs.pages import galleries
 from docs.pages.galleries import REPLICATION as GALLERY
 from highwater.checker.scenarios import catalogue, scenario_files
-from highwater.checker.scenarios.rulebook import code
-from highwater.checker.scenarios.rulebook.entries import find as found
+from highwater.checker.scenarios import rulebook_sources as code
+from highwater.checker.scenarios.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK

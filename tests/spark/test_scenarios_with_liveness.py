@@ -37,10 +37,10 @@ def _search(engine: Engine, model: Any, options: Any, progress: Any) -> Any:
 def test_a_promise_that_is_not_asked_is_not_broken() -> None:
     run = check(LOSS)
     assert run.exit_code == 0, run.output
-    (said,) = (line for line in run.output.splitlines() if "on Spark without liveness; not asked: " in line)
+    (said,) = (line for line in run.output.splitlines() if "Spark checks no liveness: skipped " in line)
     assert said.startswith(f"{LOSS}: ")
     assert "acknowledged_writes_reach_all_replicas" in said
-    assert "as promised" in run.output
+    assert "as expected" in run.output
 
 
 @pytest.mark.usefixtures("_native")
@@ -49,8 +49,8 @@ def test_standard_scenarios_that_ask_for_nothing_else_are_left_out(monkeypatch: 
     monkeypatch.setattr(scenario_files, "standard", lambda: chosen)
     run = check()
     assert run.exit_code == 0, run.output
-    assert f"{LIVE}: left out on Spark, as it asks for liveness only" in run.output
-    assert "1 scenario as promised" in run.output
+    assert f"{LIVE}: skipped: Spark checks no liveness (" in run.output
+    assert "1 scenario as expected" in run.output
 
 
 @pytest.mark.usefixtures("_native")

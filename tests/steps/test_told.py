@@ -89,7 +89,7 @@ def test_a_scenario_promises_it(store: Path) -> None:
     (store / "store.toml").write_text(text.replace("= false", "= true"))
     found = ask("check", "store.toml")
     assert found.exit_code == 1
-    assert "reads_never_go_back holds, but was promised to be violated" in found.stdout
+    assert "reads_never_go_back holds, but expected to be violated" in found.stdout
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_outside_the_bounds_steps_are_asked_too(store: Path) -> None:
 def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
     proved = ask("prove", "store.toml", "--induction", "--json", "proof.json")
     assert proved.exit_code == 0
-    assert "2 invariants and 1 property of steps hold in every run" in proved.stdout
+    assert "2 invariants and 1 step property hold in every run" in proved.stdout
     (result,) = json.loads((store / "proof.json").read_text())
     assert result["helpers"] == ["copies_are_of_what_was_written"]
     assert result["step_properties"] == ["reads_never_go_back"]
@@ -146,7 +146,7 @@ def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
     assert alone.exit_code == 1
     assert "Excluded by what was not assumed: copies_are_of_what_was_written" in alone.stdout
     without = ask("prove", "store.toml", "--induction", *OFF)
-    assert "read does not keep reads_never_go_back" in without.stdout
+    assert "read does not preserve reads_never_go_back" in without.stdout
 
 
 # --- traces, charts, notebooks and machines -----------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_what_no_step_can_violate_is_said() -> None:
 
     for stated, how in (
         (idle_never_falls, "is about what no step writes"),
-        (of_no_step, "is true whatever the step"),
+        (of_no_step, "is true of every step"),
         (never, "is false of every step that changes something"),
     ):
         result = highwater.check(counting(step_properties=(stated,)))
@@ -313,7 +313,7 @@ def test_what_had_nothing_to_say_is_noted() -> None:
         return implies((before.n == 3) & (after.n == 2), after.idle == 1)
 
     result = highwater.check(counting(step_properties=(from_three_up,)))
-    assert "had nothing to say of any step: from_three_up" in str(result)
+    assert "vacuous (premise never holds): from_three_up" in str(result)
 
 
 def test_it_exists_where_its_rule_is_on(store: Path) -> None:
@@ -323,7 +323,7 @@ def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     assert highwater.check("store.toml", rules={"remembers": False}).holds
     found = ask("check", "store.toml", *OFF, "--property", "reads_never_go_back")
     assert found.exit_code == 2
-    assert "says nothing while the rule remembers is off" in found.stderr
+    assert "does not exist while the rule remembers is off" in found.stderr
 
 
 def test_whether_a_step_could_be_taken_is_asked_of_the_state_before() -> None:

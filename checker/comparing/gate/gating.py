@@ -79,7 +79,7 @@ class Gate:
             return Status.VIOLATED
         if EntryState.NOT_RUN in states:
             return Status.INCONCLUSIVE
-        return Status.VIOLATED if self.strict and self.unseen else Status.AS_PROMISED
+        return Status.VIOLATED if self.strict and self.unseen else Status.OK
 
     @property
     def equivalent(self) -> set[str]:

@@ -358,7 +358,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def html_option(what: str) -> Callable[[Command], Command]:
     """The option ``--html``; ``what`` says which runs are on the page."""
-    return click.option("--html", "html", metavar="FILE", help=f"Write {what} as a page to step through.")
+    return click.option(
+        "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
+    )
 
 
 class PageOutput:

@@ -208,7 +208,7 @@ def failures(outcome: InductionOutcome) -> Iterator[ShownRun]:
         source = next((p.invariant.source for p in model.properties if p.name == verdict.property), "")
         is_left = failure.after is None
         yield ShownRun(
-            f"{verdict.action} does not keep {verdict.property}",
+            f"{verdict.action} does not preserve {verdict.property}",
             "a step from a state in which all invariants hold" if failure.instance else "in an initial state",
             steps,
             verdict.property,

@@ -1,0 +1,252 @@
+"""A rule, a family of rules or a proposal with all that belongs to it, as plain data; and as HTML in pages."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from highwater.checker.scenarios import rulebook_sources as sources
+from highwater.checker.scenarios.catalogue import Definition
+from highwater.invariants.catalogue import catalogue
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.rulebook import (
+    AuditedSentence,
+    NumberedRule,
+    Rulebook,
+    RuleFamily,
+    RuleSource,
+    numbers,
+)
+from highwater.model.rulebook import AUDIT, RULEBOOK
+
+Entry = dict[str, Any]
+
+
+def names() -> list[str]:
+    """What can be asked for: numbers, prefixes of families, proposals."""
+    return [*RULEBOOK, *(f.prefix for f in RULEBOOK.families), *RULEBOOK.cited]
+
+
+def listed() -> list[Entry]:
+    """Every rule of the book, in short."""
+    return [_short(rule, RULEBOOK) for rule in RULEBOOK.values()]
+
+
+def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -> Entry | None:
+    """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None where there is none.
+
+    ``own`` is a protocol from a file, whose rulebook it is then. Which tests name a rule takes a look into all of
+    them: without ``with_tests`` none is named.
+    """
+    book = RULEBOOK if own is None else own.protocol.rulebook
+    if not isinstance(book, Rulebook):
+        return None
+    asked = {name.strip(), name.strip().upper()}
+    for wanted in asked & book.keys():
+        return number(wanted, book, sources.definitions() if own is None else (own,), with_tests=with_tests)
+    for family in book.families:
+        if asked & {family.prefix, f"KIP-{family.prefix}"}:
+            return _family(family, book)
+    for wanted in asked & book.cited.keys():
+        return _proposal(book.cited[wanted], book)
+    return None
+
+
+def unknown_number(name: str) -> str | None:
+    """What to say of what looks like a number and is none: one line with those near it. None: it does not look so."""
+    if not re.fullmatch(r"(KIP-)?\d+(\.\d+)?|[A-Z]{1,2}\d+(\.\d+)?|(KIP|KAFKA)-\w+", name.strip().upper()):
+        return None
+    near = difflib.get_close_matches(name.strip().upper(), names(), n=3, cutoff=0.6)
+    see = f"; near it: {', '.join(near)}" if near else "; `highwater list --kind numbers` has all"
+    return f"unknown rule number {name!r}{see}"
+
+
+def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests: bool = True) -> Entry:
+    """A rule of the book with where these protocols state it and what goes with it."""
+    rule = book[name]
+    switches = sources.switches(name, within)
+    actions, invariants, of_steps, liveness = (
+        sources.named(kind, name, within) for kind in ("actions", "invariants", "step_properties", "liveness")
+    )
+    properties = *invariants, *of_steps, *liveness
+    helpers = sources.helpers(name)
+    broken = {(p, e["name"]) for e in properties for p in e["protocols"]}
+    scenarios = sources.scenarios({(p, e["name"]) for e in switches for p in e["protocols"]}, broken)
+    words = [e["name"] for e in (*switches, *actions, *properties, *helpers, *scenarios)]
+    return {
+        **_short(rule, book),
+        "states": rule.states,
+        "why": rule.why,
+        "beyond": rule.beyond or None,
+        "from": [{"name": p.name, "title": p.title, "link": p.link} for p in book.proposals(name)],
+        "section": rule.section or None,
+        "quote": rule.quote or None,
+        "sentences": sentences_of(name) if book is RULEBOOK else [],
+        "functions": sources.functions(name),
+        "switches": switches,
+        "actions": actions,
+        "invariants": invariants,
+        "step_properties": of_steps,
+        "liveness": liveness,
+        "helpers": helpers,
+        "scenarios": scenarios,
+        "gallery": sources.gallery(name, [e["name"] for e in scenarios]),
+        "tests": sources.tests(name, words) if with_tests else [],
+    }
+
+
+def _short(rule: NumberedRule, book: Rulebook) -> Entry:
+    cited = [p.name for p in book.proposals(rule.number)]
+    return {
+        "kind": "number",
+        "name": rule.number,
+        "title": rule.title,
+        "family": book.family(rule.number).prefix,
+        "proposals": cited,
+    }
+
+
+def _family(family: RuleFamily, book: Rulebook) -> Entry:
+    return {
+        "kind": "family",
+        "name": f"KIP-{family.prefix}" if family.prefix.isdigit() else family.prefix,
+        "title": family.title,
+        "about": family.about,
+        "from": [_cited(book.cited[name]) for name in family.proposals],
+        "numbers": [_short(rule, book) for rule in book.of(family)],
+        "others": [
+            _short(rule, book)
+            for rule in book.values()
+            if family.prefix.isdigit()
+            and not family.has(rule.number)
+            and any(p.name in family.proposals for p in book.proposals(rule.number))
+        ],
+    }
+
+
+def _proposal(proposal: RuleSource, book: Rulebook) -> Entry:
+    """A proposal that has no family of its own: the rules that cite it."""
+    return {
+        "kind": "family",
+        "name": proposal.name,
+        "title": proposal.title,
+        "about": "",
+        "from": [_cited(proposal)],
+        "numbers": [_short(r, book) for r in book.values() if proposal in book.proposals(r.number)],
+        "others": [],
+    }
+
+
+def _cited(proposal: RuleSource) -> Entry:
+    return {"name": proposal.name, "title": proposal.title, "link": proposal.link}
+
+
+# --- sentences of the proposals -----------------------------------------------------------------------
+
+
+def sentences_of(number: str) -> list[Entry]:
+    """The sentences of a rule."""
+    return [sentence_entry(s) for s in AUDIT.of_rule(number)]
+
+
+def sentence_entry(sentence: AuditedSentence) -> Entry:
+    """A sentence with its places in the model and what notices a mistake.
+
+    Raises LanguageError if it names a function, switch, property or scenario that is not there.
+    """
+    return {
+        "proposal": sentence.proposal,
+        "section": sentence.section,
+        "says": sentence.says,
+        "rule": sentence.rule,
+        "status": sentence.status,
+        "how": sentence.how or None,
+        "places": [_place(sentence, name) for name in sentence.at],
+        "noticed": [
+            *(_by_switch(sentence, switch) for switch in sentence.switches),
+            *(_by_name(sentence, name) for name in sentence.noticed),
+        ],
+    }
+
+
+def _place(sentence: AuditedSentence, name: str) -> Entry:
+    found = sources.defined_at(name)
+    if len(found) != 1:
+        many = f"{len(found)} functions" if found else "no function"
+        raise _wrong(sentence, f"at names {name!r}, which is {many} of the model")
+    return {"name": name.rpartition(".")[2], "place": found[0]}
+
+
+def _by_switch(sentence: AuditedSentence, switch: str) -> Entry:
+    """The scenario that shows the defect without a switch: of several the one that takes off least."""
+    protocols = _protocols(sentence, switch)
+    shown = [
+        (name, outline)
+        for name, outline in sources.outlines().items()
+        if outline.get("protocol") in protocols and switch in outline.get("rules", {}) and _violated(outline)
+    ]
+    if not shown:
+        raise _wrong(sentence, f"no scenario shows a violation without the switch {switch!r}")
+    name, outline = min(shown, key=lambda s: (len(s[1]["rules"]), "/defect-" not in s[0], s[0]))
+    others = sorted(set(outline["rules"]) - {switch})
+    return {"switch": switch, "with": others, "scenario": name, "violates": _violated(outline)}
+
+
+def _protocols(sentence: AuditedSentence, switch: str) -> set[str]:
+    found = {
+        d.name
+        for d in sources.definitions()
+        if (rule := d.protocol.rules.get(switch)) and sentence.rule in numbers(rule.source)
+    }
+    if not found:
+        raise _wrong(sentence, f"switches names {switch!r}, which is no switch of this rule")
+    return found
+
+
+def _by_name(sentence: AuditedSentence, name: str) -> Entry:
+    if name in sources.outlines():
+        violated = _violated(sources.outlines()[name])
+        return {"switch": None, "with": [], "scenario": name, "violates": violated}
+    if name not in catalogue():
+        raise _wrong(sentence, f"noticed names {name!r}, which is no property and no scenario")
+    return {"switch": None, "with": [], "scenario": None, "violates": [name]}
+
+
+def _violated(outline: Entry) -> list[str]:
+    expect = outline.get("expect", {})
+    return [*expect.get("violated", ()), *expect.get("reachable", ())]
+
+
+def _wrong(sentence: AuditedSentence, message: str) -> LanguageError:
+    return LanguageError(f"sentence “{sentence.says}” ({sentence.rule}): {message}", str(AUDIT.path))
+
+
+# --- links in pages of HTML ---------------------------------------------------------------------------
+
+
+def linked(text: str, book: Rulebook) -> str:
+    """A text as HTML, in which each number of the book is a link to ``section``, with the rule as its title."""
+    return book.pattern.sub(
+        lambda n: f'<a href="#rule-{n[0]}" title="{escape(book[n[0]].states)}">{n[0]}</a>', escape(text)
+    )
+
+
+def section(text: str, book: Rulebook) -> Iterator[str]:
+    """What the book says of each number that a text names, as lines of HTML; nothing where it names none."""
+    named = set(book.pattern.findall(text))
+    if not named:
+        return
+    yield "<h2>The rules that are named here</h2>"
+    for number, rule in book.items():
+        if number not in named:
+            continue
+        cited = ", ".join(f'<a href="{escape(p.link)}">{escape(p.name)}</a>' for p in book.proposals(number))
+        yield f'<h3 id="rule-{number}">{number}: {escape(rule.title)}</h3>'
+        yield f"<p>{escape(rule.states)}</p><p><b>Why:</b> {escape(rule.why)}</p>"
+        if rule.beyond:
+            yield f"<p><b>Beyond the proposal's letter:</b> {escape(rule.beyond)}</p>"
+        if cited:
+            yield f"<p>From {cited}{', ' if rule.section else ''}{escape(rule.section)}</p>"

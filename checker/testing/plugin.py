@@ -1,0 +1,312 @@
+"""The pytest plugin once it is on: ``*.scenario.toml`` as test items, one an expectation, and fixtures.
+
+The first item of a file explores its states, and the others reuse them; under xdist once on each worker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines import by_name as engines
+from highwater.checker.report import counterexample
+from highwater.checker.report import summary as report
+from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.runner import one as runner
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request, Subject, asked
+from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
+from highwater.traces.replay import replay as replay_path
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.summary import summary
+
+# --- exploring ----------------------------------------------------------------------------------------
+
+
+def overrides(config: pytest.Config) -> Overrides:
+    """What the options set over every scenario; InputError where one has not the form that it should have."""
+    return Overrides.parse(
+        config.getoption("--highwater-set"),
+        config.getoption("--highwater-rule"),
+        config.getoption("--highwater-profile"),
+    )
+
+
+def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
+    """A request as the engine can take it: the interpreter does not reduce by symmetry, so counts are void then."""
+    return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
+
+
+def _engine(config: pytest.Config, engine: str | None) -> str:
+    name = engine or config.getoption("--highwater-engine") or engines.DEFAULT
+    if name not in ("native", "interpreter"):
+        raise InputError(f"--highwater-engine {name}: native or interpreter")
+    return str(name)
+
+
+def search(
+    config: pytest.Config,
+    request: Request,
+    *,
+    engine: str | None = None,
+    limit_states: int | None = None,
+    limit_seconds: float | None = None,
+) -> tuple[Model, ScenarioOutcome]:
+    """Explore what is asked; arguments go over options. Raises InputError, LanguageError or KeyboardInterrupt."""
+    engine, request = _engine(config, engine), fitted(config, request, engine)
+    options = SearchOptions(
+        workers=config.getoption("--highwater-workers") or (1 if "PYTEST_XDIST_WORKER" in os.environ else 0),
+        limit_states=limit_states or config.getoption("--highwater-limit-states"),
+        limit_seconds=limit_seconds or config.getoption("--highwater-limit-seconds"),
+        symmetry=request.symmetry,
+        deadlock=request.deadlock,
+    )
+    model, outcome = runner.explore(request, engine, engines.search(engine), options)
+    if model is None or outcome.result.stopped_by == "interrupted":
+        raise KeyboardInterrupt
+    return model, outcome
+
+
+def told(model: Model, outcome: ScenarioOutcome, names: Iterable[str]) -> Iterator[str]:
+    """The counterexamples of these properties, and what to know of the search."""
+    for example in outcome.examples:
+        if example.name in names:
+            yield ""
+            yield from counterexample.plain(model, example)
+    yield ""
+    yield f"{outcome.request.scenario.name}: {_line(outcome)}"
+
+
+def _line(outcome: ScenarioOutcome) -> str:
+    """One line: how far the search came."""
+    result = outcome.result
+    notes = "; ".join(report.notes(outcome))
+    said = f"{result.distinct_states:,} states, depth {result.depth}, engine {outcome.engine}"
+    return f"{said}; {notes}" if notes else said
+
+
+# --- items --------------------------------------------------------------------------------------------
+
+SUFFIX = ".scenario.toml"
+
+
+class Broken(Exception):
+    """An expectation that is not met; the message is what is shown."""
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
+    """Collect the files that end in ``.scenario.toml``."""
+    if not file_path.name.endswith(SUFFIX):
+        return None
+    found: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path)
+    return found
+
+
+class ScenarioFile(pytest.File):
+    """A scenario's file; ``explored`` is what its items share."""
+
+    @cached_property
+    def request(self) -> Request:
+        """What is asked: the file, and the options over it."""
+        scenario = scenario_files.read(self.path, self.nodeid)
+        return fitted(self.config, Request.of(scenario, overrides(self.config)))
+
+    @cached_property
+    def explored(self) -> tuple[Model, ScenarioOutcome]:
+        """The search. What it raises is raised for each item."""
+        return search(self.config, self.request)
+
+    def collect(self) -> Iterable[ExpectationItem]:
+        """An item for each property, and for each expected count."""
+        try:
+            request = self.request
+        except (InputError, LanguageError) as wrong:
+            raise self.CollectError(str(wrong)) from None
+        promise = request.scenario.promise
+        violated = promise.violated if request.as_written else frozenset()
+        for name in request.properties:
+            word = "violated" if name in violated else "holds"
+            yield self._item(f"{word}[{name}]", _violated if name in violated else _holds, name)
+        for name in request.scenario.promise.reachable if request.as_written else ():
+            yield self._item(f"reached[{name}]", _reached, name)
+        if request.counts_expected:
+            for key in ("distinct_states", "depth"):
+                expected = getattr(promise, key)
+                if expected is not None:
+                    yield self._item(f"{key}[{expected}]", _count, key)
+
+    def _item(self, name: str, judge: Judge, about: str) -> ExpectationItem:
+        item: ExpectationItem = ExpectationItem.from_parent(self, name=name, judge=judge, about=about)
+        if self.config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(self.nodeid))
+        return item
+
+
+Judge = Callable[[ScenarioOutcome, str], str | None]
+"""What is wrong with an outcome, in view of a property or a count; None where nothing is."""
+
+
+class ExpectationItem(pytest.Item):
+    """One expectation of a scenario."""
+
+    parent: ScenarioFile
+
+    def __init__(self, *, judge: Judge, about: str, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.judge, self.about = judge, about
+
+    def runtest(self) -> None:
+        """Explore, if no other item of the file has, and judge."""
+        model, outcome = self.parent.explored
+        for key in ("distinct_states", "depth"):
+            self.user_properties.append((key, getattr(outcome.result, key)))
+        wrong = self.judge(outcome, self.about)
+        if wrong:
+            lines = [f"{self.parent.nodeid}: {wrong}", *told(model, outcome, [self.about])]
+            raise Broken("\n".join(lines))
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """What is not met with its counterexample, or one line for bad input; else as any failure."""
+        if isinstance(excinfo.value, (Broken, InputError, LanguageError)):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """The file, and what is expected."""
+        return self.path, 0, self.name
+
+
+def _found(outcome: ScenarioOutcome) -> set[str]:
+    return {example.name for example in outcome.examples}
+
+
+def _holds(outcome: ScenarioOutcome, name: str) -> str | None:
+    if name in _found(outcome):
+        promised = ", but expected to hold" if outcome.request.as_written else ""
+        return f"{name} is violated{promised}"
+    if outcome.result.stopped_by in (None, "violation"):
+        return None
+    return f"{name} is undecided: not all states were explored"
+
+
+def _violated(outcome: ScenarioOutcome, name: str) -> str | None:
+    if name in _found(outcome):
+        return None
+    if outcome.result.complete:
+        return f"{name} holds, but expected to be violated"
+    return f"no violation of {name} was found, but not all states were seen"
+
+
+def _reached(outcome: ScenarioOutcome, name: str) -> str | None:
+    if outcome.reachable[name] is not None:
+        return None
+    if outcome.result.complete:
+        return f"{name} is not reached, but was expected to be"
+    return f"{name} was not reached, but not all states were seen"
+
+
+def _count(outcome: ScenarioOutcome, key: str) -> str | None:
+    expected, actual = getattr(outcome.request.scenario.promise, key), getattr(outcome.result, key)
+    if not outcome.result.complete:
+        return f"{key} is undecided (expected {expected:,}): not all states were explored"
+    return None if expected == actual else f"{key} is {actual:,}, but expected to be {expected:,}"
+
+
+# --- fixtures -----------------------------------------------------------------------------------------
+
+Explore = Callable[..., ScenarioOutcome]
+Name = Callable[..., Request]
+Replay = Callable[..., Report]
+
+
+@pytest.fixture
+def protocol(request: pytest.FixtureRequest) -> Name:
+    """Name a protocol or a scenario, as ``highwater.checker.scenarios.request.asked``; paths go from the test's file.
+
+    What comes back is a Request: ``explore`` and ``machine`` take it, and its ``model()`` is the traced protocol.
+    """
+
+    def call(subject: Subject, **overrides: Any) -> Request:
+        return asked(subject, directory=request.path.parent, **overrides)
+
+    return call
+
+
+@pytest.fixture
+def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
+    """Explore a protocol or a scenario: the test fails unless just what should be violated is.
+
+    ``violated`` names those properties; without it a scenario's promise counts, as far as nothing is set over it.
+    ``engine`` and the limits go over the options of the command line, the rest is as for ``protocol``. Returns
+    the Outcome.
+    """
+
+    def call(
+        subject: Subject,
+        *,
+        violated: Iterable[str] | None = None,
+        engine: str | None = None,
+        limit_states: int | None = None,
+        limit_seconds: float | None = None,
+        **overrides: Any,
+    ) -> ScenarioOutcome:
+        __tracebackhide__ = True
+        wanted = protocol(subject, **overrides)
+        model, outcome = search(
+            request.config, wanted, engine=engine, limit_states=limit_states, limit_seconds=limit_seconds
+        )
+        broken = _broken(outcome, None if violated is None else frozenset(violated))
+        if broken:
+            names = [example.name for example in outcome.examples]
+            pytest.fail("\n".join([*broken, *told(model, outcome, names)]), pytrace=False)
+        return outcome
+
+    return call
+
+
+def _broken(outcome: ScenarioOutcome, violated: frozenset[str] | None) -> Sequence[str]:
+    """What is not as it should be; that not all was seen is such a thing."""
+    found = frozenset(example.name for example in outcome.examples)
+    said = list(outcome.broken)
+    if violated is not None:
+        said = [f"{name} is violated" for name in sorted(found - violated)]
+        said += [f"{name} is not violated" for name in sorted(violated - found)]
+    if not said and outcome.result.stopped_by not in (None, "violation"):
+        said.append("inconclusive: not all states were explored")
+    return said
+
+
+@pytest.fixture
+def replay() -> Replay:
+    """Replay a path: the test fails unless the protocol explains all of it, nothing is found, and all of it is known.
+
+    Called with the path, and as ``highwater.traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``;
+    ``allow`` are names of properties whose findings are expected, and kinds of doubts (docs/replay-reference.md).
+    Returns the Report. What cannot be read is an error of the test, as in any other call.
+    """
+
+    def call(
+        path: str | PathLike[str],
+        *,
+        profile: str | None = None,
+        rules: Mapping[str, bool] | None = None,
+        broker_logs: Sequence[str | PathLike[str]] = (),
+        allow: Collection[str] = (),
+    ) -> Report:
+        __tracebackhide__ = True
+        report = replay_path(path, profile, rules, broker_logs=broker_logs)
+        found = {*report.findings_count, *(doubt.kind for doubt in report.doubts)}
+        if report.unexplained_count or report.damage or found - set(allow):
+            pytest.fail("\n".join(summary(report)), pytrace=False)
+        return report
+
+    return call

@@ -1,1 +1,0 @@
-"""What the pytest plugin does once it is asked for: scenarios as test items, and fixtures."""
