@@ -191,6 +191,7 @@ public final class Bridge {
     private ObjectNode record(JsonNode meta) {
         recorded = new BridgedController(meta.get("brokers").intValue(), meta.get("sessionTimeoutMs").longValue(),
             meta.get("staticMinIsr").intValue(), metrics);
+        recorded.recorded = true;
         recorded.features(meta.get("elr").intValue());
         for (JsonNode config : meta.get("configs")) {
             recorded.config(org.apache.kafka.common.config.ConfigResource.Type.BROKER, "",

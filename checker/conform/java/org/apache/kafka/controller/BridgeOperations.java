@@ -175,7 +175,7 @@ final class BridgeOperations {
     private Outcome alterPartition(JsonNode op) {
         int number = partitionNumber(op);
         Uuid id = topicId(op);
-        PartitionRegistration partition = to.replication.getTopic(id) == null
+        final PartitionRegistration partition = to.replication.getTopic(id) == null
             ? null : to.replication.getPartition(id, number);
         int sender = number(op, "broker", partition == null ? -1 : partition.leader);
         int version = number(op, "requestVersion", 3);
@@ -188,6 +188,11 @@ final class BridgeOperations {
                 : broker == stale ? formerEpoch(broker) : epoch(broker);
             ids.add(broker);
             members.add(new AlterPartitionRequestData.BrokerState().setBrokerId(broker).setBrokerEpoch(epoch));
+        }
+        if (partition != null && !to.recorded && sorted(ids).equals(sorted(partition.isr))) {
+            // The order of an ISR is written where it changes, and the model knows of none.
+            members.sort(java.util.Comparator.comparingInt(m -> indexOf(partition.isr, m.brokerId())));
+            ids.sort(java.util.Comparator.comparingInt(member -> indexOf(partition.isr, member)));
         }
         AlterPartitionRequestData.PartitionData data = new AlterPartitionRequestData.PartitionData().
             setPartitionIndex(number).
@@ -209,6 +214,22 @@ final class BridgeOperations {
                 setTopicId(id).setPartitions(List.of(data))));
         var result = to.replication.alterPartition(CONTEXTS[version], request);
         return Outcome.of(result, result.response().topics().get(0).partitions().get(0).errorCode());
+    }
+
+    private static List<Integer> sorted(List<Integer> members) {
+        return members.stream().sorted().toList();
+    }
+
+    private static List<Integer> sorted(int[] members) {
+        return java.util.Arrays.stream(members).sorted().boxed().toList();
+    }
+
+    private static int indexOf(int[] members, int wanted) {
+        int at = 0;
+        while (members[at] != wanted) {
+            at++;
+        }
+        return at;
     }
 
     // --- brokers -----------------------------------------------------------------------------------------------
@@ -270,7 +291,8 @@ final class BridgeOperations {
             setListeners(listeners).
             setFeatures(features(flag(op, "elrFeatureSupported", true))).
             setRack(op.has("rack") ? op.get("rack").textValue() : null).
-            setLogDirs(op.has("logDirs") ? uuids(op.get("logDirs")) : usedDirectories(broker)).
+            setLogDirs(op.has("logDirs") ? uuids(op.get("logDirs"))
+                : same ? known.directories() : usedDirectories(broker)).
             setPreviousBrokerEpoch(previous);
         Outcome outcome = decided(() -> {
             Map<String, Short> finalized =
@@ -345,7 +367,15 @@ final class BridgeOperations {
             setWantShutDown(flag(op, "wantShutDown", false)).
             setOfflineLogDirs(op.has("offlineLogDirs") ? uuids(op.get("offlineLogDirs")) : List.of());
         to.cluster.trackBrokerHeartbeat(broker, epoch);
-        return beat(request);
+        if (!flag(op, "elsewhere", false)) {
+            return beat(request);
+        }
+        to.lead(broker);
+        try {
+            return beat(request);
+        } finally {
+            to.leadNoMore();
+        }
     }
 
     /** As QuorumController processes a heartbeat. */

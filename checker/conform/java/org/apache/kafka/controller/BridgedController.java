@@ -26,6 +26,7 @@ import org.apache.kafka.common.metadata.FeatureLevelRecord;
 import org.apache.kafka.common.metadata.PartitionChangeRecord;
 import org.apache.kafka.common.metadata.PartitionRecord;
 import org.apache.kafka.common.metadata.RegisterBrokerRecord;
+import org.apache.kafka.common.metadata.RemoveTopicRecord;
 import org.apache.kafka.common.metadata.TopicRecord;
 import org.apache.kafka.common.metadata.UnregisterBrokerRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
@@ -78,6 +79,8 @@ final class BridgedController {
     /** The epochs of each broker's registrations, in their order. */
     final Map<Integer, List<Long>> epochs = new HashMap<>();
     private long ids = 1000;
+    /** Whether operations are recorded ones, which say everything. */
+    boolean recorded = false;
 
     private static java.util.Properties staticProperties() {
         java.util.Properties properties = new java.util.Properties();
@@ -277,9 +280,17 @@ final class BridgedController {
         }
         String moved = topic + "2";
         topic(moved, configured(MIN_ISR), configured(UNCLEAN));
+        // Kafka keeps stale entries of a topic that is removed, and the directories of partitions with an empty ISR.
+        replay(new PartitionChangeRecord().
+            setTopicId(before).
+            setPartitionId(0).
+            setIsr(List.of(partition.replicas[0])).
+            setLeader(partition.replicas[0]).
+            setEligibleLeaderReplicas(List.of()));
         for (int broker = 0; broker < brokers; broker++) {
             replication.brokersToElrs().removeTopicEntryForBroker(before, broker);
         }
+        replay(new RemoveTopicRecord().setTopicId(before));
         Uuid id = replication.getTopicId(moved);
         PartitionRecord record = new PartitionRecord().
             setTopicId(id).
@@ -303,6 +314,23 @@ final class BridgedController {
         }
         topic = moved;
         firstPartition = 1;
+    }
+
+    /** A broker leads a partition of another topic. */
+    void lead(int broker) {
+        Uuid id = nextId();
+        replay(new TopicRecord().setName("elsewhere").setTopicId(id));
+        replay(new PartitionRecord().
+            setTopicId(id).
+            setPartitionId(0).
+            setReplicas(List.of(broker)).
+            setIsr(List.of(broker)).
+            setDirectories(List.of(directory(broker, 0))).
+            setLeader(broker));
+    }
+
+    void leadNoMore() {
+        replay(new RemoveTopicRecord().setTopicId(replication.getTopicId("elsewhere")));
     }
 
     private static List<Integer> boxed(int[] numbers) {
@@ -378,6 +406,8 @@ final class BridgedController {
         } else if (message instanceof TopicRecord record) {
             replication.replay(record);
         } else if (message instanceof PartitionRecord record) {
+            replication.replay(record);
+        } else if (message instanceof RemoveTopicRecord record) {
             replication.replay(record);
         } else if (!(message instanceof BeginTransactionRecord) && !(message instanceof EndTransactionRecord)) {
             throw new BridgeException("no replay of a " + message.getClass().getSimpleName());
