@@ -24,6 +24,7 @@ _COMMANDS = {
     "diff": "Where two sets of rules decide differently.",
     "explore": "The state space by hand, in a browser.",
     "replay": "Whether the protocol explains what a system did.",
+    "conform": "Kafka's own controller under the model: every state, every request.",
     "coverage": "Which guards, branches and rules states or traces exercised.",
     "mutate": "Change each guard and write; report what detects it.",
     "gate": "Whether the protocol does what the committed baseline says.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.conform.bridge import Bridge
-from highwater.checker.conform.expectation import Expectation, Numbers
-from highwater.checker.conform.requests import Request, instance_key, requests_of, setup_of
+from highwater.checker.conform.expectation import ExpectedAnswers, Numbers
+from highwater.checker.conform.requests import KafkaRequest, instance_key, requests_of, setup_of
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.model import Model
 from highwater.model.replication.controller import Controller
@@ -23,11 +24,12 @@ from highwater.model.replication.controller.types import Error
 _ANSWERS = 12_000
 """Answers in one line of the bridge."""
 _STATES_AT_ONCE = 2048
+_INDEX = re.compile(r"\[\d+\]")
 NO_SUCH_ERROR = -999
 
 
 @dataclass(frozen=True)
-class Difference:
+class KafkaDifference:
     """One request that the model and Kafka answer differently; ``request`` None: the states differ before any."""
 
     state: int
@@ -35,11 +37,11 @@ class Difference:
     """Numbers of requests that lead to the state."""
     request: int | None
     kinds: tuple[str, ...]
-    """What differs: ``error``, or fields of the observation."""
+    """What differs: ``error``, or fields of the observation, without brokers."""
 
 
 @dataclass
-class Result:
+class ConformResult:
     """What a comparison came to."""
 
     states: int = 0
@@ -52,29 +54,34 @@ class Result:
     """Requests compared, by kind, expected error, and whether something changes."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     """Differences by the request's kind and by what differs."""
-    examples: dict[tuple[str, tuple[str, ...]], Difference] = field(default_factory=dict)
+    examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
     """The first difference of each kind: its state is reached by the fewest steps."""
     seconds: float = 0.0
     stopped_by: str | None = None
 
 
-class Comparison:
-    """A scenario's explored graph, and the requests from each of its states."""
+class KafkaComparison:
+    """A scenario's explored graph, and the requests from each of its states.
 
-    def __init__(self, model: Model, graph: Explored) -> None:
-        self.model, self.graph = model, graph
-        protocol = model.protocol
-        self.requests: list[Request] = requests_of(protocol)
+    InputError where the model has an action that no request of Kafka's controller stands for.
+    """
+
+    def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
+        self.model, protocol = model, model.protocol
+        self.requests: list[KafkaRequest] = requests_of(protocol)
         assert isinstance(protocol, Controller)
         self.setup = setup_of(protocol)
-        self.expectation = Expectation(model, self.requests)
         known = {request.action: number for number, request in enumerate(self.requests) if request.action}
         for instance in model.instances:
             if instance_key(instance.action.name, dict(instance.parameters)) not in known:
-                raise InputError(f"conform: {instance} stands for no request of Kafka's controller under these rules")
+                raise InputError(
+                    f"conform: {instance} stands for no request of Kafka's controller under these rules"
+                )
         self.request_of = np.array(
             [known[instance_key(i.action.name, dict(i.parameters))] for i in model.instances], dtype=np.int64
         )
+        self.graph = explore(model)
+        self.expectation = ExpectedAnswers(model, self.requests)
         kinds = [request.kind for request in self.requests]
         self.kinds = list(dict.fromkeys(kinds))
         self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
@@ -91,7 +98,10 @@ class Comparison:
         ends: list[list[int]] = [[] for _ in states]
         if last is not None:
             sources = np.searchsorted(graph.offsets, last, side="right") - 1
-            ends = [[int(n)] if step >= 0 else [] for n, step in zip(self.request_of[graph.instances[last]], last, strict=True)]
+            ends = [
+                [int(n)] if step >= 0 else []
+                for n, step in zip(self.request_of[graph.instances[last]], last, strict=True)
+            ]
             states = np.where(last >= 0, sources, states)
         steps, at = [], np.asarray(states, dtype=np.int64)
         while (at >= 0).any():
@@ -118,12 +128,12 @@ class Comparison:
         bridge: Bridge,
         states: NDArray[Any],
         last: NDArray[Any] | None = None,
-        progress: Callable[[Result], None] | None = None,
+        progress: Callable[[ConformResult], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
-        result: Result | None = None,
-    ) -> Result:
+        result: ConformResult | None = None,
+    ) -> ConformResult:
         """Compare these states, in their order. After an interruption the result has what was compared until then."""
-        result = result or Result()
+        result = result or ConformResult()
         started = time.perf_counter() - result.seconds
         codes = self._codes(bridge)
         bridge.ask(self.describe())
@@ -144,7 +154,9 @@ class Comparison:
 
         answers = bridge.answered(questions())
         for number, block in enumerate(blocks):
-            parts = [self._read(answer) for _, answer in zip(range(0, len(block), line), answers, strict=False)]
+            parts = [
+                self._read(answer) for _, answer in zip(range(0, len(block), line), answers, strict=False)
+            ]
             if len(parts) < -(-len(block) // line):
                 break
             self._compare(block, paths[number], _joined(parts), codes, result)
@@ -171,39 +183,44 @@ class Comparison:
         paths: list[list[int]],
         answers: tuple[Numbers, Numbers, Numbers],
         codes: Numbers,
-        result: Result,
+        result: ConformResult,
     ) -> None:
         before, errors, after = answers
         now, expected, asked, then = self.expectation(self.graph.states[block])
         self._check_steps(block, then)
         result.states += len(block)
+        result.transitions += int((self.graph.offsets[block + 1] - self.graph.offsets[block]).sum())
+        result.cut += int((self.graph.cut_offsets[block + 1] - self.graph.cut_offsets[block]).sum())
         layout = self.expectation.observations
         states_differ = (before != now).any(axis=1)
-        for row in np.flatnonzero(states_differ):
-            kinds = self._names(int(layout.differing(before[row : row + 1], now[row : row + 1])[0]), False)
-            self._note(result, ("the state", kinds), block, paths, int(row), None)
+        for place in np.flatnonzero(states_differ):
+            kinds = self._names(int(layout.differing(before[[place]], now[[place]])[0]), False)
+            self._note(result, ("the state", kinds), block, paths, int(place), None)
         compared = asked & ~states_differ
         self._count(expected, (then != now).any(axis=2), asked, compared, result)
         wrong_error = codes[expected] != errors
-        rows = np.flatnonzero((compared & (wrong_error | (after != then).any(axis=2))).T)
+        rows = np.argwhere((compared & (wrong_error | (after != then).any(axis=2))).T)
         if not len(rows):
             return
-        row, number = np.divmod(rows, len(self.requests))
+        row, number = rows[:, 0], rows[:, 1]
         bits = layout.differing(after[number, row], then[number, row]) << 1
         bits |= wrong_error[number, row]
         groups = np.stack([self._kind_of[number], bits], axis=1)
-        for group, first, count in zip(*np.unique(groups, axis=0, return_index=True, return_counts=True), strict=True):
+        for group, first, count in zip(
+            *np.unique(groups, axis=0, return_index=True, return_counts=True), strict=True
+        ):
             key = (self.kinds[group[0]], self._names(int(group[1]) >> 1, bool(group[1] & 1)))
             result.differences[key] += int(count) - 1
             self._note(result, key, block, paths, int(row[first]), int(number[first]))
 
     def _names(self, bits: int, error: bool) -> tuple[str, ...]:
         fields = self.expectation.observations.fields
-        return (*(["error"] if error else []), *(f.name for n, f in enumerate(fields) if bits >> n & 1))
+        names = dict.fromkeys(_INDEX.sub("", f.name) for n, f in enumerate(fields) if bits >> n & 1)
+        return (*(["error"] if error else []), *names)
 
     def _note(
         self,
-        result: Result,
+        result: ConformResult,
         key: tuple[str, tuple[str, ...]],
         block: NDArray[Any],
         paths: list[list[int]],
@@ -212,7 +229,7 @@ class Comparison:
     ) -> None:
         result.differences[key] += 1
         if key not in result.examples:
-            result.examples[key] = Difference(int(block[row]), tuple(paths[row]), request, key[1])
+            result.examples[key] = KafkaDifference(int(block[row]), tuple(paths[row]), request, key[1])
 
     def _count(
         self,
@@ -220,7 +237,7 @@ class Comparison:
         changes: NDArray[np.bool_],
         asked: NDArray[np.bool_],
         compared: NDArray[np.bool_],
-        result: Result,
+        result: ConformResult,
     ) -> None:
         names = list(Error.members)
         result.requests += int(compared.sum())
@@ -246,9 +263,10 @@ class Comparison:
         if len(wrong):
             step = int(places[wrong[0]])
             request = self.requests[int(numbers[wrong[0]])]
+            instance = self.model.instances[int(graph.instances[step])]
             raise InternalError(
-                f"conform: the request {request.operation} is not what {self.model.instances[int(graph.instances[step])]} "
-                f"does in state {int(block[rows[wrong[0]]])}"
+                f"conform: the request {request.operation} is not what {instance} does in state "
+                f"{int(block[rows[wrong[0]]])}"
             )
 
 

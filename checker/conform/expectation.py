@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.conform.requests import Request
+from highwater.checker.conform.requests import KafkaRequest
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
@@ -68,7 +68,10 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
         registration = s.registrations[p.t.broker.lift(b)]
         there = registered[b]
         add(f"registrations[{b}].registered", there)
-        add(f"registrations[{b}].epoch", graph.select(there.node, registration.epoch.node, graph.const(0, INT)))
+        add(
+            f"registrations[{b}].epoch",
+            graph.select(there.node, registration.epoch.node, graph.const(0, INT)),
+        )
         add(f"registrations[{b}].fenced", ~there | registration.fenced)
         add(f"registrations[{b}].in_controlled_shutdown", there & registration.in_controlled_shutdown)
     add("min_insync_replicas", s.min_insync_replicas)
@@ -87,7 +90,7 @@ class Traced:
     after: list[tuple[str, Node]]
 
 
-def trace(model: Model, request: Request) -> Traced:
+def trace(model: Model, request: KafkaRequest) -> Traced:
     """Run a request's expectation on symbolic inputs, one a leaf."""
     protocol, inputs = model.protocol, list(model.inputs)
     assert isinstance(protocol, Controller)
@@ -107,8 +110,8 @@ def trace(model: Model, request: Request) -> Traced:
 
 
 @dataclass(frozen=True)
-class Field:
-    """Where a field of an observation lies: ``bits`` bits of a word; ``outside`` stands for what the model cannot say."""
+class ObservedField:
+    """Where a field of an observation lies: ``bits`` bits of a word."""
 
     name: str
     word: int
@@ -127,14 +130,14 @@ class Observations:
     """The layout of observations: wide enough for what any request can lead to."""
 
     def __init__(self, all_fields: Sequence[Sequence[tuple[str, Node]]]) -> None:
-        self.fields: list[Field] = []
+        self.fields: list[ObservedField] = []
         word, used = 0, 0
         for same in zip(*all_fields, strict=True):
             low, high = min(node.low for _, node in same), max(node.high for _, node in same)
             bits = (high - low + 1).bit_length()
             if used + bits > _WORD:
                 word, used = word + 1, 0
-            self.fields.append(Field(same[0][0], word, used, bits, low, high))
+            self.fields.append(ObservedField(same[0][0], word, used, bits, low, high))
             used += bits
         self.words = word + 1
 
@@ -143,7 +146,9 @@ class Observations:
         words = [graph.const(0, INT)] * self.words
         for place, (_, node) in zip(self.fields, fields, strict=True):
             number = graph.sub(as_number(node), graph.const(place.low, INT))
-            words[place.word] = graph.add(words[place.word], graph.mul(number, graph.const(1 << place.shift, INT)))
+            words[place.word] = graph.add(
+                words[place.word], graph.mul(number, graph.const(1 << place.shift, INT))
+            )
         return words
 
     def pack(self, seen: NDArray[Any]) -> Numbers:
@@ -184,10 +189,10 @@ def as_number(node: Node) -> Node:
     return total
 
 
-class Expectation:
+class ExpectedAnswers:
     """Errors and observations of all requests, compiled into one function of packed states."""
 
-    def __init__(self, model: Model, requests: Sequence[Request]) -> None:
+    def __init__(self, model: Model, requests: Sequence[KafkaRequest]) -> None:
         traced = [trace(model, request) for request in requests]
         protocol = model.protocol
         assert isinstance(protocol, Controller)

@@ -45,7 +45,7 @@ MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswer:
     """The error that the sender gets; ``asked`` is where the model knows what the controller does."""
 
     error: Number
@@ -57,11 +57,11 @@ _WRITTEN = frozenset({
 })  # fmt: skip
 """What can be written of a registration, by the guards of ``register_in_part`` of a topic."""
 
-Expect = Callable[[Controller, State], Expected]
+Expect = Callable[[Controller, State], ExpectedAnswer]
 
 
 @dataclass(frozen=True)
-class Request:
+class KafkaRequest:
     """One request or event, the same from every state.
 
     ``action`` is the action instance that it stands for, by name and plain parameters; None for requests that no action
@@ -80,7 +80,7 @@ class Request:
         return self.action[0] if self.action else f"{self.operation['name']} (no action)"
 
 
-def requests_of(protocol: Protocol) -> list[Request]:
+def requests_of(protocol: Protocol) -> list[KafkaRequest]:
     """All requests of a protocol. InputError for a protocol that is not the controller's."""
     if not isinstance(protocol, Controller):
         raise InputError(
@@ -108,7 +108,7 @@ def _key(value: Any) -> Any:
 
 
 def instance_key(name: str, parameters: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    """An action instance as ``Request.action`` has it."""
+    """An action instance as ``KafkaRequest.action`` has it."""
     return name, tuple(_key(value) for value in parameters.values())
 
 
@@ -128,11 +128,9 @@ class _Table:
         self.functions = {action.name: action.function for action in protocol.actions()}
         self.brokers = range(protocol.p.brokers)
         self.places: list[Place] = [0, 1] if isinstance(protocol, Topic) else [None]
-        self.subsets = [
-            [b for b in self.brokers if bits >> b & 1] for bits in range(1 << protocol.p.brokers)
-        ]
+        self.subsets = [[b for b in self.brokers if bits >> b & 1] for bits in range(1 << protocol.p.brokers)]
 
-    def rows(self) -> Iterator[Request]:
+    def rows(self) -> Iterator[KafkaRequest]:
         """All requests."""
         for place in self.places:
             yield from self.leader(place)
@@ -154,10 +152,10 @@ class _Table:
         action: tuple[str, tuple[Any, ...]] | None = None,
         asked: Callable[[Any], Truth] = lambda s: as_bool(True),
         **decision: Callable[[Any], Any],
-    ) -> Request:
+    ) -> KafkaRequest:
         """A request about a partition that a handler decides. ``decision`` is what else its action says of it."""
 
-        def expect(p: Controller, state: State) -> Expected:
+        def expect(p: Controller, state: State) -> ExpectedAnswer:
             views = None if place is None else Views(state)
             s = state if views is None else views.of(place or 0)
             handled = handle(p, s)
@@ -166,11 +164,11 @@ class _Table:
                 p.carry_out(s, replace(p.decision(s, handled.record), **said))
                 if views is not None:
                     views.write_entries()
-            return Expected(handled.answer, asked(s))
+            return ExpectedAnswer(handled.answer, asked(s))
 
         named = {} if place is None else {"partition": place}
         key = None if action is None else (action[0], (*named.values(), *action[1]))
-        return Request({**operation, **named}, expect, key)
+        return KafkaRequest({**operation, **named}, expect, key)
 
     def step(self, p: Controller, state: State, name: str, condition: Truth, **parameters: Any) -> None:
         """The effect of an action where a condition holds; its guards are left to the caller."""
@@ -184,7 +182,7 @@ class _Table:
 
     # --- the leader -------------------------------------------------------------------------------------
 
-    def leader(self, place: Place) -> Iterator[Request]:
+    def leader(self, place: Place) -> Iterator[KafkaRequest]:
         """AlterPartition: every ISR, by the leader and by others, with every epoch too low and too high."""
         for isr in self.subsets:
             op = {"name": "alterPartition", "newIsr": isr}
@@ -218,7 +216,7 @@ class _Table:
         version: int = 3,
         doubled: bool = False,
         recovering: bool = False,
-    ) -> Request:
+    ) -> KafkaRequest:
         """An AlterPartition, as the action proposes it but for what is named."""
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
@@ -243,7 +241,7 @@ class _Table:
             )
 
         def asked(s: Any) -> Truth:
-            known = as_bool(True) if sender is not None else s.partition.leader.is_some
+            known: Truth = as_bool(True) if sender is not None else s.partition.leader.is_some
             return known if stale is None else known & (self.state_of(s, stale).epoch >= 1)
 
         def handle(p: Controller, s: Any) -> Handled:
@@ -261,17 +259,22 @@ class _Table:
 
     # --- log directories --------------------------------------------------------------------------------
 
-    def directories(self, place: Place) -> Iterator[Request]:
-        """A replica's directory fails, or the replica is assigned to another one."""
-        if not self.p.on("offline_directory_check"):
+    def directories(self, place: Place) -> Iterator[KafkaRequest]:
+        """A replica's directory fails, or the replica is assigned to another one.
+
+        The bridge has one directory a broker, which both partitions of a topic would be in.
+        """
+        if place is not None or not self.p.on("offline_directory_check"):
             return
         for number in self.brokers:
             broker = self.t.broker.lift(number)
             only = self.t.brokers.lift([number])
 
             def has_directory(s: Any, number: int = number) -> Truth:
+                registered: Truth = self.state_of(s, number).registered
                 replica = self.p.assigned(s.partition).has(number) & ~s.partition.offline.has(number)
-                return self.state_of(s, number).registered & replica
+                found: Truth = registered & replica
+                return found
 
             def lose(p: Controller, s: Any, broker: Number = broker) -> Handled:
                 return registrations.remove(p.context(s), broker)
@@ -298,7 +301,7 @@ class _Table:
 
     # --- elections and reassignments ------------------------------------------------------------------------
 
-    def elections(self, place: Place) -> Iterator[Request]:
+    def elections(self, place: Place) -> Iterator[KafkaRequest]:
         """Elections on request."""
         for kind in ("PREFERRED", "UNCLEAN"):
             election = getattr(ElectionType, kind)
@@ -311,26 +314,30 @@ class _Table:
             if place is not None:
                 yield self.of_partition(place, op, elect, (_TASKS[kind].__name__, ()))
 
-    def tasks(self) -> Iterator[Request]:
+    def tasks(self) -> Iterator[KafkaRequest]:
         """The periodic tasks, each of all partitions at once."""
-        for name, task in zip(("maybeBalancePartitionLeaders", "maybeElectUncleanLeaders"), _TASKS.values(), strict=True):
+        for name, task in zip(
+            ("maybeBalancePartitionLeaders", "maybeElectUncleanLeaders"), _TASKS.values(), strict=True
+        ):
 
-            def expect(p: Controller, state: State, task: Task = task) -> Expected:
+            def expect(p: Controller, state: State, task: Task = task) -> ExpectedAnswer:
                 views = Views(state, both=True) if isinstance(p, Topic) else None
                 for s in [state] if views is None else [views.of(0), views.of(1)]:
                     p.carry_out(s, p.decision(s, task(p.context(s)).record))
                 if views is not None:
                     views.write_entries()
-                return Expected(Error.NONE)
+                return ExpectedAnswer(Error.NONE)
 
             alone = self.places == [None]
-            yield Request({"name": name}, expect, (task.__name__, ()) if alone else None)
+            yield KafkaRequest({"name": name}, expect, (task.__name__, ()) if alone else None)
 
-    def reassignments(self, place: Place) -> Iterator[Request]:
+    def reassignments(self, place: Place) -> Iterator[KafkaRequest]:
         """Every list of replicas, with and without a change of their number; and the cancellation."""
         name = "alterPartitionReassignments"
         choices = [
-            list(c) for size in range(len(self.brokers) + 1) for c in itertools.permutations(self.brokers, size)
+            list(c)
+            for size in range(len(self.brokers) + 1)
+            for c in itertools.permutations(self.brokers, size)
         ]
         of_actions = {_key(target._plain()) for target in self.p.target_choice}
         for target, may in itertools.product([*choices, [0, 0]], (True, False)):
@@ -352,7 +359,7 @@ class _Table:
 
     # --- sessions ---------------------------------------------------------------------------------------
 
-    def sessions(self) -> Iterator[Request]:
+    def sessions(self) -> Iterator[KafkaRequest]:
         """Heartbeats with every flag, caught up and behind; and sessions that end."""
         for broker in self.brokers:
             yield self.session_ends(broker, "fence", "fence_again")
@@ -364,31 +371,33 @@ class _Table:
             if self.p.p.leads_elsewhere:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
-    def session_ends(self, number: int, name: str, other: str) -> Request:
+    def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
         """The periodic check finds a broker whose session is over."""
         broker = self.t.broker.lift(number)
 
-        def expect(p: Controller, s: State) -> Expected:
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
             registration = self.state_of(s, number)
             fenced, registered = registration.fenced, registration.registered
             self.step(p, s, "fence", registered & ~fenced, broker=broker)
             if p.on("fenced_broker_has_session"):
                 self.step(p, s, other, registered & fenced, broker=broker)
-            return Expected(Error.NONE)
+            return ExpectedAnswer(Error.NONE)
 
-        return Request({"name": "fenceStaleBroker", "broker": number, "over": True}, expect, (name, (number,)))
+        return KafkaRequest(
+            {"name": "fenceStaleBroker", "broker": number, "over": True}, expect, (name, (number,))
+        )
 
-    def stale_heartbeat(self, number: int) -> Request:
+    def stale_heartbeat(self, number: int) -> KafkaRequest:
         """A heartbeat with an epoch that is not the registered one."""
 
-        def expect(p: Controller, s: State) -> Expected:
-            return Expected(Error.STALE_BROKER_EPOCH)
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
+            return ExpectedAnswer(Error.STALE_BROKER_EPOCH)
 
-        return Request({"name": "brokerHeartbeat", "broker": number, "brokerEpochBy": 1}, expect)
+        return KafkaRequest({"name": "brokerHeartbeat", "broker": number, "brokerEpochBy": 1}, expect)
 
     def heartbeat(
         self, number: int, fence: bool, stop: bool, behind: bool, elsewhere: bool = False
-    ) -> Request:
+    ) -> KafkaRequest:
         """A heartbeat; ``behind``: the broker has not replayed its registration."""
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
@@ -397,7 +406,7 @@ class _Table:
             action = None if stop and not starts else action
         broker = self.t.broker.lift(number)
 
-        def expect(p: Controller, s: State) -> Expected:
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
             registration = self.state_of(s, number)
             registered, fenced = registration.registered, registration.fenced
             stopping = ~fenced & registration.in_controlled_shutdown
@@ -414,9 +423,12 @@ class _Table:
                 found = as_bool(False)
                 for (was, leading, active), state in states.items():
                     if was in of and state in wanted:
-                        is_so = {"FENCED": fenced, "CONTROLLED_SHUTDOWN": stopping}.get(was, ~fenced & ~stopping)
+                        is_so = {"FENCED": fenced, "CONTROLLED_SHUTDOWN": stopping}.get(
+                            was, ~fenced & ~stopping
+                        )
                         found |= is_so & (leads if leading else ~leads) & (others if active else ~others)
-                return found & registered
+                is_registered: Truth = found & registered
+                return is_registered
 
             up = ("UNFENCED", "CONTROLLED_SHUTDOWN")
             self.step(p, s, "unfence", becomes("UNFENCED", of=("FENCED",)), broker=broker)
@@ -430,11 +442,11 @@ class _Table:
             knows = as_bool(True) if not p.p.failovers else ~stopping
             asked = knows if p.on("fenced_broker_has_session") else knows & ~again
             error = where(registered, Error.NONE, Error.STALE_BROKER_EPOCH)
-            return Expected(error, asked)
+            return ExpectedAnswer(error, asked)
 
         flags = {"wantFence": fence, "wantShutDown": stop, "behind": behind, "elsewhere": elsewhere}
         named = {name: True for name, value in flags.items() if value}
-        return Request({"name": "brokerHeartbeat", "broker": number, **named}, expect, action)
+        return KafkaRequest({"name": "brokerHeartbeat", "broker": number, **named}, expect, action)
 
     def leads(self, p: Controller, s: State, broker: Number) -> Truth:
         """Whether a broker leads a partition that the bridge has."""
@@ -446,7 +458,9 @@ class _Table:
 
     def others_active(self, s: State, number: int) -> Truth:
         """Whether another broker is active, which has not said how much metadata it has replayed."""
-        return ~self.t.active(s.registrations).without(self.t.broker.lift(number)).is_empty
+        others = self.t.active(s.registrations).without(self.t.broker.lift(number))
+        found: Truth = ~others.is_empty
+        return found
 
     def next_state(
         self, number: int, flags: tuple[bool, bool, bool], was: str, leads: bool, others: bool
@@ -491,7 +505,7 @@ class _Table:
 
     # --- registrations ----------------------------------------------------------------------------------
 
-    def registering(self) -> Iterator[Request]:
+    def registering(self) -> Iterator[KafkaRequest]:
         """Registrations: clean and unclean, of the same incarnation, during a session; and removals."""
         for broker in self.brokers:
             for clean in (False, True):
@@ -507,12 +521,12 @@ class _Table:
 
     def register(
         self, number: int, clean: bool, live: bool = False, version: int = 4, knows_feature: bool = True
-    ) -> Request:
+    ) -> KafkaRequest:
         """A new incarnation registers; ``live``: while the session of the one before lives."""
         broker = self.t.broker.lift(number)
         usual = not live and version == 4 and knows_feature
 
-        def expect(p: Controller, s: State) -> Expected:
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
             elr = p.elr_is_on(s)
             now = self.t.offset.lift(0)
             contact = self.t.session.fields["last_contact_ms"]
@@ -532,15 +546,15 @@ class _Table:
             )
             counts = clean and version >= 3
             self.step(p, s, "register", checks.passed, broker=broker, clean=Bool.lift(counts))
-            return Expected(cases((checks.passed, Error.NONE), otherwise=checks.answer))
+            return ExpectedAnswer(cases((checks.passed, Error.NONE), otherwise=checks.answer))
 
         op: Operation = {"name": "registerBroker", "broker": number, "clean": clean}
         op |= {"live": True} if live else {}
         op |= {"requestVersion": version} if version != 4 else {}
         op |= {} if knows_feature else {"elrFeatureSupported": False}
-        return Request(op, expect, ("register", (number, clean)) if usual else None)
+        return KafkaRequest(op, expect, ("register", (number, clean)) if usual else None)
 
-    def register_in_part(self, number: int, clean: bool) -> Iterator[Request]:
+    def register_in_part(self, number: int, clean: bool) -> Iterator[KafkaRequest]:
         """The controller fails before the registration is written."""
         op = {"name": "registerBroker", "broker": number, "clean": clean, "environment": True}
         choices: list[tuple[int, ...] | None] = [None]
@@ -549,39 +563,41 @@ class _Table:
         for written in choices:
             named = {} if written is None else {"written": written}
 
-            def expect(p: Controller, s: State, named: dict[str, Any] = named) -> Expected:
+            def expect(p: Controller, s: State, named: dict[str, Any] = named) -> ExpectedAnswer:
                 function = self.functions["register_in_part"]
                 function(p, s, broker=self.t.broker.lift(number), clean=Bool.lift(clean), **named)
                 # The model has lost directories back already, Kafka with the registration that is not written.
                 lost = s.partition.offline.has(number) if p.on("offline_directory_check") else as_bool(False)
-                return Expected(Error.NONE, ~lost)
+                return ExpectedAnswer(Error.NONE, ~lost)
 
             key = ("register_in_part", (number, clean, *([written] if written else [])))
-            yield Request({**op, "written": list(written or (0,))}, expect, key, _WRITTEN if written else frozenset())
+            yield KafkaRequest(
+                {**op, "written": list(written or (0,))}, expect, key, _WRITTEN if written else frozenset()
+            )
 
-    def register_again(self, number: int) -> Request:
+    def register_again(self, number: int) -> KafkaRequest:
         """The same incarnation registers again; where it is not registered it is a new one."""
 
-        def expect(p: Controller, s: State) -> Expected:
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
             broker, gone = self.t.broker.lift(number), ~self.state_of(s, number).registered
             self.step(p, s, "register", gone, broker=broker, clean=Bool.lift(False))
-            return Expected(Error.NONE)
+            return ExpectedAnswer(Error.NONE)
 
-        return Request({"name": "registerBroker", "broker": number, "same": True}, expect)
+        return KafkaRequest({"name": "registerBroker", "broker": number, "same": True}, expect)
 
-    def unregister(self, number: int) -> Request:
+    def unregister(self, number: int) -> KafkaRequest:
         """An operator removes a broker."""
 
-        def expect(p: Controller, s: State) -> Expected:
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
             registered = self.state_of(s, number).registered
             self.step(p, s, "unregister", registered, broker=self.t.broker.lift(number))
-            return Expected(where(registered, Error.NONE, Error.BROKER_ID_NOT_REGISTERED))
+            return ExpectedAnswer(where(registered, Error.NONE, Error.BROKER_ID_NOT_REGISTERED))
 
-        return Request({"name": "unregisterBroker", "broker": number}, expect, ("unregister", (number,)))
+        return KafkaRequest({"name": "unregisterBroker", "broker": number}, expect, ("unregister", (number,)))
 
     # --- settings ---------------------------------------------------------------------------------------
 
-    def settings(self) -> Iterator[Request]:
+    def settings(self) -> Iterator[KafkaRequest]:
         """min.insync.replicas, unclean election, the ELR feature, and the topic's first partition."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
@@ -605,27 +621,27 @@ class _Table:
         yield self.refused_min_isr("BROKER", "", None)
         yield self.refused_min_isr("TOPIC", None, "0")
 
-    def by_action(self, op: Operation, name: str, **parameters: Any) -> Request:
+    def by_action(self, op: Operation, name: str, **parameters: Any) -> KafkaRequest:
         """A request that is never refused."""
 
-        def expect(p: Controller, s: State) -> Expected:
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
             self.functions[name](p, s, **parameters)
-            return Expected(Error.NONE)
+            return ExpectedAnswer(Error.NONE)
 
-        return Request(op, expect, (name, tuple(parameters.values())))
+        return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
-    def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> Request:
+    def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
         """A min.insync.replicas that nobody may set while ELR is on, or that no one can have."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 
-        def expect(p: Controller, s: State) -> Expected:
+        def expect(p: Controller, s: State) -> ExpectedAnswer:
             t = self.t.under(self.t.rules)
             checks = handlers.min_isr_checks(t, of, as_bool(value is None), valid=resource != "TOPIC")
             asked = p.elr_is_on(s)
             if name == "0":
                 asked &= self.state_of(s, 0).registered
-            return Expected(cases((checks.passed, Error.NONE), otherwise=checks.answer), asked)
+            return ExpectedAnswer(cases((checks.passed, Error.NONE), otherwise=checks.answer), asked)
 
         op = {"name": "incrementalAlterConfigs", "resourceType": resource, "key": MIN_ISR, "value": value}
-        return Request(op if name is None else {**op, "resource": name}, expect)
+        return KafkaRequest(op if name is None else {**op, "resource": name}, expect)
