@@ -264,7 +264,14 @@ class _Table:
 
         The bridge has one directory a broker, which both partitions of a topic would be in.
         """
-        if place is not None or not self.p.on("offline_directory_check"):
+        if place is not None:
+            return
+        if not self.p.on("offline_directory_check"):  # the loss of a directory means nothing
+            for number in self.brokers:
+                yield KafkaRequest(
+                    {"name": "loseDirectory", "broker": number, "environment": True},
+                    lambda p, s: ExpectedAnswer(Error.NONE),
+                )
             return
         for number in self.brokers:
             broker = self.t.broker.lift(number)

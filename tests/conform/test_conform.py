@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ SMALL = "replication/controller/possible-kafka-4.2"
 LEVELS = "replication/controller/watched-kafka-4.2-levels"
 INDEX = "replication/controller/watched-kafka-4.2-index"
 OPERATOR = "replication/controller/watched-kafka-4.2-operator"
+REASSIGNMENT = "replication/controller/kafka-4.2-stuck-elr"
 TOPIC = "replication/topic/kafka-4.2-first-partition"
 
 
@@ -81,8 +84,12 @@ def test_a_rule_that_kafka_has_otherwise_is_told_and_repeated(kafka: Path, tmp_p
     assert (status, found["same"]) == (0, True), said
 
 
-SOURCE = """package org.apache.kafka.controller;
-class BrokerIdAndEpoch {
+CHANGES = {
+    # Sessions that end are taken for those of former epochs, so nobody is fenced.
+    "BrokerIdAndEpoch": (
+        SMALL,
+        {"fence", "fence_again"},
+        """class BrokerIdAndEpoch {
     private final int id; private final long epoch;
     BrokerIdAndEpoch(int id, long epoch) { this.id = id; this.epoch = epoch; }
     int id() { return id; }
@@ -91,19 +98,79 @@ class BrokerIdAndEpoch {
         return o instanceof BrokerIdAndEpoch other && other.id == id && other.epoch == epoch;
     }
     public int hashCode() { return id; }
+}""",
+    ),
+    # A cancelled reassignment leaves the adding replicas in the ISR.
+    "PartitionReassignmentRevert": (
+        REASSIGNMENT,
+        {"cancel_reassignment"},
+        """import java.util.List;
+class PartitionReassignmentRevert {
+    private final List<Integer> replicas = new java.util.ArrayList<>(), isr = new java.util.ArrayList<>();
+    PartitionReassignmentRevert(org.apache.kafka.metadata.PartitionRegistration p) {
+        for (int r : p.replicas) if (!org.apache.kafka.metadata.Replicas.contains(p.addingReplicas, r)) replicas.add(r);
+        for (int r : p.isr) isr.add(r);
+    }
+    List<Integer> replicas() { return replicas; }
+    List<Integer> isr() { return isr; }
+    boolean unclean() { return false; }
+}""",
+    ),
+    # The index of ELR members is empty, so an unclean registration leaves its broker in the ELR.
+    "BrokersToElrs": (
+        SMALL,
+        {"register", "lose_directory"},
+        """import org.apache.kafka.common.Uuid;
+class BrokersToElrs {
+    BrokersToElrs(org.apache.kafka.timeline.SnapshotRegistry registry) { }
+    void update(Uuid topic, int partition, int[] before, int[] after) { }
+    void removeTopicEntryForBroker(Uuid topic, int broker) { }
+    BrokersToIsrs.PartitionsOnReplicaIterator partitionsWithBrokerInElr(int broker) {
+        return new BrokersToIsrs.PartitionsOnReplicaIterator(java.util.Map.of(), false);
+    }
+}""",
+    ),
 }
-"""
+"""Changed classes of the controller, each written anew: the scenario, requests that differ, and the class."""
 
 
-def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path) -> None:
-    """A class before the jars: sessions that end are taken for those of other epochs, so nobody is fenced."""
-    source, classes = tmp_path / "BrokerIdAndEpoch.java", tmp_path / "classes"
-    source.write_text(SOURCE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BrokerIdAndEpoch",
+        *(
+            pytest.param(n, marks=slow("other changed classes, where the fast test takes one"))
+            for n in ("PartitionReassignmentRevert", "BrokersToElrs")
+        ),
+    ],
+)
+def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path, name: str) -> None:
+    scenario, requests, text = CHANGES[name]
+    source, classes = tmp_path / f"{name}.java", tmp_path / "classes"
+    source.write_text("package org.apache.kafka.controller;\n" + text)
     class_path = ":".join(Jars.found(kafka).class_path)
     subprocess.run(["javac", "-nowarn", "-cp", class_path, "-d", str(classes), str(source)], check=True)
-    status, found, said = run(kafka, tmp_path, SMALL, "--before", str(classes), "--quiet")
+    limit = ("--limit-states", "2000")
+    status, found, said = run(kafka, tmp_path, scenario, "--before", str(classes), "--quiet", *limit)
     assert status == 1, said
-    assert {d["request"] for d in found["scenarios"][0]["differences"]} >= {"fence", "fence_again"}
+    assert {d["request"] for d in found["scenarios"][0]["differences"]} >= requests
+
+
+def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_path: Path) -> None:
+    """Ctrl-C while requests are sent: exit status 130, and a part of the states."""
+    target = tmp_path / "result.json"
+    command = [sys.executable, "-m", "highwater.checker.cli", "conform", OPERATOR, "--kafka", str(kafka)]
+    with subprocess.Popen([*command, "--json", str(target)], stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "requests" in line:
+                running.send_signal(signal.SIGINT)
+                break
+        running.stderr.read()
+    assert running.returncode == 130
+    one = json.loads(target.read_text())["scenarios"][0]
+    assert (one["stopped_by"], one["complete"], one["differences"]) == ("interrupted", False, [])
+    assert 0 < one["states"] < 24_069
 
 
 @pytest.mark.parametrize(
