@@ -416,8 +416,10 @@ class _Table:
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             registration = self.state_of(s, number)
             registered, fenced = registration.registered, registration.fenced
-            stopping = ~fenced & registration.in_controlled_shutdown
-            leads = as_bool(True) if elsewhere else self.leads(p, s, broker)
+            own = self.leads(p, s, broker)
+            leads = as_bool(True) if elsewhere else own
+            # A broker that leads has been unfenced since it began to shut down, and may begin again.
+            stopping = ~fenced & registration.in_controlled_shutdown & ~own
             others = self.others_active(s, number)
             states = {
                 (was, leading, active): self.next_state(number, (fence, stop, behind), was, leading, active)
@@ -445,8 +447,9 @@ class _Table:
                 self.step(p, s, "fence_again", again, broker=broker)
             starts = becomes("CONTROLLED_SHUTDOWN", of=("UNFENCED",))
             self.step(p, s, "start_controlled_shutdown", starts, broker=broker)
-            # After a failover the controller has forgotten at which offset the shutdown began.
-            knows = as_bool(True) if not p.p.failovers else ~stopping
+            # After a failover, or once the broker is unfenced, the controller has forgotten where the shutdown began.
+            forgets = p.p.failovers or p.p.resumed_shutdowns
+            knows = ~stopping if forgets else as_bool(True)
             asked = knows if p.on("fenced_broker_has_session") else knows & ~again
             error = where(registered, Error.NONE, Error.STALE_BROKER_EPOCH)
             return ExpectedAnswer(error, asked)

@@ -280,17 +280,7 @@ final class BridgedController {
         }
         String moved = topic + "2";
         topic(moved, configured(MIN_ISR), configured(UNCLEAN));
-        // Kafka keeps stale entries of a topic that is removed, and the directories of partitions with an empty ISR.
-        replay(new PartitionChangeRecord().
-            setTopicId(before).
-            setPartitionId(0).
-            setIsr(List.of(partition.replicas[0])).
-            setLeader(partition.replicas[0]).
-            setEligibleLeaderReplicas(List.of()));
-        for (int broker = 0; broker < brokers; broker++) {
-            replication.brokersToElrs().removeTopicEntryForBroker(before, broker);
-        }
-        replay(new RemoveTopicRecord().setTopicId(before));
+        remove(before);
         Uuid id = replication.getTopicId(moved);
         PartitionRecord record = new PartitionRecord().
             setTopicId(id).
@@ -330,7 +320,25 @@ final class BridgedController {
     }
 
     void leadNoMore() {
-        replay(new RemoveTopicRecord().setTopicId(replication.getTopicId("elsewhere")));
+        remove(replication.getTopicId("elsewhere"));
+    }
+
+    /**
+     * Remove a topic of one partition. Kafka keeps its stale entries in the index of ELR members, and the directories of
+     * a partition with an empty ISR: what meets them later throws.
+     */
+    private void remove(Uuid id) {
+        int first = replication.getPartition(id, 0).replicas[0];
+        replay(new PartitionChangeRecord().
+            setTopicId(id).
+            setPartitionId(0).
+            setIsr(List.of(first)).
+            setLeader(first).
+            setEligibleLeaderReplicas(List.of()));
+        for (int broker = 0; broker < brokers; broker++) {
+            replication.brokersToElrs().removeTopicEntryForBroker(id, broker);
+        }
+        replay(new RemoveTopicRecord().setTopicId(id));
     }
 
     private static List<Integer> boxed(int[] numbers) {
