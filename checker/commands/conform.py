@@ -106,7 +106,8 @@ def conform(
     output = JsonOutput(json_file, quiet=quiet)
     if bool(names) == (request_path is not None):
         raise InputError("conform: name scenarios, or --request FILE")
-    file = None if request_path is None else read_request_file(Path(request_path))
+    place = None if request_path is None else Path(request_path)
+    file = None if place is None else read_request_file(place)
     options = SearchOptions(
         workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
     )
@@ -114,8 +115,8 @@ def conform(
     scenarios = [replace(scenario_files.find(name), properties=()) for name in names]
     requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
     with Bridge(Jars.found(kafka, before)) as bridge:
-        if file is not None:
-            same, lines = repeated(file, bridge)
+        if place is not None and file is not None:
+            same, lines = repeated(place, file, bridge)
             for line in [*lines, f"Kafka {bridge.version} " + ("answers as expected" if same else "DIFFERS")]:
                 output.say(line)
             output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from highwater.checker.base.problems import InputError
+from highwater.checker.base.files import read_text
+from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison, KafkaDifference
 from highwater.checker.conform.expectation import Traced, trace
@@ -21,6 +22,13 @@ from highwater.model.replication.controller.types import Error
 FORMAT = "highwater-conform-request-1"
 
 
+class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
+    """The error and the observation that the model expects."""
+
+    error: str
+    after: dict[str, int | None]
+
+
 class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
     """A path and a request, with what the model expects: all that repeats a difference."""
 
@@ -28,7 +36,7 @@ class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
     scenario: dict[str, Any]
     path: list[dict[str, Any]]
     request: dict[str, Any]
-    expected: dict[str, Any]
+    expected: ExpectedOutcome
     fields: list[str]
 
 
@@ -182,31 +190,36 @@ def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestF
         comparison.setup,
         found["path"],
         found["request"] or {"name": "failover"},
-        {"error": model.get("error", "NONE"), "after": found["all"]},
+        ExpectedOutcome(model.get("error", "NONE"), found["all"]),
         list(found["differs"]),
     )
 
 
 def read_request_file(path: Path) -> RequestFile:
     """A file of a difference. InputError where it is none."""
-    from highwater.checker.base.files import read_text
-
     try:
         found = msgspec.json.decode(read_text(path), type=RequestFile)
-    except msgspec.DecodeError as wrong:
+    except (msgspec.DecodeError, RecursionError) as wrong:
         raise InputError(f"{path}: no request of conform: {wrong}") from None
     if found.format != FORMAT:
         raise InputError(f"{path}: format {found.format!r}, not {FORMAT!r}")
     return found
 
 
-def repeated(file: RequestFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Whether Kafka now answers as the file expects, and both answers as text."""
-    answer = bridge.ask({"tell": {"scenario": file.scenario, "path": file.path, "op": file.request}})
+def repeated(place: Path, file: RequestFile, bridge: Bridge) -> tuple[bool, list[str]]:
+    """Whether Kafka now answers as the file expects, and both answers as text. InputError where it cannot be sent."""
+    try:
+        answer = bridge.ask({"tell": {"scenario": file.scenario, "path": file.path, "op": file.request}})
+    except InternalError as wrong:
+        raise InputError(f"{place}: the request cannot be repeated: {wrong}") from None
     names = {code: name for name, code in bridge.errors.items()}
-    after = file.expected["after"]
+    after = file.expected.after
+    if len(after) != len(answer["after"]):
+        raise InputError(
+            f"{place}: expected.after has {len(after)} fields, and the bridge sees {len(answer['after'])}"
+        )
     seen = dict(zip(after, answer["after"], strict=True))
-    rows = {"error": file.expected["error"], **after}
+    rows = {"error": file.expected.error, **after}
     kafka = {"error": names[answer["error"]], **seen}
     differing = {name: value for name, value in rows.items() if kafka[name] != value}
     lines = [

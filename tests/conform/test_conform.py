@@ -194,3 +194,31 @@ def test_a_bad_request_is_one_line(kafka: Path, tmp_path: Path, arguments: list[
     assert status == 2
     assert said in output
     assert output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "another"}, "format 'another'"),
+        ({"path": 3}, "no request of conform"),
+        ({"expected": {"error": "NONE", "after": {}}}, "expected.after has 0 fields"),
+        ({"request": {"name": "unheard"}}, "cannot be repeated"),
+        ({"scenario": {}}, "cannot be repeated"),
+    ],
+)
+def test_a_bad_file_of_a_request_is_one_line(
+    kafka: Path, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    setup = {"brokers": 1, "minIsr": 1, "unclean": False, "elr": 1, "partitions": [[0]]}
+    whole = {
+        "format": "highwater-conform-request-1",
+        "scenario": setup,
+        "path": [],
+        "request": {"name": "failover"},
+        "expected": {"error": "NONE", "after": {"leader": 0}},
+        "fields": [],
+    }
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(whole | change))
+    status, _, output = run(kafka, tmp_path, "--request", str(file))
+    assert (status, said in output, output.count("\n")) == (2, True, 1), output
