@@ -9,7 +9,7 @@ import highwater
 
 SCHEMAS = {
     "result": 2, "proof": 2, "difference": 1, "tables": 1, "gate": 1, "coverage": 1, "mutation": 2, "report": 2,
-    "internal-error": 1,
+    "internal-error": 1, "conform": 1,
 }  # fmt: skip
 """The forms of results as JSON, each with its version: another one where a program that reads it has to be changed."""
 

@@ -1,0 +1,234 @@
+"""``highwater conform``: Kafka's own controller under the model, every state and every request compared."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import numpy as np
+
+from highwater.checker.base.files import JsonOutput, write_text
+from highwater.checker.base.problems import InputError, Status, interruption, worst
+from highwater.checker.commands.options import (
+    cache_option,
+    json_option,
+    limit_seconds_option,
+    limit_states_option,
+    model_options,
+    quiet_option,
+    workers_option,
+)
+from highwater.checker.conform.bridge import Bridge, Jars
+from highwater.checker.conform.comparison import ConformResult, KafkaComparison
+from highwater.checker.conform.report import (
+    lines_of,
+    lines_of_difference,
+    of_json,
+    read_request_file,
+    repeated,
+    request_file,
+    told,
+)
+from highwater.checker.engines import by_name as engines
+from highwater.checker.runner.one import LiveLine, ProgressReporter
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.versions import versions
+
+_MOST_TOLD = 5
+"""Kinds of differences that are told in full."""
+
+
+@click.command(short_help="Kafka's own controller under the model: every state, every request.")
+@click.argument("names", metavar="SCENARIO...", nargs=-1)
+@click.option(
+    "--kafka",
+    required=True,
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="An unpacked Kafka release, or a checkout that is built.",
+)
+@click.option(
+    "--before",
+    multiple=True,
+    type=click.Path(),
+    metavar="PATH",
+    help="Classes before Kafka's jars: a directory or a jar; may repeat.",
+)
+@click.option("--request", "request_path", metavar="FILE", help="Repeat the one request that --save wrote.")
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write a file for each kind of difference, for --request.",
+)
+@click.option(
+    "--sample", type=click.IntRange(1), metavar="N", help="Compare so many states, chosen by --seed."
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
+@click.option("--other-paths", is_flag=True, help="Then reach each state by a second path, where it has one.")
+@model_options(deadlock=False)
+@limit_states_option()
+@limit_seconds_option
+@workers_option
+@cache_option
+@json_option
+@quiet_option("the results")
+def conform(
+    names: tuple[str, ...],
+    kafka: str,
+    before: tuple[str, ...],
+    request_path: str | None,
+    save: str | None,
+    sample: int | None,
+    seed: int,
+    other_paths: bool,
+    overrides: Overrides,
+    limit_states: int | None,
+    limit_seconds: float | None,
+    workers: int | None,
+    json_file: str | None,
+    quiet: bool,
+) -> Status:
+    """Compare the model of each SCENARIO with the control managers of the Kafka in DIR.
+
+    Explores the scenario, takes Kafka's controller to each state, sends every request there, and compares errors,
+    partitions, registrations and the index of ELR members. docs/conform.md says what is compared and what is not.
+
+    Exit status: 0 no difference, 1 a difference, 2 bad request, 3 no difference, but not every state was compared (a
+    limit, or --sample), 130 interrupted; what was compared until then is reported.
+    """
+    output = JsonOutput(json_file, quiet=quiet)
+    if bool(names) == (request_path is not None):
+        raise InputError("conform: name scenarios, or --request FILE")
+    place = None if request_path is None else Path(request_path)
+    file = None if place is None else read_request_file(place)
+    options = SearchOptions(
+        workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
+    )
+    # Properties are not checked here, and a rule that is switched off may leave one without a meaning.
+    scenarios = [replace(scenario_files.find(name), properties=()) for name in names]
+    requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
+    with Bridge(Jars.found(kafka, before)) as bridge:
+        if place is not None and file is not None:
+            same, lines = repeated(place, file, bridge)
+            for line in [*lines, f"Kafka {bridge.version} " + ("answers as expected" if same else "DIFFERS")]:
+                output.say(line)
+            output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
+            return Status.AS_PROMISED if same else Status.VIOLATED
+        run = _Run(bridge, options, output, sample, seed, other_paths, None if save is None else Path(save))
+        statuses, results = [], []
+        for request in requests:
+            status, found = run.one(request)
+            statuses.append(status)
+            results.append(found)
+            if status == Status.INTERRUPTED:
+                break
+        output.write({"kafka": _kafka(bridge), "scenarios": results, "versions": versions("conform")})
+    return worst(statuses)
+
+
+def _kafka(bridge: Bridge) -> dict[str, str]:
+    return {"version": bridge.version, "commit": bridge.commit}
+
+
+class _Run:
+    """Comparisons by one bridge."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        options: SearchOptions,
+        output: JsonOutput,
+        sample: int | None,
+        seed: int,
+        other_paths: bool,
+        save: Path | None,
+    ) -> None:
+        self.bridge, self.options, self.output = bridge, options, output
+        self.sample, self.seed, self.other_paths, self.save = sample, seed, other_paths, save
+        self.came = False
+        self.until = None if options.limit_seconds is None else time.monotonic() + options.limit_seconds
+
+    def one(self, request: Request) -> tuple[Status, dict[str, Any]]:
+        """Compare a scenario: its exit status, and its part of the JSON."""
+        name = request.scenario.name
+        model = request.model()
+        with ProgressReporter(name, quiet=self.output.quiet) as progress:
+            comparison = KafkaComparison(
+                model, lambda m: engines.explore("native")(m, self.options, progress)
+            )
+        graph = comparison.graph
+        states = np.arange(len(graph.states))[: graph.expanded]
+        if self.sample is not None and self.sample < len(states):
+            chosen = np.random.default_rng(self.seed).choice(len(states), self.sample, replace=False)
+            states = np.sort(chosen)
+        result = ConformResult(stopped_by=graph.stopped_by)
+        live = LiveLine(quiet=self.output.quiet)
+
+        def progressed(found: ConformResult) -> None:
+            differences = sum(found.differences.values())
+            live(
+                f"{name}: {found.states:,} states, {found.requests:,} requests",
+                f"{differences:,} differences",
+            )
+
+        with interruption(self._interrupt):
+            comparison.run(self.bridge, states, None, progressed, self._stops, result)
+            if self.other_paths and not self._stops():
+                steps = comparison.other_steps()[states]
+                again = states[steps >= 0]
+                comparison.run(self.bridge, again, steps[steps >= 0], progressed, self._stops, result)
+        live.end()
+        first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
+        found = [told(comparison, d, self.bridge) for d in first[:_MOST_TOLD]]
+        self._say(comparison, name, result, found)
+        whole = len(states) == len(graph.states) and result.stopped_by is None
+        content = {
+            "scenario": name,
+            "profile": request.profile,
+            "parameters": dict(request.parameters),
+            "rules": dict(request.rules),
+            "complete": whole,
+            **of_json(comparison, result, found),
+        }
+        if result.stopped_by == "interrupted":
+            return Status.INTERRUPTED, content
+        if result.differences:
+            return Status.VIOLATED, content
+        return (Status.AS_PROMISED if whole else Status.INCONCLUSIVE), content
+
+    def _interrupt(self) -> None:
+        self.came = True
+
+    def _stops(self) -> bool:
+        return self.came or (self.until is not None and time.monotonic() > self.until)
+
+    def _say(
+        self, comparison: KafkaComparison, name: str, result: ConformResult, found: list[dict[str, Any]]
+    ) -> None:
+        if self.came is False and result.stopped_by == "interrupted":
+            result.stopped_by = "limit_seconds"
+        summary, *rest = lines_of(name, result, self.bridge.version)
+        self.output.say(summary)
+        for line in rest:
+            self.output.note(line)
+        if result.stopped_by is not None:
+            self.output.say(f"  not every state was compared: {result.stopped_by}")
+        for number, difference in enumerate(found, 1):
+            for line in lines_of_difference(difference):
+                self.output.say(line)
+            if self.save is not None:
+                self.save.mkdir(parents=True, exist_ok=True)
+                file = self.save / f"difference-{number}.json"
+                text = msgspec.json.format(
+                    msgspec.json.encode(request_file(comparison, difference)), indent=2
+                )
+                write_text("--save", file, text.decode() + "\n")
+                self.output.say(f"  repeat it with: highwater conform --request {file}")
+            del difference["all"], difference["seen"]

@@ -1,0 +1,1 @@
+"""Kafka's own controller beside the model: every state, every request, both answers."""

@@ -1,0 +1,288 @@
+"""The Java bridge: found jars, compiled once for them, run as a process that answers lines of JSON.
+
+The bridge is a program in the package of Kafka's control managers (``java/``). Its classes are cached by the digest of
+its sources, of the jars, and of the compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.resources import as_file, files
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
+
+import msgspec
+
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.engines import cache
+
+OLDEST_JAVA = 17
+_MANAGER = "org/apache/kafka/controller/ReplicationControlManager.class"
+_MAIN = "org.apache.kafka.controller.Bridge"
+_LEFT_OUT = re.compile(r"(log4j-slf4j.*|.*-(test|tests|sources|javadoc|test-fixtures))\.jar|.*\.asc")
+"""Jars that are not taken: what logs, so that Kafka's logging costs nothing, and what no program needs."""
+_RELEASE, _BUILD = (
+    ("libs/*.jar",),
+    ("*/build/libs/*.jar", "*/*/build/libs/*.jar", "core/build/dependant-libs*/*.jar"),
+)
+
+
+@dataclass(frozen=True)
+class Jars:
+    """The jars of a Kafka release or of a build tree, and what comes before them on the class path."""
+
+    directory: Path
+    jars: tuple[Path, ...]
+    before: tuple[Path, ...] = ()
+
+    @classmethod
+    def found(cls, directory: str | Path, before: Iterable[str | Path] = ()) -> Jars:
+        """The jars below a directory. InputError where Kafka's controller is not among them."""
+        place = Path(directory)
+        if not place.is_dir():
+            raise InputError(f"--kafka {directory}: no such directory")
+        for patterns in (_RELEASE, _BUILD):
+            jars = sorted({j for p in patterns for j in place.glob(p) if not _LEFT_OUT.fullmatch(j.name)})
+            if any(_has_controller(jar) for jar in jars):
+                first = tuple(Path(b) for b in before)
+                for path in first:
+                    if not path.exists():
+                        raise InputError(f"--before {path}: no such directory or jar")
+                return cls(place, tuple(jars), first)
+        raise InputError(
+            f"--kafka {directory}: no jar with Kafka's controller; name an unpacked release (libs/*.jar), "
+            "or a checkout after ./gradlew jar copyDependantLibs"
+        )
+
+    @property
+    def class_path(self) -> list[str]:
+        """The class path without the bridge."""
+        return [str(path) for path in (*self.before, *self.jars)]
+
+    def digest(self) -> bytes:
+        """A digest of all that is on the class path."""
+        found = hashlib.sha256()
+        for path in (*self.before, *self.jars):
+            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                if file.is_file():
+                    found.update(f"{file.name} {file.stat().st_size}\n".encode())
+                    with file.open("rb") as content:
+                        found.update(hashlib.file_digest(content, "sha256").digest())
+        return found.digest()
+
+
+def _has_controller(jar: Path) -> bool:
+    if not jar.name.startswith("kafka-metadata"):
+        return False
+    try:
+        with ZipFile(jar) as content:
+            return _MANAGER in content.namelist()
+    except (OSError, BadZipFile) as wrong:
+        raise InputError(f"{jar}: no jar that can be read: {wrong}") from None
+
+
+# --- the JDK ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Jdk:
+    """A Java of 17 or later with its compiler."""
+
+    java: str
+    javac: str
+    version: str
+
+    @classmethod
+    def found(cls) -> Jdk:
+        """The JDK of JAVA_HOME, else the one on the path. InputError where there is none, or an older one."""
+        home = os.environ.get("JAVA_HOME")
+        where = str(Path(home) / "bin") if home else None
+        java, javac = (shutil.which(name, path=where) for name in ("java", "javac"))
+        if java is None or javac is None:
+            missing = "java" if java is None else "javac"
+            raise InputError(
+                f"conform needs a JDK {OLDEST_JAVA} or later, and there is no {missing} "
+                + (f"in {where} (JAVA_HOME)" if home else "on the path")
+            )
+        said = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
+        match = re.search(r"javac (\d+)", said.stdout + said.stderr)
+        if match is None or int(match[1]) < OLDEST_JAVA:
+            version = match[1] if match else "an unknown version"
+            raise InputError(f"conform needs a JDK {OLDEST_JAVA} or later; {javac} is {version}")
+        return cls(java, javac, match.string.strip())
+
+
+# --- compiling ----------------------------------------------------------------------------------------------
+
+
+def compiled(jars: Jars, jdk: Jdk) -> bytes:
+    """The bridge's classes as a jar, compiled against these jars or from the cache. InputError where that fails."""
+    sources = files(__package__) / "java"
+    with as_file(sources) as folder:
+        texts = sorted(folder.rglob("*.java"))
+        key = hashlib.sha256(b"conform bridge\n" + jdk.version.encode() + jars.digest())
+        for text in texts:
+            key.update(text.read_bytes())
+        place = cache.chosen()
+        content = place.get(key.digest()) if place is not None else None
+        if content is None:
+            content = _compile(jars, jdk, texts)
+            if place is not None:
+                place.put(key.digest(), content)
+    return content
+
+
+def _compile(jars: Jars, jdk: Jdk, texts: list[Path]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="highwater-") as made:
+        classes = Path(made) / "classes"
+        command = [
+            jdk.javac,
+            "-nowarn",
+            "-proc:none",
+            "-encoding",
+            "UTF-8",
+            "-cp",
+            os.pathsep.join(jars.class_path),
+        ]
+        done = subprocess.run(
+            [*command, "-d", str(classes), *map(str, texts)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode:
+            raise InputError(f"--kafka {jars.directory}: {_why_not_compiled(done.stderr)}")
+        packed = Path(made) / "bridge.jar"
+        with ZipFile(packed, "w") as jar:
+            for file in sorted(classes.rglob("*.class")):
+                jar.write(file, file.relative_to(classes))
+        return packed.read_bytes()
+
+
+def _why_not_compiled(said: str) -> str:
+    """The first thing that this Kafka lacks, by the compiler's words."""
+    missing = re.search(r"symbol:\s+(.*)\n(?:\s*location:\s+(.*))?", said)
+    if missing:
+        place = f" in {missing[2].strip()}" if missing[2] else ""
+        return f"this Kafka has no {missing[1].strip()}{place}"
+    package = re.search(r"error: (package \S+ does not exist)", said)
+    first = re.search(r"error: (.*)", said)
+    return f"the bridge does not compile: {(package or first or [None, said[:300]])[1]}"
+
+
+# --- the process --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Bridge:
+    """A running bridge, as a context. An answer that reports an error of the bridge is an InternalError."""
+
+    jars: Jars
+    options: tuple[str, ...] = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:-OmitStackTraceInFastThrow")
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Kafka's error codes by their names."""
+    version: str = ""
+    commit: str = ""
+    _process: subprocess.Popen[bytes] | None = None
+    _place: tempfile.TemporaryDirectory[str] | None = None
+    _log: IO[bytes] | None = None
+
+    def __enter__(self) -> Bridge:
+        jdk = Jdk.found()
+        classes = compiled(self.jars, jdk)
+        self._place = tempfile.TemporaryDirectory(prefix="highwater-")
+        jar = Path(self._place.name) / "bridge.jar"
+        jar.write_bytes(classes)
+        self._log = (Path(self._place.name) / "log").open("w+b")
+        class_path = os.pathsep.join([*map(str, self.jars.before), str(jar), *map(str, self.jars.jars)])
+        self._process = subprocess.Popen(
+            [jdk.java, *self.options, "-cp", class_path, _MAIN],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            process_group=0,  # a terminal's Ctrl-C is for this process alone
+        )
+        hello = self.receive()
+        self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process = self._process
+        if process is not None:
+            for stream in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    if stream is not None:
+                        stream.close()
+            process.kill()
+            process.wait()
+        if self._log is not None:
+            self._log.close()
+        if self._place is not None:
+            self._place.cleanup()
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "a bridge is used as a context"
+        return self._process
+
+    def send(self, question: object) -> None:
+        """Send a line. What is under way unanswered must stay below a pipe's 64 KiB."""
+        to = self._running.stdin
+        assert to is not None
+        try:
+            to.write(msgspec.json.encode(question) + b"\n")
+            to.flush()
+        except OSError:
+            raise InternalError(f"the Java bridge ended: {self._last_words()}") from None
+
+    def receive(self) -> dict[str, Any]:
+        """The next answer."""
+        answers = self._running.stdout
+        assert answers is not None
+        line = answers.readline()
+        if not line:
+            raise InternalError(f"the Java bridge ended: {self._last_words()}")
+        answer: dict[str, Any] = msgspec.json.decode(line)
+        if "bridge" in answer:
+            raise InternalError(f"the Java bridge failed: {answer['bridge']}")
+        return answer
+
+    def ask(self, question: object) -> dict[str, Any]:
+        """Send a line and receive its answer."""
+        self.send(question)
+        return self.receive()
+
+    def answered(self, questions: Iterable[object], ahead: int = 2) -> Iterator[dict[str, Any]]:
+        """The answers to questions, in their order; so many are sent ahead, so that both sides work."""
+        waiting = 0
+        for question in questions:
+            self.send(question)
+            waiting += 1
+            if waiting > ahead:
+                yield self.receive()
+                waiting -= 1
+        for _ in range(waiting):
+            yield self.receive()
+
+    def _last_words(self) -> str:
+        process = self._running
+        assert self._log is not None
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        said = [line for line in lines if "SLF4J" not in line]
+        return " / ".join(said[:3])[:500] or f"exit status {process.returncode}"

@@ -1,0 +1,275 @@
+"""Every state of a scenario and every request in it, in the model and in Kafka, compared as arrays."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.expectation import ExpectedAnswers, Numbers
+from highwater.checker.conform.requests import KafkaRequest, instance_key, requests_of, setup_of
+from highwater.checker.engines.state_graph import Explored
+from highwater.model.language.model import Model
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.types import Error
+
+_ANSWERS = 12_000
+"""Answers in one line of the bridge."""
+_STATES_AT_ONCE = 2048
+_INDEX = re.compile(r"\[\d+\]")
+NO_SUCH_ERROR = -999
+
+
+@dataclass(frozen=True)
+class KafkaDifference:
+    """One request that the model and Kafka answer differently; ``request`` None: the states differ before any."""
+
+    state: int
+    path: tuple[int, ...]
+    """Numbers of requests that lead to the state."""
+    request: int | None
+    kinds: tuple[str, ...]
+    """What differs: ``error``, or fields of the observation, without brokers."""
+
+
+@dataclass
+class ConformResult:
+    """What a comparison came to."""
+
+    states: int = 0
+    transitions: int = 0
+    cut: int = 0
+    requests: int = 0
+    not_asked: Counter[str] = field(default_factory=Counter)
+    """Requests about which the model says nothing, by kind."""
+    outcomes: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
+    """Requests compared, by kind, expected error, and whether something changes."""
+    differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    """Differences by the request's kind and by what differs."""
+    examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
+    """The first difference of each kind: its state is reached by the fewest steps."""
+    seconds: float = 0.0
+    stopped_by: str | None = None
+
+
+class KafkaComparison:
+    """A scenario's explored graph, and the requests from each of its states.
+
+    InputError where the model has an action that no request of Kafka's controller stands for.
+    """
+
+    def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
+        self.model, protocol = model, model.protocol
+        self.requests: list[KafkaRequest] = requests_of(protocol)
+        assert isinstance(protocol, Controller)
+        self.setup = setup_of(protocol)
+        known = {request.action: number for number, request in enumerate(self.requests) if request.action}
+        for instance in model.instances:
+            if instance_key(instance.action.name, dict(instance.parameters)) not in known:
+                raise InputError(
+                    f"conform: {instance} stands for no request of Kafka's controller under these rules"
+                )
+        self.request_of = np.array(
+            [known[instance_key(i.action.name, dict(i.parameters))] for i in model.instances], dtype=np.int64
+        )
+        self.graph = explore(model)
+        self.expectation = ExpectedAnswers(model, self.requests)
+        kinds = [request.kind for request in self.requests]
+        self.kinds = list(dict.fromkeys(kinds))
+        self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
+
+    def describe(self) -> dict[str, Any]:
+        """What the bridge is sent first."""
+        return {"scenario": self.setup, "operations": [request.operation for request in self.requests]}
+
+    # --- paths ------------------------------------------------------------------------------------------
+
+    def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
+        """The requests of a shortest path to each state; ``last``: of one that ends with these steps of the graph."""
+        graph = self.graph
+        ends: list[list[int]] = [[] for _ in states]
+        if last is not None:
+            sources = np.searchsorted(graph.offsets, last, side="right") - 1
+            ends = [
+                [int(n)] if step >= 0 else []
+                for n, step in zip(self.request_of[graph.instances[last]], last, strict=True)
+            ]
+            states = np.where(last >= 0, sources, states)
+        steps, at = [], np.asarray(states, dtype=np.int64)
+        while (at >= 0).any():
+            inside = at >= 0
+            instance = np.where(inside, graph.parent_instances[np.maximum(at, 0)], -1)
+            steps.append(np.where(instance >= 0, self.request_of[np.maximum(instance, 0)], -1))
+            at = np.where(inside, graph.parents[np.maximum(at, 0)], -1)
+        rows = np.array(steps[::-1]).T.tolist()
+        return [[n for n in row if n >= 0] + end for row, end in zip(rows, ends, strict=True)]
+
+    def other_steps(self) -> NDArray[np.int64]:
+        """For each state a step to it that is not on its shortest path; -1 where there is none."""
+        graph, found = self.graph, np.full(len(self.graph.states), -1, dtype=np.int64)
+        targets = graph.targets.astype(np.int64)
+        off = (graph.parents[targets] != graph.sources) | (graph.parent_instances[targets] != graph.instances)
+        numbers = np.flatnonzero(off & (targets != graph.sources))
+        found[targets[numbers]] = numbers
+        return found
+
+    # --- the comparison ---------------------------------------------------------------------------------
+
+    def run(
+        self,
+        bridge: Bridge,
+        states: NDArray[Any],
+        last: NDArray[Any] | None = None,
+        progress: Callable[[ConformResult], None] | None = None,
+        interrupted: Callable[[], bool] = lambda: False,
+        result: ConformResult | None = None,
+    ) -> ConformResult:
+        """Compare these states, in their order. After an interruption the result has what was compared until then."""
+        result = result or ConformResult()
+        started = time.perf_counter() - result.seconds
+        codes = self._codes(bridge)
+        bridge.ask(self.describe())
+        line = max(1, min(64, _ANSWERS // len(self.requests)))
+        at_once = max(line, _STATES_AT_ONCE // line * line)
+        blocks = [states[i : i + at_once] for i in range(0, len(states), at_once)]
+        paths: list[list[list[int]]] = []
+
+        def questions() -> Iterator[object]:
+            for number, block in enumerate(blocks):
+                if interrupted():
+                    result.stopped_by = "interrupted"
+                    return
+                ends = None if last is None else last[number * at_once : number * at_once + len(block)]
+                paths.append(self.paths(block, ends))
+                for i in range(0, len(block), line):
+                    yield {"try": paths[-1][i : i + line]}
+
+        answers = bridge.answered(questions())
+        for number, block in enumerate(blocks):
+            parts = [
+                self._read(answer) for _, answer in zip(range(0, len(block), line), answers, strict=False)
+            ]
+            if len(parts) < -(-len(block) // line):
+                break
+            self._compare(block, paths[number], _joined(parts), codes, result)
+            paths[number] = []
+            result.seconds = time.perf_counter() - started
+            if progress is not None:
+                progress(result)
+        result.seconds = time.perf_counter() - started
+        return result
+
+    def _codes(self, bridge: Bridge) -> Numbers:
+        """Kafka's code of each error of the model."""
+        return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
+
+    def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
+        """Of a line: observations before, (states, words); errors and observations after of each request there."""
+        seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
+        rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
+        return seen[rows[:, 0]], rows[:, 1::2].T, seen[rows[:, 2::2]].swapaxes(0, 1)
+
+    def _compare(
+        self,
+        block: NDArray[Any],
+        paths: list[list[int]],
+        answers: tuple[Numbers, Numbers, Numbers],
+        codes: Numbers,
+        result: ConformResult,
+    ) -> None:
+        before, errors, after = answers
+        now, expected, asked, then = self.expectation(self.graph.states[block])
+        self._check_steps(block, then)
+        result.states += len(block)
+        result.transitions += int((self.graph.offsets[block + 1] - self.graph.offsets[block]).sum())
+        result.cut += int((self.graph.cut_offsets[block + 1] - self.graph.cut_offsets[block]).sum())
+        layout = self.expectation.observations
+        states_differ = (before != now).any(axis=1)
+        for place in np.flatnonzero(states_differ):
+            kinds = self._names(int(layout.differing(before[[place]], now[[place]])[0]), False)
+            self._note(result, ("the state", kinds), block, paths, int(place), None)
+        compared = asked & ~states_differ
+        self._count(expected, (then != now).any(axis=2), asked, compared, result)
+        wrong_error = codes[expected] != errors
+        rows = np.argwhere((compared & (wrong_error | (after != then).any(axis=2))).T)
+        if not len(rows):
+            return
+        row, number = rows[:, 0], rows[:, 1]
+        bits = layout.differing(after[number, row], then[number, row]) << 1
+        bits |= wrong_error[number, row]
+        groups = np.stack([self._kind_of[number], bits], axis=1)
+        for group, first, count in zip(
+            *np.unique(groups, axis=0, return_index=True, return_counts=True), strict=True
+        ):
+            key = (self.kinds[group[0]], self._names(int(group[1]) >> 1, bool(group[1] & 1)))
+            result.differences[key] += int(count) - 1
+            self._note(result, key, block, paths, int(row[first]), int(number[first]))
+
+    def _names(self, bits: int, error: bool) -> tuple[str, ...]:
+        fields = self.expectation.observations.fields
+        names = dict.fromkeys(_INDEX.sub("", f.name) for n, f in enumerate(fields) if bits >> n & 1)
+        return (*(["error"] if error else []), *names)
+
+    def _note(
+        self,
+        result: ConformResult,
+        key: tuple[str, tuple[str, ...]],
+        block: NDArray[Any],
+        paths: list[list[int]],
+        row: int,
+        request: int | None,
+    ) -> None:
+        result.differences[key] += 1
+        if key not in result.examples:
+            result.examples[key] = KafkaDifference(int(block[row]), tuple(paths[row]), request, key[1])
+
+    def _count(
+        self,
+        expected: Numbers,
+        changes: NDArray[np.bool_],
+        asked: NDArray[np.bool_],
+        compared: NDArray[np.bool_],
+        result: ConformResult,
+    ) -> None:
+        names = list(Error.members)
+        result.requests += int(compared.sum())
+        codes = (self._kind_of[:, None] * len(names) + expected) * 2 + changes
+        for code, count in zip(*np.unique(codes[compared], return_counts=True), strict=True):
+            kind, error = divmod(int(code) // 2, len(names))
+            result.outcomes[self.kinds[kind], names[error], bool(code % 2)] += int(count)
+        left = (~compared).sum(axis=1)
+        by_kind: dict[str, int] = defaultdict(int)
+        for number in np.flatnonzero(left):
+            by_kind[self.requests[number].kind] += int(left[number])
+        result.not_asked.update(by_kind)
+
+    def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
+        """A step of the graph leads to what its request is expected to lead to. InternalError where it does not."""
+        graph = self.graph
+        places = np.concatenate([np.arange(graph.offsets[s], graph.offsets[s + 1]) for s in block])
+        rows = np.repeat(np.arange(len(block)), graph.offsets[block + 1] - graph.offsets[block])
+        numbers, targets = self.request_of[graph.instances[places]], graph.targets[places]
+        distinct, at = np.unique(targets, return_inverse=True)
+        reached = self.expectation.now(graph.states[distinct])[at]
+        wrong = np.flatnonzero((reached != then[numbers, rows]).any(axis=1))
+        if len(wrong):
+            step = int(places[wrong[0]])
+            request = self.requests[int(numbers[wrong[0]])]
+            instance = self.model.instances[int(graph.instances[step])]
+            raise InternalError(
+                f"conform: the request {request.operation} is not what {instance} does in state "
+                f"{int(block[rows[wrong[0]]])}"
+            )
+
+
+def _joined(parts: list[tuple[Numbers, Numbers, Numbers]]) -> tuple[Numbers, Numbers, Numbers]:
+    before, errors, after = zip(*parts, strict=True)
+    return np.concatenate(before), np.concatenate(errors, axis=1), np.concatenate(after, axis=1)

@@ -1,0 +1,230 @@
+"""What the model expects of every request in every state: traced once, compiled, and computed on whole arrays.
+
+A state is compared as an *observation*: the fields that the bridge can see of a controller, packed into a few words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwater.checker.conform.requests import KafkaRequest
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.initial import Evaluation
+from highwater.checker.engines.state_graph import Layout, Words
+from highwater.model.language import State, graph, when
+from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.model import Model
+from highwater.model.language.tracing import tracing
+from highwater.model.language.values import as_bool
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.types import Error
+from highwater.model.replication.topic.protocol import Topic
+
+_FAILS = frozenset({"no candidate for leader is a broker that is no replica", "every partition has a leader"})
+"""Guards of decisions, not of the environment: the first throws in Kafka, and no version of Kafka has the second."""
+_WORD = 60
+"""Bits of an observation in one word."""
+_COMPILED_AT_ONCE = 64
+"""Expressions in one compiled function: the time that compiling takes grows faster than the function."""
+
+Numbers = NDArray[np.int64]
+
+
+def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
+    """The fields of a state that the bridge sees, in the order of its ``observe``, each with its value."""
+    found: list[tuple[str, Node]] = []
+
+    def add(name: str, value: Any) -> None:
+        node = value if isinstance(value, Node) else value.nodes[0]
+        zero, one = graph.const(0, INT), graph.const(1, INT)
+        found.append((name, graph.select(node, one, zero) if node.sort == BOOL else node))
+
+    brokers = range(p.p.brokers)
+    registered = [s.registrations[p.t.broker.lift(b)].registered for b in brokers]
+    known = p.t.brokers.of(lambda b: s.registrations[b].registered)
+    places = [("", s), ("second.", s.second)] if isinstance(p, Topic) else [("", s)]
+    for prefix, place in places:
+        one = place.partition
+        for name in ("leader", "leader_epoch", "partition_epoch", "leader_recovery_state"):
+            add(f"{prefix}partition.{name}", getattr(one, name))
+        for number, node in enumerate(one.replicas.nodes):
+            add(f"{prefix}partition.replicas" + (f"[{number - 1}]" if number else ".length"), node)
+        for name in ("adding", "removing", "isr", "elr"):
+            add(f"{prefix}partition.{name}", getattr(one, name))
+        forgotten = graph.const(-3, INT)  # a last known ELR, which this Kafka does not keep
+        leader, elr = one.last_known_leader.nodes[0], one.last_known_elr.is_empty.node
+        add(f"{prefix}partition.last_known_leader", graph.select(elr, leader, forgotten))
+        offline = one.offline & known if p.on("offline_directory_check") else p.t.brokers.zero()
+        add(f"{prefix}partition.offline", offline)
+        for b in brokers:
+            entered = place.elr_entries[p.t.broker.lift(b)] if p.has_index else one.elr.has(b)
+            add(f"{prefix}elr_entries[{b}]", entered)
+    for b in brokers:
+        registration = s.registrations[p.t.broker.lift(b)]
+        there = registered[b]
+        add(f"registrations[{b}].registered", there)
+        add(
+            f"registrations[{b}].epoch",
+            graph.select(there.node, registration.epoch.node, graph.const(0, INT)),
+        )
+        add(f"registrations[{b}].fenced", ~there | registration.fenced)
+        add(f"registrations[{b}].in_controlled_shutdown", there & registration.in_controlled_shutdown)
+    add("min_insync_replicas", s.min_insync_replicas)
+    add("effective min ISR", p.controllers_min_isr(p.views(s)[0] if isinstance(p, Topic) else s))
+    add("unclean_election", s.unclean_election)
+    add("elr_on", p.elr_is_on(s))
+    return found
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A request on symbols: the error as a number of ``Error``, where it is asked, and the state after it."""
+
+    error: Node
+    asked: Node
+    after: list[tuple[str, Node]]
+
+
+def trace(model: Model, request: KafkaRequest) -> Traced:
+    """Run a request's expectation on symbolic inputs, one a leaf."""
+    protocol, inputs = model.protocol, list(model.inputs)
+    assert isinstance(protocol, Controller)
+    with tracing(protocol.on) as found, when(as_bool(True)):
+        expected = request.expect(protocol, State(protocol.state, inputs))
+    fails = graph.any_(graph.not_(g.node) for g in found.guards if g.name in _FAILS)
+    needed = graph.all_(g.node for g in found.guards if g.name in request.needs)
+    after = [
+        graph.select(fails, old, found.writes[leaf].node) if leaf in found.writes else old
+        for leaf, old in enumerate(inputs)
+    ]
+    unknown = graph.const(Error.UNKNOWN_SERVER_ERROR.node.value, INT)
+    error = graph.select(fails, unknown, expected.error.node)
+    with tracing(protocol.on):
+        seen = observed(protocol, State(protocol.state, after))
+    return Traced(error, graph.and_(needed, expected.asked.node), seen)
+
+
+@dataclass(frozen=True)
+class ObservedField:
+    """Where a field of an observation lies: ``bits`` bits of a word."""
+
+    name: str
+    word: int
+    shift: int
+    bits: int
+    low: int
+    high: int
+
+    @property
+    def outside(self) -> int:
+        """The code of a value that is out of the field's range."""
+        return self.high - self.low + 1
+
+
+class Observations:
+    """The layout of observations: wide enough for what any request can lead to."""
+
+    def __init__(self, all_fields: Sequence[Sequence[tuple[str, Node]]]) -> None:
+        self.fields: list[ObservedField] = []
+        word, used = 0, 0
+        for same in zip(*all_fields, strict=True):
+            low, high = min(node.low for _, node in same), max(node.high for _, node in same)
+            bits = (high - low + 1).bit_length()
+            if used + bits > _WORD:
+                word, used = word + 1, 0
+            self.fields.append(ObservedField(same[0][0], word, used, bits, low, high))
+            used += bits
+        self.words = word + 1
+
+    def nodes(self, fields: Sequence[tuple[str, Node]]) -> list[Node]:
+        """The words of an observation, as expressions."""
+        words = [graph.const(0, INT)] * self.words
+        for place, (_, node) in zip(self.fields, fields, strict=True):
+            number = graph.sub(as_number(node), graph.const(place.low, INT))
+            words[place.word] = graph.add(
+                words[place.word], graph.mul(number, graph.const(1 << place.shift, INT))
+            )
+        return words
+
+    def pack(self, seen: NDArray[Any]) -> Numbers:
+        """(rows, words) of what the bridge saw, (rows, fields)."""
+        words = np.zeros((len(seen), self.words), dtype=np.int64)
+        for number, place in enumerate(self.fields):
+            value = seen[:, number]
+            inside = (value >= place.low) & (value <= place.high)
+            words[:, place.word] |= np.where(inside, value - place.low, place.outside) << place.shift
+        return words
+
+    def unpack(self, words: Sequence[int]) -> dict[str, int | None]:
+        """The fields of an observation; None for a value that is out of range."""
+        found: dict[str, int | None] = {}
+        for place in self.fields:
+            code = int(words[place.word]) >> place.shift & ((1 << place.bits) - 1)
+            found[place.name] = None if code == place.outside else code + place.low
+        return found
+
+    def differing(self, one: Numbers, other: Numbers) -> Numbers:
+        """For each pair of observations a bit for each field that differs."""
+        found = np.zeros(len(one), dtype=np.int64)
+        different = one ^ other
+        for number, place in enumerate(self.fields):
+            mask = ((1 << place.bits) - 1) << place.shift
+            found |= (different[:, place.word] & mask != 0).astype(np.int64) << number
+        return found
+
+
+def as_number(node: Node) -> Node:
+    """A set as the number of its bits: a sum of its members' bits."""
+    if node.sort == INT:
+        return node
+    total = graph.const(0, INT)
+    for bit in range(node.high.bit_length()):
+        has = graph.member(graph.const(bit, INT), node)
+        total = graph.add(total, graph.select(has, graph.const(1 << bit, INT), graph.const(0, INT)))
+    return total
+
+
+class ExpectedAnswers:
+    """Errors and observations of all requests, compiled into one function of packed states."""
+
+    def __init__(self, model: Model, requests: Sequence[KafkaRequest]) -> None:
+        traced = [trace(model, request) for request in requests]
+        protocol = model.protocol
+        assert isinstance(protocol, Controller)
+        with tracing(protocol.on):
+            now = observed(protocol, State(protocol.state, list(model.inputs)))
+        self.observations = Observations([now, *(t.after for t in traced)])
+        columns: dict[Node, int] = {}
+
+        def column(node: Node) -> int:
+            return columns.setdefault(node, len(columns))
+
+        self._now = [column(n) for n in self.observations.nodes(now)]
+        self._errors = np.array([column(t.error) for t in traced])
+        self._asked = np.array([column(t.asked) for t in traced])
+        self._after = np.array([[column(n) for n in self.observations.nodes(t.after)] for t in traced])
+        layout, nodes = Layout(model.leaves), list(columns)
+        self._parts = [
+            Evaluation(layout, nodes[i : i + _COMPILED_AT_ONCE], Effort.QUICK)
+            for i in range(0, len(nodes), _COMPILED_AT_ONCE)
+        ]
+        self._evaluate_now = Evaluation(layout, self.observations.nodes(now), Effort.QUICK)
+
+    def now(self, states: Words) -> Numbers:
+        """The observations of states, (states, words)."""
+        return np.stack(self._evaluate_now(states), axis=1).astype(np.int64, copy=False)
+
+    def __call__(self, states: Words) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
+        """The observations of states; and of each request there the error, whether it is asked, the observation after.
+
+        Shapes (states, words), (requests, states), (requests, states), (requests, states, words).
+        """
+        table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
+        now = table[self._now].T
+        after = np.stack([table[self._after[:, w]] for w in range(self.observations.words)], axis=-1)
+        return now, table[self._errors], table[self._asked] != 0, after

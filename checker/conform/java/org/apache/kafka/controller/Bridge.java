@@ -1,0 +1,219 @@
+package org.apache.kafka.controller;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.kafka.common.metadata.MetadataJsonConverters;
+import org.apache.kafka.common.metadata.MetadataRecordType;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.controller.BridgedController.Outcome;
+import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.MetadataVersion;
+
+/**
+ * Reads lines of JSON on standard input and answers each with one on standard output.
+ *
+ * <p>{@code {"scenario": …, "operations": […]}} says how a controller begins, and numbers operations.
+ * {@code {"try": [[…], …]}} has a path of numbers for each state: a fresh controller takes it, and then tries every
+ * operation, each of which is reverted. {@code {"tell": {"path": […], "op": …}}} has operations in full and is answered
+ * with records. {@code {"recording": …}} begins a controller, to which {@code {"op": …}} lines are sent.
+ */
+public final class Bridge {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final JsonNodeFactory NODES = JSON.getNodeFactory();
+
+    private final QuorumControllerMetrics metrics =
+        new QuorumControllerMetrics(Optional.empty(), new BridgedController.Clock(), 0);
+    private JsonNode scenario;
+    private JsonNode[] operations;
+    private BridgedController recorded;
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false, "UTF-8");
+        System.setOut(System.err);
+        Bridge bridge = new Bridge();
+        out.println(hello());
+        out.flush();
+        BufferedReader lines =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8), 1 << 16);
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String answer;
+            try {
+                answer = bridge.answer(JSON.readTree(line));
+            } catch (Throwable thrown) {
+                answer = NODES.objectNode().put("bridge", thrown.toString() + at(thrown)).toString();
+            }
+            out.println(answer);
+            out.flush();
+        }
+    }
+
+    private static String at(Throwable thrown) {
+        StackTraceElement[] trace = thrown.getStackTrace();
+        return trace.length == 0 ? "" : " at " + trace[0];
+    }
+
+    private static String hello() {
+        ObjectNode errors = NODES.objectNode();
+        for (Errors error : Errors.values()) {
+            errors.put(error.name(), error.code());
+        }
+        ObjectNode hello = NODES.objectNode();
+        hello.set("errors", errors);
+        hello.put("kafka", org.apache.kafka.common.utils.AppInfoParser.getVersion());
+        hello.put("commit", org.apache.kafka.common.utils.AppInfoParser.getCommitId());
+        hello.put("metadataVersion", MetadataVersion.latestProduction().version());
+        return hello.toString();
+    }
+
+    private String answer(JsonNode line) {
+        if (line.has("try")) {
+            return tryAll(line.get("try"));
+        }
+        if (line.has("scenario")) {
+            scenario = line.get("scenario");
+            List<JsonNode> given = new ArrayList<>();
+            line.get("operations").forEach(given::add);
+            operations = given.toArray(new JsonNode[0]);
+            return NODES.objectNode().put("operations", operations.length).toString();
+        }
+        if (line.has("tell")) {
+            return tell(line.get("tell")).toString();
+        }
+        if (line.has("recording")) {
+            return record(line.get("recording")).toString();
+        }
+        if (line.has("op")) {
+            return recordedOperation(line).toString();
+        }
+        throw new BridgeException("a line that says nothing known");
+    }
+
+    private BridgedController fresh(JsonNode setup) {
+        BridgedController controller = new BridgedController(
+            setup.get("brokers").intValue(), 9000, setup.get("minIsr").intValue(), metrics);
+        controller.begin(setup);
+        controller.forgetSessions();
+        return controller;
+    }
+
+    // --- many operations from one state ------------------------------------------------------------------------
+
+    /** Observations of a line, each once, by number. */
+    private static final class Seen {
+        private final Map<String, Integer> numbers = new HashMap<>();
+        private final StringBuilder text = new StringBuilder();
+
+        int number(BridgedController controller) {
+            String numbers = Arrays.toString(controller.observe());
+            Integer known = this.numbers.get(numbers);
+            if (known == null) {
+                known = this.numbers.size();
+                this.numbers.put(numbers, known);
+                text.append(known == 0 ? "" : ",").append(numbers);
+            }
+            return known;
+        }
+    }
+
+    private String tryAll(JsonNode paths) {
+        Seen seen = new Seen();
+        StringBuilder answers = new StringBuilder();
+        for (JsonNode path : paths) {
+            BridgedController controller = fresh(scenario);
+            BridgeOperations to = new BridgeOperations(controller);
+            for (JsonNode number : path) {
+                to.run(operations[number.intValue()]);
+                controller.forgetSessions();
+            }
+            int before = seen.number(controller);
+            answers.append(answers.isEmpty() ? "" : ",").append(before);
+            BridgedController.Mark mark = controller.new Mark();
+            for (JsonNode operation : operations) {
+                Outcome outcome = to.run(operation);
+                boolean same = outcome.records.isEmpty() && !operation.has("environment");
+                answers.append(',').append(outcome.error).append(',').append(same ? before : seen.number(controller));
+                mark.revert();
+            }
+        }
+        return "{\"seen\":[" + seen.text + "],\"answers\":[" + answers + "]}";
+    }
+
+    // --- one operation, told in full ---------------------------------------------------------------------------
+
+    private ObjectNode tell(JsonNode request) {
+        BridgedController controller = fresh(request.get("scenario"));
+        BridgeOperations to = new BridgeOperations(controller);
+        for (JsonNode operation : request.get("path")) {
+            to.run(operation);
+            controller.forgetSessions();
+        }
+        ObjectNode answer = NODES.objectNode();
+        answer.set("before", JSON.valueToTree(controller.observe()));
+        long offset = controller.nextOffset;
+        Outcome outcome = to.run(request.get("op"));
+        told(outcome, offset, answer);
+        answer.set("after", JSON.valueToTree(controller.observe()));
+        return answer;
+    }
+
+    private static void told(Outcome outcome, long offset, ObjectNode answer) {
+        answer.put("error", outcome.error);
+        if (outcome.thrown != null) {
+            answer.put("exception", outcome.thrown.getClass().getSimpleName());
+            answer.put("message", outcome.thrown.getMessage());
+        }
+        answer.put("offset", offset);
+        ArrayNode records = answer.putArray("records");
+        for (ApiMessageAndVersion record : outcome.records) {
+            ObjectNode written = records.addObject();
+            written.put("type", MetadataRecordType.fromId(record.message().apiKey()).name());
+            written.put("version", record.version());
+            written.set("data", MetadataJsonConverters.writeJson(record.message(), record.version()));
+        }
+    }
+
+    // --- recorded operations -----------------------------------------------------------------------------------
+
+    private ObjectNode record(JsonNode meta) {
+        recorded = new BridgedController(meta.get("brokers").intValue(), meta.get("sessionTimeoutMs").longValue(),
+            meta.get("staticMinIsr").intValue(), metrics);
+        recorded.recorded = true;
+        recorded.features(meta.get("elr").intValue());
+        for (JsonNode config : meta.get("configs")) {
+            recorded.config(org.apache.kafka.common.config.ConfigResource.Type.BROKER, "",
+                config.get(0).textValue(), config.get(1).textValue());
+        }
+        recorded.nextOffset = meta.get("nextOffset").longValue();
+        return NODES.objectNode().put("offset", recorded.nextOffset);
+    }
+
+    private ObjectNode recordedOperation(JsonNode line) {
+        recorded.time.ms = line.get("timeMs").longValue();
+        for (JsonNode broker : line.path("renewed")) {
+            recorded.cluster.trackBrokerHeartbeat(broker.intValue(),
+                recorded.cluster.registration(broker.intValue()).epoch());
+        }
+        long offset = recorded.nextOffset;
+        Outcome outcome = new BridgeOperations(recorded).run(line.get("op"));
+        if (outcome.thrown != null && line.path("failsOver").booleanValue()) {
+            recorded.failOver();
+        }
+        ObjectNode answer = NODES.objectNode();
+        told(outcome, offset, answer);
+        return answer;
+    }
+}

@@ -1,0 +1,584 @@
+package org.apache.kafka.controller;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.AbstractMap.SimpleImmutableEntry;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.concurrent.Callable;
+import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
+import org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType;
+import org.apache.kafka.common.ElectionType;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData.ReassignablePartition;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData.ReassignableTopic;
+import org.apache.kafka.common.message.AlterPartitionRequestData;
+import org.apache.kafka.common.message.AssignReplicasToDirsRequestData;
+import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
+import org.apache.kafka.common.message.BrokerRegistrationRequestData;
+import org.apache.kafka.common.message.CreateTopicsRequestData;
+import org.apache.kafka.common.message.ElectLeadersRequestData;
+import org.apache.kafka.common.message.RequestHeaderData;
+import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
+import org.apache.kafka.common.metadata.RegisterBrokerRecord;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
+import org.apache.kafka.common.security.auth.SecurityProtocol;
+import org.apache.kafka.controller.BridgedController.Outcome;
+import org.apache.kafka.metadata.BrokerHeartbeatReply;
+import org.apache.kafka.metadata.BrokerRegistration;
+import org.apache.kafka.metadata.FinalizedControllerFeatures;
+import org.apache.kafka.metadata.PartitionRegistration;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.EligibleLeaderReplicasVersion;
+import org.apache.kafka.server.common.KRaftVersion;
+import org.apache.kafka.server.common.MetadataVersion;
+
+/**
+ * Operations as JSON objects, in the words of recorded operations. What an operation leaves out is what is current:
+ * epochs, the leader as the sender, the last offset.
+ */
+final class BridgeOperations {
+    private static final ControllerRequestContext[] CONTEXTS = new ControllerRequestContext[8];
+
+    static {
+        for (int version = 0; version < CONTEXTS.length; version++) {
+            CONTEXTS[version] = new ControllerRequestContext(
+                new RequestHeaderData().setRequestApiKey(ApiKeys.ALTER_PARTITION.id).
+                    setRequestApiVersion((short) version),
+                KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
+        }
+    }
+
+    private final BridgedController to;
+
+    BridgeOperations(BridgedController controller) {
+        this.to = controller;
+    }
+
+    /** Carry an operation out: what Kafka decides is replayed. */
+    Outcome run(JsonNode op) {
+        return switch (op.get("name").textValue()) {
+            case "alterPartition" -> asked(() -> alterPartition(op));
+            case "brokerHeartbeat" -> heartbeat(op);
+            case "registerBroker" -> register(op);
+            case "fenceStaleBroker" -> fenceStaleBroker(op);
+            case "unregisterBroker" -> asked(() ->
+                Outcome.of(to.replication.unregisterBroker(op.get("broker").intValue()), 0));
+            case "loseDirectory" -> loseDirectory(op);
+            case "assignDirectory" -> assignDirectory(op);
+            case "assignReplicasToDirs" -> asked(() -> assignReplicas(op));
+            case "electLeaders" -> asked(() -> electLeaders(op));
+            case "maybeElectUncleanLeaders" -> asked(() ->
+                Outcome.of(to.replication.maybeElectUncleanLeaders(), 0));
+            case "maybeBalancePartitionLeaders" -> asked(() ->
+                Outcome.of(to.replication.maybeBalancePartitionLeaders(), 0));
+            case "alterPartitionReassignments" -> asked(() -> reassign(op));
+            case "incrementalAlterConfigs" -> asked(() -> alterConfigs(op));
+            case "changeMinIsr" -> asked(() -> changeMinIsr(op.get("value").asText()));
+            case "updateFeatures" -> asked(() -> updateFeatures(op));
+            case "createTopic" -> asked(() -> createTopic(op));
+            case "putFirst" -> {
+                to.putFirst(op.get("count").intValue());
+                yield new Outcome();
+            }
+            case "failover" -> {
+                to.failOver();
+                yield new Outcome();
+            }
+            default -> throw new BridgeException("no operation " + op.get("name"));
+        };
+    }
+
+    private Outcome asked(Callable<Outcome> call) {
+        Outcome outcome = decided(call);
+        to.replayAll(outcome.records);
+        return outcome;
+    }
+
+    /** What Kafka decides; an exception is its answer, unless it is the bridge's own. */
+    private static Outcome decided(Callable<Outcome> call) {
+        try {
+            return call.call();
+        } catch (ApiException thrown) {
+            return Outcome.failed(thrown);
+        } catch (Exception thrown) {
+            if (isOfBridge(thrown)) {
+                throw new BridgeException(thrown + " at " + thrown.getStackTrace()[0]);
+            }
+            return Outcome.failed(thrown);
+        }
+    }
+
+    /** Whether the bridge threw it, or called what threw it in Java's own classes: an operation without an argument. */
+    private static boolean isOfBridge(Exception thrown) {
+        for (StackTraceElement frame : thrown.getStackTrace()) {
+            if (frame.getClassName().startsWith("org.apache.kafka.")) {
+                return frame.getClassName().startsWith("org.apache.kafka.controller.Bridge");
+            }
+        }
+        return true;
+    }
+
+    // --- arguments ---------------------------------------------------------------------------------------------
+
+    private static boolean flag(JsonNode op, String name, boolean otherwise) {
+        return op.has(name) ? op.get(name).booleanValue() : otherwise;
+    }
+
+    private static int number(JsonNode op, String name, int otherwise) {
+        return op.hasNonNull(name) ? op.get(name).intValue() : otherwise;
+    }
+
+    private static long longNumber(JsonNode op, String name, long otherwise) {
+        return op.hasNonNull(name) ? op.get(name).longValue() : otherwise;
+    }
+
+    private String topic(JsonNode op) {
+        return op.hasNonNull("topic") ? op.get("topic").textValue() : to.topic;
+    }
+
+    private int partitionNumber(JsonNode op) {
+        return number(op, "partition", 0) + to.firstPartition;
+    }
+
+    private Uuid topicId(JsonNode op) {
+        Uuid known = to.replication.getTopicId(topic(op));
+        return known == null ? new Uuid(5, 5) : known;
+    }
+
+    /** The epoch of a broker's registration, or of its last one. */
+    private long epoch(int broker) {
+        BrokerRegistration registration = to.cluster.registration(broker);
+        if (registration != null) {
+            return registration.epoch();
+        }
+        List<Long> known = to.epochs.get(broker);
+        return known == null ? -1 : known.get(known.size() - 1);
+    }
+
+    /** The epoch that a broker had before its last registration; −1 where there was none. */
+    private long formerEpoch(int broker) {
+        List<Long> known = to.epochs.get(broker);
+        return known == null || known.size() < 2 ? -1 : known.get(known.size() - 2);
+    }
+
+    // --- the leader --------------------------------------------------------------------------------------------
+
+    private Outcome alterPartition(JsonNode op) {
+        int number = partitionNumber(op);
+        Uuid id = topicId(op);
+        final PartitionRegistration partition = to.replication.getTopic(id) == null
+            ? null : to.replication.getPartition(id, number);
+        int sender = number(op, "broker", partition == null ? -1 : partition.leader);
+        int version = number(op, "requestVersion", 3);
+        int stale = number(op, "stale", -1);
+        List<AlterPartitionRequestData.BrokerState> members = new ArrayList<>();
+        List<Integer> ids = new ArrayList<>();
+        for (JsonNode member : op.get("newIsr")) {
+            int broker = member.isObject() ? member.get("id").intValue() : member.intValue();
+            long epoch = member.isObject() ? member.get("epoch").longValue()
+                : broker == stale ? formerEpoch(broker) : epoch(broker);
+            ids.add(broker);
+            members.add(new AlterPartitionRequestData.BrokerState().setBrokerId(broker).setBrokerEpoch(epoch));
+        }
+        if (partition != null && !to.recorded && sorted(ids).equals(sorted(partition.isr))) {
+            // The order of an ISR is written where it changes, and the model knows of none.
+            members.sort(java.util.Comparator.comparingInt(m -> indexOf(partition.isr, m.brokerId())));
+            ids.sort(java.util.Comparator.comparingInt(member -> indexOf(partition.isr, member)));
+        }
+        AlterPartitionRequestData.PartitionData data = new AlterPartitionRequestData.PartitionData().
+            setPartitionIndex(number).
+            setLeaderEpoch(number(op, "leaderEpoch", partition == null ? 0 : partition.leaderEpoch)
+                + number(op, "leaderEpochBy", 0)).
+            setPartitionEpoch(number(op, "partitionEpoch", partition == null ? 0 : partition.partitionEpoch)
+                + number(op, "partitionEpochBy", 0)).
+            setLeaderRecoveryState((byte) (op.hasNonNull("leaderRecoveryState")
+                && op.get("leaderRecoveryState").textValue().equals("RECOVERING") ? 1 : 0));
+        if (version >= 3) {
+            data.setNewIsrWithEpochs(members);
+        } else {
+            data.setNewIsr(ids);
+        }
+        AlterPartitionRequestData request = new AlterPartitionRequestData().
+            setBrokerId(sender).
+            setBrokerEpoch(longNumber(op, "brokerEpoch", epoch(sender)) + number(op, "brokerEpochBy", 0)).
+            setTopics(List.of(new AlterPartitionRequestData.TopicData().
+                setTopicId(id).setPartitions(List.of(data))));
+        var result = to.replication.alterPartition(CONTEXTS[version], request);
+        return Outcome.of(result, result.response().topics().get(0).partitions().get(0).errorCode());
+    }
+
+    private static List<Integer> sorted(List<Integer> members) {
+        return members.stream().sorted().toList();
+    }
+
+    private static List<Integer> sorted(int[] members) {
+        return java.util.Arrays.stream(members).sorted().boxed().toList();
+    }
+
+    private static int indexOf(int[] members, int wanted) {
+        int at = 0;
+        while (members[at] != wanted) {
+            at++;
+        }
+        return at;
+    }
+
+    // --- brokers -----------------------------------------------------------------------------------------------
+
+    static BrokerRegistrationRequestData.FeatureCollection features(boolean elr) {
+        BrokerRegistrationRequestData.FeatureCollection found = new BrokerRegistrationRequestData.FeatureCollection();
+        found.add(new BrokerRegistrationRequestData.Feature().
+            setName(MetadataVersion.FEATURE_NAME).
+            setMinSupportedVersion(MetadataVersion.MINIMUM_VERSION.featureLevel()).
+            setMaxSupportedVersion(MetadataVersion.latestProduction().featureLevel()));
+        if (elr) {
+            found.add(new BrokerRegistrationRequestData.Feature().
+                setName(BridgedController.ELR).
+                setMinSupportedVersion((short) 0).
+                setMaxSupportedVersion(EligibleLeaderReplicasVersion.LATEST_PRODUCTION.featureLevel()));
+        }
+        return found;
+    }
+
+    static RegisterBrokerRecord.BrokerFeatureCollection recordedFeatures(boolean elr) {
+        RegisterBrokerRecord.BrokerFeatureCollection found = new RegisterBrokerRecord.BrokerFeatureCollection();
+        for (BrokerRegistrationRequestData.Feature feature : features(elr)) {
+            found.add(new RegisterBrokerRecord.BrokerFeature().
+                setName(feature.name()).
+                setMinSupportedVersion(feature.minSupportedVersion()).
+                setMaxSupportedVersion(feature.maxSupportedVersion()));
+        }
+        return found;
+    }
+
+    static RegisterBrokerRecord.BrokerEndpointCollection endPoints(int broker) {
+        RegisterBrokerRecord.BrokerEndpointCollection found = new RegisterBrokerRecord.BrokerEndpointCollection();
+        found.add(new RegisterBrokerRecord.BrokerEndpoint().
+            setSecurityProtocol(SecurityProtocol.PLAINTEXT.id).
+            setPort(9092 + broker).setName("PLAINTEXT").setHost("localhost"));
+        return found;
+    }
+
+    private Outcome register(JsonNode op) {
+        int broker = op.get("broker").intValue();
+        BrokerRegistration known = to.cluster.registration(broker);
+        BrokerHeartbeatTracker tracker = to.cluster.heartbeatManager().tracker();
+        if (flag(op, "live", false)) {
+            tracker.updateContactTime(new BrokerIdAndEpoch(broker, epoch(broker)));
+        }
+        boolean same = flag(op, "same", false) && known != null;
+        Uuid incarnation = op.hasNonNull("incarnation") ? Uuid.fromString(op.get("incarnation").textValue())
+            : same ? known.incarnationId() : to.nextId();
+        long previous = longNumber(op, "previousBrokerEpoch", flag(op, "clean", false) ? epoch(broker) : -1);
+        BrokerRegistrationRequestData.ListenerCollection listeners =
+            new BrokerRegistrationRequestData.ListenerCollection();
+        listeners.add(new BrokerRegistrationRequestData.Listener().
+            setName("PLAINTEXT").setHost("localhost").setPort(9092 + broker).
+            setSecurityProtocol(SecurityProtocol.PLAINTEXT.id));
+        BrokerRegistrationRequestData request = new BrokerRegistrationRequestData().
+            setBrokerId(broker).
+            setClusterId(BridgedController.CLUSTER_ID).
+            setIncarnationId(incarnation).
+            setListeners(listeners).
+            setFeatures(features(flag(op, "elrFeatureSupported", true))).
+            setRack(op.has("rack") ? op.get("rack").textValue() : null).
+            setLogDirs(op.has("logDirs") ? uuids(op.get("logDirs"))
+                : same ? known.directories() : usedDirectories(broker)).
+            setPreviousBrokerEpoch(previous);
+        Outcome outcome = decided(() -> {
+            Map<String, Short> finalized =
+                new HashMap<>(to.features.finalizedFeatures(Long.MAX_VALUE).featureMap());
+            finalized.put(KRaftVersion.FEATURE_NAME, (short) 0);
+            return Outcome.of(to.cluster.registerBroker(request, to.nextOffset,
+                new FinalizedControllerFeatures(finalized, Long.MAX_VALUE),
+                number(op, "requestVersion", 4) >= 3), 0);
+        });
+        if (op.has("written") && outcome.thrown == null) {
+            inPart(op.get("written"), outcome);
+        } else {
+            to.replayAll(outcome.records);
+        }
+        return outcome;
+    }
+
+    /** The records of these partitions are written; then the controller fails. */
+    private void inPart(JsonNode partitions, Outcome outcome) {
+        List<ApiMessageAndVersion> written = new ArrayList<>();
+        for (ApiMessageAndVersion record : outcome.records) {
+            if (record.message() instanceof org.apache.kafka.common.metadata.PartitionChangeRecord change) {
+                for (JsonNode number : partitions) {
+                    if (change.partitionId() == number.intValue() + to.firstPartition) {
+                        written.add(record);
+                    }
+                }
+            }
+        }
+        outcome.records = written;
+        to.replayAll(written);
+        to.failOver();
+    }
+
+    private static List<Uuid> uuids(JsonNode texts) {
+        List<Uuid> found = new ArrayList<>();
+        for (JsonNode text : texts) {
+            found.add(Uuid.fromString(text.textValue()));
+        }
+        return found;
+    }
+
+    /** The directories that a broker's replicas are in; the registered ones where it has no replica. */
+    private List<Uuid> usedDirectories(int broker) {
+        List<Uuid> found = new ArrayList<>();
+        for (int number = 0; to.topicId() != null && number < 2; number++) {
+            PartitionRegistration partition = to.partition(number);
+            if (partition != null && BridgedController.contains(partition.replicas, broker)) {
+                Uuid directory = partition.directory(broker);
+                if (!org.apache.kafka.common.DirectoryId.reserved(directory) && !found.contains(directory)) {
+                    found.add(directory);
+                }
+            }
+        }
+        if (found.isEmpty()) {
+            BrokerRegistration known = to.cluster.registration(broker);
+            found.addAll(known == null ? List.of(BridgedController.directory(broker, 0)) : known.directories());
+        }
+        return found;
+    }
+
+    private Outcome heartbeat(JsonNode op) {
+        int broker = op.get("broker").intValue();
+        long epoch = longNumber(op, "brokerEpoch", epoch(broker)) + number(op, "brokerEpochBy", 0);
+        long offset = flag(op, "behind", false) ? to.cluster.registerBrokerRecordOffset(broker).orElse(0) - 1
+            : longNumber(op, "currentMetadataOffset", to.nextOffset - 1);
+        BrokerHeartbeatRequestData request = new BrokerHeartbeatRequestData().
+            setBrokerId(broker).
+            setBrokerEpoch(epoch).
+            setCurrentMetadataOffset(offset).
+            setWantFence(flag(op, "wantFence", false)).
+            setWantShutDown(flag(op, "wantShutDown", false)).
+            setOfflineLogDirs(op.has("offlineLogDirs") ? uuids(op.get("offlineLogDirs")) : List.of());
+        to.cluster.trackBrokerHeartbeat(broker, epoch);
+        if (!flag(op, "elsewhere", false)) {
+            return beat(request);
+        }
+        to.lead(broker);
+        try {
+            return beat(request);
+        } finally {
+            to.leadNoMore();
+        }
+    }
+
+    /** As QuorumController processes a heartbeat. */
+    private Outcome beat(BrokerHeartbeatRequestData request) {
+        int broker = request.brokerId();
+        Outcome outcome = asked(() -> {
+            OptionalLong registered = to.cluster.registerBrokerRecordOffset(broker);
+            if (registered.isEmpty()) {
+                throw new org.apache.kafka.common.errors.StaleBrokerEpochException("no registration");
+            }
+            return Outcome.of(to.replication.processBrokerHeartbeat(request, registered.getAsLong()), 0);
+        });
+        if (outcome.response instanceof BrokerHeartbeatReply reply && reply.inControlledShutdown()) {
+            to.cluster.heartbeatManager().maybeUpdateControlledShutdownOffset(broker, to.nextOffset - 1);
+        }
+        return outcome;
+    }
+
+    private Outcome fenceStaleBroker(JsonNode op) {
+        if (flag(op, "over", false)) {
+            int broker = op.get("broker").intValue();
+            to.cluster.heartbeatManager().tracker().updateContactTime(
+                new BrokerIdAndEpoch(broker, epoch(broker)), BridgedController.LONG_AGO);
+        }
+        return asked(() -> Outcome.of(to.replication.maybeFenceOneStaleBroker(), 0));
+    }
+
+    // --- log directories ---------------------------------------------------------------------------------------
+
+    /** The directories of a broker become these, by a record: no decision is Kafka's. */
+    private void list(int broker, List<Uuid> directories) {
+        to.replay(new BrokerRegistrationChangeRecord().
+            setBrokerId(broker).setBrokerEpoch(epoch(broker)).setLogDirs(directories));
+    }
+
+    private Uuid nextDirectory(int broker) {
+        return BridgedController.directory(broker, 1 + to.nextOffset);
+    }
+
+    /**
+     * The directory of a broker's replica fails. A broker whose only directory fails would keep it in its
+     * registration, so it lists another one first.
+     */
+    private Outcome loseDirectory(JsonNode op) {
+        int broker = op.get("broker").intValue();
+        PartitionRegistration partition = to.partition(number(op, "partition", 0));
+        BrokerRegistration known = to.cluster.registration(broker);
+        Outcome nothing = new Outcome();
+        if (known == null || !BridgedController.contains(partition.replicas, broker)) {
+            return nothing;
+        }
+        Uuid lost = partition.directory(broker);
+        if (!known.directories().contains(lost)) {
+            return nothing;
+        }
+        list(broker, List.of(lost, nextDirectory(broker)));
+        // Another active broker has not replayed the log, so that no controlled shutdown ends by this heartbeat.
+        BrokerHeartbeatManager manager = to.cluster.heartbeatManager();
+        manager.register(Integer.MAX_VALUE, false);
+        try {
+            return beat(new BrokerHeartbeatRequestData().
+                setBrokerId(broker).
+                setBrokerEpoch(epoch(broker)).
+                setCurrentMetadataOffset(to.nextOffset - 1).
+                setWantFence(known.fenced()).
+                setOfflineLogDirs(List.of(lost)));
+        } finally {
+            manager.remove(Integer.MAX_VALUE);
+        }
+    }
+
+    /** A broker says that its replica is in a directory that it has not been in, and that is online. */
+    private Outcome assignDirectory(JsonNode op) {
+        int broker = op.get("broker").intValue();
+        BrokerRegistration known = to.cluster.registration(broker);
+        Uuid other = nextDirectory(broker);
+        if (known != null) {
+            List<Uuid> both = new ArrayList<>(known.directories());
+            both.add(other);
+            list(broker, both);
+        }
+        Outcome outcome = asked(() -> assign(op, broker, epoch(broker), other));
+        if (known != null) {
+            list(broker, outcome.error == 0 && outcome.thrown == null ? List.of(other) : known.directories());
+        }
+        return outcome;
+    }
+
+    private Outcome assignReplicas(JsonNode op) {
+        int broker = op.get("broker").intValue();
+        return assign(op, broker, longNumber(op, "brokerEpoch", epoch(broker)),
+            Uuid.fromString(op.get("dir").textValue()));
+    }
+
+    private Outcome assign(JsonNode op, int broker, long epoch, Uuid directory) {
+        AssignReplicasToDirsRequestData request = new AssignReplicasToDirsRequestData().
+            setBrokerId(broker).
+            setBrokerEpoch(epoch).
+            setDirectories(List.of(new AssignReplicasToDirsRequestData.DirectoryData().
+                setId(directory).
+                setTopics(List.of(new AssignReplicasToDirsRequestData.TopicData().
+                    setTopicId(topicId(op)).
+                    setPartitions(List.of(new AssignReplicasToDirsRequestData.PartitionData().
+                        setPartitionIndex(partitionNumber(op))))))));
+        var result = to.replication.handleAssignReplicasToDirs(request);
+        return Outcome.of(result,
+            result.response().directories().get(0).topics().get(0).partitions().get(0).errorCode());
+    }
+
+    // --- operators, and periodic tasks -------------------------------------------------------------------------
+
+    private Outcome electLeaders(JsonNode op) {
+        ElectLeadersRequestData request = new ElectLeadersRequestData().
+            setElectionType(ElectionType.valueOf(op.get("type").textValue()).value);
+        if (op.has("topic") && op.get("topic").isNull()) {
+            request.setTopicPartitions(null);
+        } else {
+            ElectLeadersRequestData.TopicPartitionsCollection topics =
+                new ElectLeadersRequestData.TopicPartitionsCollection();
+            topics.add(new ElectLeadersRequestData.TopicPartitions().
+                setTopic(topic(op)).setPartitions(List.of(partitionNumber(op))));
+            request.setTopicPartitions(topics);
+        }
+        var result = to.replication.electLeaders(request);
+        int error = 0;
+        for (var topic : result.response().replicaElectionResults()) {
+            for (var partition : topic.partitionResult()) {
+                error = error == 0 ? partition.errorCode() : error;
+            }
+        }
+        return Outcome.of(result, error);
+    }
+
+    private Outcome reassign(JsonNode op) {
+        ReassignablePartition partition = new ReassignablePartition().setPartitionIndex(partitionNumber(op));
+        if (op.get("replicas").isNull()) {
+            partition.setReplicas(null);
+        } else {
+            List<Integer> replicas = new ArrayList<>();
+            op.get("replicas").forEach(r -> replicas.add(r.intValue()));
+            partition.setReplicas(replicas);
+        }
+        var result = to.replication.alterPartitionReassignments(new AlterPartitionReassignmentsRequestData().
+            setAllowReplicationFactorChange(flag(op, "allowReplicationFactorChange", true)).
+            setTopics(List.of(new ReassignableTopic().setName(topic(op)).setPartitions(List.of(partition)))));
+        return Outcome.of(result, result.response().responses().get(0).partitions().get(0).errorCode());
+    }
+
+    private Outcome alterConfigs(JsonNode op) {
+        boolean ofTopic = op.get("resourceType").textValue().equals("TOPIC");
+        String name = op.has("resource") ? op.get("resource").textValue() : to.topic;
+        String value = op.get("value").isNull() ? null : op.get("value").asText();
+        return alterConfig(ofTopic ? ConfigResource.Type.TOPIC : ConfigResource.Type.BROKER, name,
+            op.get("key").textValue(), value);
+    }
+
+    private Outcome alterConfig(ConfigResource.Type type, String name, String key, String value) {
+        ConfigResource resource = new ConfigResource(type, name);
+        var result = to.configs.incrementalAlterConfigs(Map.of(resource, Map.of(key,
+            new SimpleImmutableEntry<>(value == null ? OpType.DELETE : OpType.SET, value))), false);
+        return Outcome.of(result, result.response().get(resource).error().code());
+    }
+
+    /** The topic's min ISR; the cluster's where the topic has that value, as Kafka then writes nothing. */
+    private Outcome changeMinIsr(String value) {
+        boolean cluster = to.configured(BridgedController.MIN_ISR).equals(value);
+        return alterConfig(cluster ? ConfigResource.Type.BROKER : ConfigResource.Type.TOPIC,
+            cluster ? "" : to.topic, BridgedController.MIN_ISR, value);
+    }
+
+    private Outcome updateFeatures(JsonNode op) {
+        boolean on = to.features.isElrFeatureEnabled();
+        short level = (short) number(op, "level", on ? 0 : 1);
+        UpgradeType type = op.hasNonNull("upgradeType") ? UpgradeType.valueOf(op.get("upgradeType").textValue())
+            : on ? UpgradeType.SAFE_DOWNGRADE : UpgradeType.UPGRADE;
+        String name = op.hasNonNull("feature") ? op.get("feature").textValue() : BridgedController.ELR;
+        boolean validateOnly = flag(op, "validateOnly", false);
+        var result = to.configs.updateFeatures(Map.of(name, level), Map.of(name, type), validateOnly, 0);
+        ApiError error = result.response();
+        return Outcome.of(validateOnly ? result.withoutRecords() : result, error.error().code());
+    }
+
+    private Outcome createTopic(JsonNode op) {
+        String name = op.get("topic").textValue();
+        CreateTopicsRequestData.CreatableTopic topic = new CreateTopicsRequestData.CreatableTopic().
+            setName(name).setNumPartitions(-1).setReplicationFactor((short) -1);
+        int number = 0;
+        for (JsonNode replicas : op.get("assignments")) {
+            List<Integer> brokers = new ArrayList<>();
+            replicas.forEach(r -> brokers.add(r.intValue()));
+            topic.assignments().add(new CreateTopicsRequestData.CreatableReplicaAssignment().
+                setPartitionIndex(number++).setBrokerIds(brokers));
+        }
+        op.get("configs").properties().forEach(entry -> topic.configs().add(
+            new CreateTopicsRequestData.CreatableTopicConfig().
+                setName(entry.getKey()).setValue(entry.getValue().textValue())));
+        CreateTopicsRequestData request = new CreateTopicsRequestData();
+        request.topics().add(topic);
+        var result = to.replication.createTopics(CONTEXTS[7], request, java.util.Set.of(name));
+        return Outcome.of(result, result.response().topics().find(name).errorCode());
+    }
+
+    static String errorName(int code) {
+        return Errors.forCode((short) code).name();
+    }
+}

@@ -1,0 +1,577 @@
+package org.apache.kafka.controller;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Map.Entry;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.function.Supplier;
+import kafka.server.ControllerConfigurationValidator;
+import kafka.server.KafkaConfig;
+import kafka.server.KafkaRaftServer;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.BrokerIdNotRegisteredException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.metadata.BeginTransactionRecord;
+import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
+import org.apache.kafka.common.metadata.ClearElrRecord;
+import org.apache.kafka.common.metadata.ConfigRecord;
+import org.apache.kafka.common.metadata.EndTransactionRecord;
+import org.apache.kafka.common.metadata.FeatureLevelRecord;
+import org.apache.kafka.common.metadata.PartitionChangeRecord;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.RegisterBrokerRecord;
+import org.apache.kafka.common.metadata.RemoveTopicRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
+import org.apache.kafka.common.metadata.UnregisterBrokerRecord;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
+import org.apache.kafka.metadata.BrokerRegistration;
+import org.apache.kafka.metadata.KafkaConfigSchema;
+import org.apache.kafka.metadata.PartitionRegistration;
+import org.apache.kafka.metadata.VersionRange;
+import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.EligibleLeaderReplicasVersion;
+import org.apache.kafka.server.common.MetadataVersion;
+import org.apache.kafka.timeline.SnapshotRegistry;
+
+/**
+ * Kafka's control managers, unmodified, and what QuorumController does around them: it replays the records that they
+ * write and advances the offset. There is no event queue and no Raft.
+ */
+final class BridgedController {
+    static final String TOPIC = "t";
+    static final String MIN_ISR = "min.insync.replicas";
+    static final String UNCLEAN = "unclean.leader.election.enable";
+    static final String ELR = EligibleLeaderReplicasVersion.FEATURE_NAME;
+    static final String CLUSTER_ID = "highwater";
+    static final int CONTROLLER = 3000;
+    static final long LONG_AGO = Long.MIN_VALUE / 4;
+
+    private static final LogContext LOG = new LogContext();
+    private static final KafkaConfigSchema SCHEMA = KafkaRaftServer.configSchema();
+    private static final ConfigurationValidator VALIDATOR =
+        new ControllerConfigurationValidator(KafkaConfig.fromProps(staticProperties()));
+
+    final Clock time = new Clock();
+    private final QuorumControllerMetrics metrics;
+    final SnapshotRegistry registry = new SnapshotRegistry(LOG);
+    final FeatureControlManager features;
+    final ClusterControlManager cluster;
+    final ConfigurationControlManager configs;
+    final ReplicationControlManager replication;
+    private final int brokers;
+
+    long nextOffset;
+    String topic = TOPIC;
+    /** The number of the model's first partition in its topic; 1 once another one is the topic's first. */
+    int firstPartition = 0;
+    private int partitions = 1;
+    /** The epochs of each broker's registrations, in their order. */
+    final Map<Integer, List<Long>> epochs = new HashMap<>();
+    private long ids = 1000;
+    /** Whether operations are recorded ones, which say everything. */
+    boolean recorded = false;
+
+    private static java.util.Properties staticProperties() {
+        java.util.Properties properties = new java.util.Properties();
+        properties.setProperty("process.roles", "controller");
+        properties.setProperty("node.id", Integer.toString(CONTROLLER));
+        properties.setProperty("controller.quorum.voters", CONTROLLER + "@localhost:9093");
+        properties.setProperty("controller.listener.names", "CONTROLLER");
+        properties.setProperty("listeners", "CONTROLLER://localhost:9093");
+        return properties;
+    }
+
+    BridgedController(int brokers, long sessionTimeoutMs, int staticMinIsr, QuorumControllerMetrics metrics) {
+        this.brokers = brokers;
+        this.metrics = metrics;
+        features = new FeatureControlManager.Builder().
+            setLogContext(LOG).
+            setSnapshotRegistry(registry).
+            setQuorumFeatures(new QuorumFeatures(
+                CONTROLLER, QuorumFeatures.defaultSupportedFeatureMap(false), List.of(CONTROLLER))).
+            setClusterFeatureSupportDescriber(new Supported()).
+            build();
+        cluster = new ClusterControlManager.Builder().
+            setLogContext(LOG).
+            setClusterId(CLUSTER_ID).
+            setTime(time).
+            setSnapshotRegistry(registry).
+            setSessionTimeoutNs(sessionTimeoutMs * 1_000_000).
+            setReplicaPlacer(new StripedReplicaPlacer(new java.util.Random(0))).
+            setFeatureControlManager(features).
+            setBrokerShutdownHandler((id, clean, records) -> this.handleShutdown(id, clean, records)).
+            setMetrics(metrics).
+            build();
+        configs = new ConfigurationControlManager.Builder().
+            setLogContext(LOG).
+            setSnapshotRegistry(registry).
+            setKafkaConfigSchema(SCHEMA).
+            setExistenceChecker(this::checkExists).
+            setValidator(VALIDATOR).
+            setStaticConfig(Map.of(MIN_ISR, Integer.toString(staticMinIsr))).
+            setNodeId(CONTROLLER).
+            setFeatureControl(features).
+            build();
+        replication = new ReplicationControlManager.Builder().
+            setLogContext(LOG).
+            setSnapshotRegistry(registry).
+            setMaxElectionsPerImbalance(ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE).
+            setConfigurationControl(configs).
+            setClusterControl(cluster).
+            setFeatureControl(features).
+            build();
+    }
+
+    private void handleShutdown(int id, boolean clean, List<ApiMessageAndVersion> records) {
+        replication.handleBrokerShutdown(id, clean, records);
+    }
+
+    /** As QuorumController checks that what is configured exists. */
+    private void checkExists(ConfigResource resource) {
+        if (resource.type() == ConfigResource.Type.TOPIC) {
+            if (replication.getTopicId(resource.name()) == null) {
+                throw new UnknownTopicOrPartitionException("The topic '" + resource.name() + "' does not exist.");
+            }
+        } else if (resource.type() == ConfigResource.Type.BROKER && !resource.name().isEmpty()) {
+            int node = Integer.parseInt(resource.name());
+            if (!cluster.brokerRegistrations().containsKey(node) && !features.isControllerId(node)) {
+                throw new BrokerIdNotRegisteredException("No node with id " + node + " found.");
+            }
+        }
+    }
+
+    /** The features that nodes support. */
+    private final class Supported implements ClusterFeatureSupportDescriber {
+        @Override
+        public Iterator<Entry<Integer, Map<String, VersionRange>>> brokerSupported() {
+            return cluster.brokerSupportedFeatures();
+        }
+
+        @Override
+        public Iterator<Entry<Integer, Map<String, VersionRange>>> controllerSupported() {
+            return cluster.controllerSupportedFeatures();
+        }
+    }
+
+    /** A clock that stands still. */
+    static final class Clock implements Time {
+        long ms = 0;
+
+        @Override
+        public long milliseconds() {
+            return ms;
+        }
+
+        @Override
+        public long nanoseconds() {
+            return ms * 1_000_000;
+        }
+
+        @Override
+        public void sleep(long more) {
+            ms += more;
+        }
+
+        @Override
+        public void waitObject(Object object, Supplier<Boolean> condition, long deadline) {
+            throw new UnsupportedOperationException();
+        }
+    }
+
+    // --- the beginning of a scenario ---------------------------------------------------------------------------
+
+    /** Brokers that are up, and a topic with these partitions, as records; no decision is Kafka's. */
+    void begin(JsonNode setup) {
+        features(setup.get("elr").intValue());
+        if (setup.get("elr").intValue() > 0) {
+            config(ConfigResource.Type.BROKER, "", MIN_ISR, setup.get("minIsr").asText());
+        }
+        for (int broker = 0; broker < brokers; broker++) {
+            replay(new RegisterBrokerRecord().
+                setBrokerId(broker).
+                setBrokerEpoch(nextOffset).
+                setIncarnationId(nextId()).
+                setFeatures(BridgeOperations.recordedFeatures(true)).
+                setEndPoints(BridgeOperations.endPoints(broker)).
+                setLogDirs(List.of(directory(broker, 0))).
+                setFenced(false));
+        }
+        partitions = setup.get("partitions").size();
+        topic(TOPIC, setup.get("minIsr").asText(), setup.get("unclean").asText());
+        int number = 0;
+        for (JsonNode replicas : setup.get("partitions")) {
+            List<Integer> list = new ArrayList<>();
+            List<Uuid> directories = new ArrayList<>();
+            for (JsonNode replica : replicas) {
+                list.add(replica.intValue());
+                directories.add(directory(replica.intValue(), 0));
+            }
+            replay(new PartitionRecord().
+                setTopicId(replication.getTopicId(TOPIC)).
+                setPartitionId(number++).
+                setReplicas(list).
+                setIsr(list).
+                setDirectories(directories).
+                setLeader(list.get(0)).
+                setLeaderEpoch(0).
+                setPartitionEpoch(0));
+        }
+    }
+
+    void features(int elr) {
+        replay(new FeatureLevelRecord().
+            setName(MetadataVersion.FEATURE_NAME).
+            setFeatureLevel(MetadataVersion.latestProduction().featureLevel()));
+        replay(new FeatureLevelRecord().setName(ELR).setFeatureLevel((short) elr));
+        cluster.activate();
+    }
+
+    private void topic(String name, String minIsr, String unclean) {
+        replay(new TopicRecord().setName(name).setTopicId(nextId()));
+        config(ConfigResource.Type.TOPIC, name, MIN_ISR, minIsr);
+        config(ConfigResource.Type.TOPIC, name, UNCLEAN, unclean);
+    }
+
+    void config(ConfigResource.Type type, String name, String key, String value) {
+        replay(new ConfigRecord().
+            setResourceType(type.id()).setResourceName(name).setName(key).setValue(value));
+    }
+
+    /** The topic's first partition is another one from now on, with so many replicas on brokers of its own. */
+    void putFirst(int count) {
+        List<Integer> others = new ArrayList<>();
+        List<Uuid> directories = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            others.add(100 + i);
+            directories.add(directory(100 + i, 0));
+        }
+        if (firstPartition == 0) {
+            moveBehind();
+        }
+        replay(new PartitionRecord().
+            setTopicId(replication.getTopicId(topic)).
+            setPartitionId(0).
+            setReplicas(others).
+            setIsr(others).
+            setDirectories(directories).
+            setLeader(100).
+            setLeaderEpoch(0).
+            setPartitionEpoch(0));
+    }
+
+    /** The model's partition as number 1 of a topic of its own, with its stale entries in the index. */
+    private void moveBehind() {
+        Uuid before = replication.getTopicId(topic);
+        PartitionRegistration partition = replication.getPartition(before, 0);
+        int[][] stale = new int[brokers][];
+        for (int broker = 0; broker < brokers; broker++) {
+            stale[broker] = new int[entries(broker, 0) - (contains(partition.elr, broker) ? 1 : 0)];
+        }
+        String moved = topic + "2";
+        topic(moved, configured(MIN_ISR), configured(UNCLEAN));
+        remove(before);
+        Uuid id = replication.getTopicId(moved);
+        PartitionRecord record = new PartitionRecord().
+            setTopicId(id).
+            setPartitionId(1).
+            setReplicas(boxed(partition.replicas)).
+            setIsr(boxed(partition.isr)).
+            setRemovingReplicas(boxed(partition.removingReplicas)).
+            setAddingReplicas(boxed(partition.addingReplicas)).
+            setEligibleLeaderReplicas(boxed(partition.elr)).
+            setLastKnownElr(boxed(partition.lastKnownElr)).
+            setDirectories(List.of(partition.directories)).
+            setLeader(partition.leader).
+            setLeaderRecoveryState(partition.leaderRecoveryState.value()).
+            setLeaderEpoch(partition.leaderEpoch).
+            setPartitionEpoch(partition.partitionEpoch);
+        replay(record);
+        for (int broker = 0; broker < brokers; broker++) {
+            for (int ignored : stale[broker]) {
+                replication.brokersToElrs().update(id, 1, null, new int[] {broker});
+            }
+        }
+        topic = moved;
+        firstPartition = 1;
+    }
+
+    /** A broker leads a partition of another topic. */
+    void lead(int broker) {
+        Uuid id = nextId();
+        replay(new TopicRecord().setName("elsewhere").setTopicId(id));
+        replay(new PartitionRecord().
+            setTopicId(id).
+            setPartitionId(0).
+            setReplicas(List.of(broker)).
+            setIsr(List.of(broker)).
+            setDirectories(List.of(directory(broker, 0))).
+            setLeader(broker));
+    }
+
+    void leadNoMore() {
+        remove(replication.getTopicId("elsewhere"));
+    }
+
+    /**
+     * Remove a topic of one partition. Kafka keeps its stale entries in the index of ELR members, and the directories of
+     * a partition with an empty ISR: what meets them later throws.
+     */
+    private void remove(Uuid id) {
+        int first = replication.getPartition(id, 0).replicas[0];
+        replay(new PartitionChangeRecord().
+            setTopicId(id).
+            setPartitionId(0).
+            setIsr(List.of(first)).
+            setLeader(first).
+            setEligibleLeaderReplicas(List.of()));
+        for (int broker = 0; broker < brokers; broker++) {
+            replication.brokersToElrs().removeTopicEntryForBroker(id, broker);
+        }
+        replay(new RemoveTopicRecord().setTopicId(id));
+    }
+
+    private static List<Integer> boxed(int[] numbers) {
+        List<Integer> list = new ArrayList<>();
+        for (int number : numbers) {
+            list.add(number);
+        }
+        return list;
+    }
+
+    static boolean contains(int[] numbers, int wanted) {
+        for (int number : numbers) {
+            if (number == wanted) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    Uuid nextId() {
+        return new Uuid(77, ids++);
+    }
+
+    static Uuid directory(int broker, long number) {
+        return new Uuid(1000 + broker, number);
+    }
+
+    // --- records -----------------------------------------------------------------------------------------------
+
+    /** What an operation came to: an error, the records that it wrote, and the response where there is one. */
+    static final class Outcome {
+        int error;
+        Throwable thrown;
+        List<ApiMessageAndVersion> records = List.of();
+        Object response;
+
+        static Outcome of(ControllerResult<?> result, int error) {
+            Outcome outcome = new Outcome();
+            outcome.records = result.records();
+            outcome.response = result.response();
+            outcome.error = error;
+            return outcome;
+        }
+
+        static Outcome failed(Throwable thrown) {
+            Outcome outcome = new Outcome();
+            outcome.thrown = thrown;
+            outcome.error = Errors.forException(thrown).code();
+            return outcome;
+        }
+    }
+
+    void replay(ApiMessage message) {
+        long offset = nextOffset++;
+        if (message instanceof PartitionChangeRecord record) {
+            replication.replay(record);
+        } else if (message instanceof BrokerRegistrationChangeRecord record) {
+            cluster.replay(record);
+        } else if (message instanceof RegisterBrokerRecord record) {
+            List<Long> known = epochs.computeIfAbsent(record.brokerId(), b -> new ArrayList<>());
+            if (known.isEmpty() || known.get(known.size() - 1) != record.brokerEpoch()) {
+                known.add(record.brokerEpoch());
+            }
+            cluster.replay(record, offset);
+        } else if (message instanceof UnregisterBrokerRecord record) {
+            cluster.replay(record);
+        } else if (message instanceof ConfigRecord record) {
+            configs.replay(record);
+        } else if (message instanceof ClearElrRecord record) {
+            replication.replay(record);
+        } else if (message instanceof FeatureLevelRecord record) {
+            features.replay(record);
+        } else if (message instanceof TopicRecord record) {
+            replication.replay(record);
+        } else if (message instanceof PartitionRecord record) {
+            replication.replay(record);
+        } else if (message instanceof RemoveTopicRecord record) {
+            replication.replay(record);
+        } else if (!(message instanceof BeginTransactionRecord) && !(message instanceof EndTransactionRecord)) {
+            throw new BridgeException("no replay of a " + message.getClass().getSimpleName());
+        }
+    }
+
+    void replayAll(List<ApiMessageAndVersion> records) {
+        for (ApiMessageAndVersion record : records) {
+            replay(record.message());
+        }
+    }
+
+    /** Another controller becomes active: it knows the log and no heartbeat. */
+    void failOver() {
+        cluster.deactivate();
+        cluster.activate();
+    }
+
+    /** Forget every session: in a scenario an operation says what session there is. */
+    void forgetSessions() {
+        BrokerHeartbeatTracker tracker = cluster.heartbeatManager().tracker();
+        while (tracker.maybeRemoveExpired(Long.MAX_VALUE / 2).isPresent()) {
+            continue;
+        }
+    }
+
+    // --- going back --------------------------------------------------------------------------------------------
+
+    /** What SnapshotRegistry does not revert. */
+    final class Mark {
+        private static final long SNAPSHOT = 1;
+        private final long offset = nextOffset;
+        private final long id = ids;
+        private final String named = topic;
+        private final int first = firstPartition;
+        private final int[] registrations = new int[brokers];
+        private final List<long[]> heartbeats = new ArrayList<>();
+
+        Mark() {
+            registry.idempotentCreateSnapshot(SNAPSHOT);
+            for (int broker = 0; broker < brokers; broker++) {
+                registrations[broker] = epochs.get(broker).size();
+            }
+            BrokerHeartbeatManager manager = cluster.heartbeatManager();
+            for (BrokerHeartbeatManager.BrokerHeartbeatState broker : manager.brokers()) {
+                OptionalLong shutdown = manager.controlledShutdownOffset(broker.id());
+                heartbeats.add(new long[] {
+                    broker.id(), broker.fenced() ? 1 : 0, broker.metadataOffset(), shutdown.orElse(-1)});
+            }
+        }
+
+        void revert() {
+            registry.revertToSnapshot(SNAPSHOT);
+            nextOffset = offset;
+            ids = id;
+            topic = named;
+            firstPartition = first;
+            for (int broker = 0; broker < brokers; broker++) {
+                List<Long> known = epochs.get(broker);
+                while (known.size() > registrations[broker]) {
+                    known.remove(known.size() - 1);
+                }
+            }
+            BrokerHeartbeatManager manager = cluster.heartbeatManager();
+            for (int broker = 0; broker < brokers; broker++) {
+                manager.remove(broker);
+            }
+            for (long[] saved : heartbeats) {
+                int broker = (int) saved[0];
+                manager.register(broker, saved[1] != 0);
+                manager.touch(broker, saved[1] != 0, saved[2]);
+                if (saved[3] >= 0) {
+                    manager.maybeUpdateControlledShutdownOffset(broker, saved[3]);
+                }
+            }
+            forgetSessions();
+        }
+    }
+
+    // --- what is seen ------------------------------------------------------------------------------------------
+
+    String configured(String key) {
+        return configs.getTopicConfig(topic, key).value();
+    }
+
+    Uuid topicId() {
+        return replication.getTopicId(topic);
+    }
+
+    PartitionRegistration partition(int number) {
+        return replication.getPartition(topicId(), firstPartition + number);
+    }
+
+    /** How often a broker is entered for a partition in the index of ELR members. */
+    int entries(int broker, int number) {
+        int count = 0;
+        var iterator = replication.brokersToElrs().partitionsWithBrokerInElr(broker);
+        while (iterator.hasNext()) {
+            var entry = iterator.next();
+            if (entry.partitionId() == firstPartition + number && entry.topicId().equals(topicId())) {
+                count++;
+            }
+        }
+        return count;
+    }
+
+    /** The whole state, as numbers in the order of ``observation.py``. */
+    int[] observe() {
+        int[] seen = new int[partitions * (11 + 2 * brokers) + 4 * brokers + 4];
+        int at = 0;
+        for (int number = 0; number < partitions; number++) {
+            PartitionRegistration p = partition(number);
+            seen[at++] = p.leader;
+            seen[at++] = p.leaderEpoch;
+            seen[at++] = p.partitionEpoch;
+            seen[at++] = p.leaderRecoveryState.value();
+            seen[at++] = p.replicas.length;
+            for (int i = 0; i < brokers; i++) {
+                seen[at++] = i < p.replicas.length ? p.replicas[i] : 0;
+            }
+            seen[at++] = mask(p.addingReplicas);
+            seen[at++] = mask(p.removingReplicas);
+            seen[at++] = mask(p.isr);
+            seen[at++] = mask(p.elr);
+            seen[at++] = p.lastKnownElr.length == 0 ? -2 : p.lastKnownElr.length == 1 ? p.lastKnownElr[0] : -3;
+            int offline = 0;
+            for (int i = 0; i < p.replicas.length; i++) {
+                if (!cluster.hasOnlineDir(p.replicas[i], p.directories[i])
+                    && cluster.registration(p.replicas[i]) != null) {
+                    offline |= 1 << p.replicas[i];
+                }
+            }
+            seen[at++] = offline;
+            for (int broker = 0; broker < brokers; broker++) {
+                seen[at++] = entries(broker, number);
+            }
+        }
+        for (int broker = 0; broker < brokers; broker++) {
+            BrokerRegistration registration = cluster.registration(broker);
+            seen[at++] = registration == null ? 0 : 1;
+            seen[at++] = registration == null ? 0 : epochs.get(broker).indexOf(registration.epoch());
+            seen[at++] = registration == null || registration.fenced() ? 1 : 0;
+            seen[at++] = registration != null && registration.inControlledShutdown() ? 1 : 0;
+        }
+        seen[at++] = Integer.parseInt(configured(MIN_ISR));
+        seen[at++] = replication.getTopicEffectiveMinIsr(topic);
+        seen[at++] = configs.uncleanLeaderElectionEnabledForTopic(topic) ? 1 : 0;
+        seen[at++] = features.isElrFeatureEnabled() ? 1 : 0;
+        return seen;
+    }
+
+    private static int mask(int[] members) {
+        int bits = 0;
+        for (int member : members) {
+            bits |= 1 << member;
+        }
+        return bits;
+    }
+}

@@ -1,0 +1,231 @@
+"""A comparison with Kafka as text and as JSON, and a difference told like a counterexample."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from highwater.checker.base.files import read_text
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.comparison import ConformResult, KafkaComparison, KafkaDifference
+from highwater.checker.conform.expectation import Traced, trace
+from highwater.model.language.graph import values_of
+from highwater.model.language.interpreter import interpreter_of
+from highwater.model.replication.controller.types import Error
+
+FORMAT = "highwater-conform-request-1"
+
+
+class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
+    """The error and the observation that the model expects."""
+
+    error: str
+    after: dict[str, int | None]
+
+
+class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A path and a request, with what the model expects: all that repeats a difference."""
+
+    format: str
+    scenario: dict[str, Any]
+    path: list[dict[str, Any]]
+    request: dict[str, Any]
+    expected: ExpectedOutcome
+    fields: list[str]
+
+
+def of_json(comparison: KafkaComparison, result: ConformResult, told: list[dict[str, Any]]) -> dict[str, Any]:
+    """The numbers of a comparison, and its differences."""
+    return {
+        "states": result.states,
+        "transitions": result.transitions,
+        "steps_cut_at_a_bound": result.cut,
+        "requests": result.requests,
+        "not_compared": dict(sorted(result.not_asked.items())),
+        "outcomes": [
+            {"request": kind, "error": error, "changes": changes, "count": count}
+            for (kind, error, changes), count in sorted(result.outcomes.items())
+        ],
+        "differences": [
+            {"request": kind, "differs": list(fields), "count": count}
+            for (kind, fields), count in result.differences.most_common()
+        ],
+        "told": told,
+        "stopped_by": result.stopped_by,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
+    """A summary: what was compared, by kind of request, and how many differences there are."""
+    count = sum(result.differences.values())
+    verdict = f"{count:,} DIFFERENCES" if count else "no difference"
+    rate = result.requests / result.seconds if result.seconds else 0
+    yield (
+        f"{name}: {verdict} from Kafka {version} in {result.states:,} states, {result.transitions:,} transitions, "
+        f"{result.requests:,} requests ({rate:,.0f}/s)"
+    )
+    kinds: dict[str, Counter[str]] = {}
+    for (kind, error, changes), number in result.outcomes.items():
+        outcome = error if error != "NONE" else "carried out" if changes else "changes nothing"
+        kinds.setdefault(kind, Counter())[outcome] += number
+    for kind, outcomes in sorted(kinds.items()):
+        parts = ", ".join(f"{outcome} {number:,}" for outcome, number in outcomes.most_common())
+        yield f"  {kind}: {parts}"
+    if result.cut:
+        yield f"  of these {result.cut:,} cross a bound of the scenario"
+    if result.not_asked:
+        left = sum(result.not_asked.values())
+        yield f"  not compared: {left:,} requests that cannot be sent, or that the model does not describe"
+    for (kind, fields), number in result.differences.most_common():
+        yield f"  differs: {kind}: {', '.join(fields)}: {number:,}"
+
+
+# --- one difference ---------------------------------------------------------------------------------------------
+
+
+def told(comparison: KafkaComparison, difference: KafkaDifference, bridge: Bridge) -> dict[str, Any]:
+    """A difference in full: the path, the request, the answers of the model and of Kafka, and the model's guards."""
+    operations = [comparison.requests[n].operation for n in difference.path]
+    request = None if difference.request is None else comparison.requests[difference.request]
+    operation = {"name": "failover"} if request is None else request.operation
+    asked = {"scenario": comparison.setup, "path": operations, "op": operation}
+    answer = bridge.ask({"tell": asked})
+    names = {code: name for name, code in bridge.errors.items()}
+    fields = [f.name for f in comparison.expectation.observations.fields]
+    seen = dict(zip(fields, answer["before" if request is None else "after"], strict=True))
+    state = comparison.graph.scalars(difference.state)
+    found: dict[str, Any] = {
+        "path": operations,
+        "sentences": _sentences(comparison, difference),
+        "request": operation if request else None,
+        "kind": request.kind if request else "the state",
+        "differs": list(difference.kinds),
+    }
+    if request is None:
+        expected = comparison.expectation.observations.unpack(
+            comparison.expectation.now(comparison.graph.states[[difference.state]])[0]
+        )
+        differing = [name for name in fields if expected[name] != seen[name]]
+        found["model"] = {"state": {name: expected[name] for name in differing}}
+        found["kafka"] = {"state": {name: seen[name] for name in differing}}
+        return found | {"all": expected, "seen": seen}
+    one = trace(comparison.model, request)
+    error, after = _evaluated(one, state)
+    differing = [name for name in fields if after[name] != seen[name]]
+    found["model"] = {"error": error, "after": {name: after[name] for name in differing}}
+    found["refused_by"] = _guards(comparison, difference, state)
+    found["kafka"] = {
+        "error": names[answer["error"]],
+        "after": {name: seen[name] for name in differing},
+        "records": answer["records"],
+        **{k: answer[k] for k in ("exception", "message") if k in answer},
+    }
+    return found | {"all": after, "seen": seen}
+
+
+def _evaluated(one: Traced, state: tuple[int, ...]) -> tuple[str, dict[str, Any]]:
+    values = values_of([one.error, *(node for _, node in one.after)], state)
+    fields = [name for name, _ in one.after]
+    return list(Error.members)[values[0]], {n: int(v) for n, v in zip(fields, values[1:], strict=True)}
+
+
+def _guards(comparison: KafkaComparison, difference: KafkaDifference, state: tuple[int, ...]) -> list[str]:
+    """The guards of the action that refuse the request in the model."""
+    assert difference.request is not None
+    numbers = [n for n, request in enumerate(comparison.request_of) if request == difference.request]
+    interpreter = interpreter_of(comparison.model)
+    return [g for n in numbers[:1] for g in interpreter.refusals(state, comparison.model.instances[n])]
+
+
+def _sentences(comparison: KafkaComparison, difference: KafkaDifference) -> list[str]:
+    """The path in the protocol's words."""
+    by_request = {int(r): n for n, r in reversed(list(enumerate(comparison.request_of)))}
+    instances = comparison.model.instances
+    return [instances[by_request[n]].sentence or str(instances[by_request[n]]) for n in difference.path]
+
+
+def lines_of_difference(found: dict[str, Any]) -> Iterator[str]:
+    """A difference as text: the path, the request, and both answers side by side."""
+    yield ""
+    yield f"{found['kind']}: the model and Kafka differ in {', '.join(found['differs'])}"
+    for number, sentence in enumerate(found["sentences"], 1):
+        yield f"  {number}. {sentence}"
+    if found["request"] is None:
+        yield "  after these steps:"
+        yield from _side_by_side(found["model"]["state"], found["kafka"]["state"])
+        return
+    yield f"  then: {json.dumps(found['request'])}"
+    rows = {"error": found["model"]["error"], **found["model"]["after"]}
+    yield from _side_by_side(rows, {"error": found["kafka"]["error"], **found["kafka"]["after"]})
+    if found["refused_by"]:
+        yield f"  the model's action is refused by: {'; '.join(found['refused_by'])}"
+    if "message" in found["kafka"]:
+        yield f"  Kafka: {found['kafka']['exception']}: {found['kafka']['message']}"
+    for record in found["kafka"]["records"]:
+        yield f"  Kafka writes {record['type']} {json.dumps(record['data'])}"
+
+
+def _side_by_side(model: dict[str, Any], kafka: dict[str, Any]) -> Iterator[str]:
+    width = max(map(len, model), default=0)
+    yield f"    {'':{width}}  {'model':>22}  {'Kafka':>22}"
+    for name, value in model.items():
+        yield f"    {name:{width}}  {value!s:>22}  {kafka[name]!s:>22}"
+
+
+# --- files that repeat one --------------------------------------------------------------------------------------
+
+
+def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestFile:
+    """A file that repeats a difference alone."""
+    model = found["model"]
+    return RequestFile(
+        FORMAT,
+        comparison.setup,
+        found["path"],
+        found["request"] or {"name": "failover"},
+        ExpectedOutcome(model.get("error", "NONE"), found["all"]),
+        list(found["differs"]),
+    )
+
+
+def read_request_file(path: Path) -> RequestFile:
+    """A file of a difference. InputError where it is none."""
+    try:
+        found = msgspec.json.decode(read_text(path), type=RequestFile)
+    except (msgspec.DecodeError, RecursionError) as wrong:
+        raise InputError(f"{path}: no request of conform: {wrong}") from None
+    if found.format != FORMAT:
+        raise InputError(f"{path}: format {found.format!r}, not {FORMAT!r}")
+    return found
+
+
+def repeated(place: Path, file: RequestFile, bridge: Bridge) -> tuple[bool, list[str]]:
+    """Whether Kafka now answers as the file expects, and both answers as text. InputError where it cannot be sent."""
+    try:
+        answer = bridge.ask({"tell": {"scenario": file.scenario, "path": file.path, "op": file.request}})
+    except InternalError as wrong:
+        raise InputError(f"{place}: the request cannot be repeated: {wrong}") from None
+    names = {code: name for name, code in bridge.errors.items()}
+    after = file.expected.after
+    if len(after) != len(answer["after"]):
+        raise InputError(
+            f"{place}: expected.after has {len(after)} fields, and the bridge sees {len(answer['after'])}"
+        )
+    seen = dict(zip(after, answer["after"], strict=True))
+    rows = {"error": file.expected.error, **after}
+    kafka = {"error": names[answer["error"]], **seen}
+    differing = {name: value for name, value in rows.items() if kafka[name] != value}
+    lines = [
+        *(f"  {n}. {json.dumps(op)}" for n, op in enumerate(file.path, 1)),
+        f"  then: {json.dumps(file.request)}",
+    ]
+    lines += _side_by_side(differing or {"error": rows["error"]}, kafka)
+    lines += [f"  Kafka writes {r['type']} {json.dumps(r['data'])}" for r in answer["records"]]
+    return not differing, lines

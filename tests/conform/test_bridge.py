@@ -1,0 +1,124 @@
+"""The bridge to Kafka's control managers: what it refuses, and whether it answers as the real controller did."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.conform.bridge import Bridge, Jars, Jdk, compiled
+from tests.conform.recorded import differences
+from tests.recordings import folder, needs
+from tests.slow import slow
+
+RECORDED = "traces/kafka-4.2/controller"
+SCENARIO = {"brokers": 3, "minIsr": 2, "unclean": False, "elr": 1, "partitions": [[0, 1, 2]]}
+OPERATIONS: list[dict[str, Any]] = [
+    *({"name": "fenceStaleBroker", "broker": b, "over": True} for b in range(3)),
+    *({"name": "brokerHeartbeat", "broker": b, "wantShutDown": w} for b in range(3) for w in (False, True)),
+    *({"name": "registerBroker", "broker": b, "clean": c} for b in range(3) for c in (False, True)),
+    *({"name": "alterPartition", "newIsr": isr} for isr in ([], [0], [0, 1], [1, 2], [0, 1, 2], [1, 1])),
+    {"name": "alterPartitionReassignments", "replicas": [2, 0]},
+    {"name": "alterPartitionReassignments", "replicas": None},
+    {"name": "registerBroker", "broker": 1, "written": [0], "environment": True},
+    {"name": "loseDirectory", "broker": 1, "environment": True},
+    {"name": "assignDirectory", "broker": 2, "environment": True},
+    {"name": "unregisterBroker", "broker": 2},
+    {"name": "changeMinIsr", "value": 2},
+    {"name": "updateFeatures"},
+    {"name": "electLeaders", "type": "UNCLEAN"},
+    {"name": "maybeBalancePartitionLeaders"},
+    {"name": "maybeElectUncleanLeaders"},
+]
+
+
+@needs(RECORDED)
+@pytest.mark.parametrize("mode", ["elr-on", "elr-off", "elr-on-extras"])
+def test_recorded_operations_get_the_recorded_errors_and_records(bridge: Bridge, mode: str) -> None:
+    for path in sorted(folder(RECORDED).glob(f"{mode}/*.gz"))[:5]:
+        count, found = differences(path, bridge)
+        assert count > 90
+        assert found == []
+
+
+@needs(RECORDED)
+@slow("every recording, where the fast one takes five of each kind")
+def test_every_recorded_operation_gets_the_recorded_error_and_records(bridge: Bridge) -> None:
+    answers = [differences(path, bridge) for path in sorted(folder(RECORDED).glob("*/*.gz"))]
+    assert sum(count for count, _ in answers) > 14_000
+    assert [line for _, found in answers for line in found] == []
+
+
+def test_an_operation_after_reverted_ones_comes_to_what_a_fresh_controller_comes_to(bridge: Bridge) -> None:
+    """Each operation is tried between all others; then alone, from a controller of its own."""
+    bridge.ask({"scenario": SCENARIO, "operations": OPERATIONS})
+    for path in ([], [0], [3 + 1, 3 + 3], [12, 1, 9, 5], [21, 0, 9], [25, 1], [26, 0]):
+        answer = bridge.ask({"try": [path]})
+        tried = answer["answers"][1:]
+        for number, operation in enumerate(OPERATIONS):
+            told = bridge.ask(
+                {"tell": {"scenario": SCENARIO, "path": [OPERATIONS[n] for n in path], "op": operation}}
+            )
+            error, seen = tried[2 * number : 2 * number + 2]
+            assert (error, answer["seen"][seen]) == (told["error"], told["after"]), (path, operation)
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ({"nothing": 1}, "a line that says nothing known"),
+        ({"tell": {"scenario": SCENARIO, "path": [], "op": {"name": "unheard"}}}, 'no operation "unheard"'),
+        (
+            {"tell": {"scenario": SCENARIO, "path": [], "op": {"name": "alterPartition"}}},
+            "NullPointerException",
+        ),
+    ],
+)
+def test_an_error_of_the_bridge_is_never_an_answer(bridge: Bridge, question: Any, said: str) -> None:
+    with pytest.raises(InternalError, match=said):
+        bridge.ask(question)
+
+
+def test_a_directory_without_a_controller_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no jar with Kafka's controller"):
+        Jars.found(tmp_path)
+    with pytest.raises(InputError, match="no such directory"):
+        Jars.found(tmp_path / "none")
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / "kafka-metadata-9.jar").write_bytes(b"no jar")
+    with pytest.raises(InputError, match="no jar that can be read"):
+        Jars.found(tmp_path)
+
+
+def test_a_kafka_without_what_the_bridge_calls_is_named(kafka: Path, tmp_path: Path) -> None:
+    """A release in which a class is missing: the compiler's first complaint, in one line."""
+    (tmp_path / "libs").mkdir()
+    for jar in (kafka / "libs").glob("*.jar"):
+        (tmp_path / "libs" / jar.name).symlink_to(jar)
+    jar = next((tmp_path / "libs").glob("kafka-metadata-*.jar"))
+    original = jar.resolve()
+    jar.unlink()
+    with ZipFile(original) as whole, ZipFile(jar, "w") as part:
+        for name in whole.namelist():
+            if "FeatureControlManager" not in name:
+                part.writestr(name, whole.read(name))
+    with pytest.raises(InputError, match="this Kafka has no class FeatureControlManager"):
+        compiled(Jars.found(tmp_path), Jdk.found())
+
+
+def test_without_a_jdk_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(InputError, match="conform needs a JDK 17 or later, and there is no java on the path"):
+        Jdk.found()
+    javac = tmp_path / "javac"
+    javac.write_text("#!/bin/sh\necho javac 11.0.2\n")
+    javac.chmod(0o755)
+    os.symlink(javac, tmp_path / "java")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    with pytest.raises(InputError, match=r"is 11"):
+        Jdk.found()

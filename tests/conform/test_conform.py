@@ -1,0 +1,224 @@
+"""Scenarios of the controller against Kafka's own, and whether what differs is found."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from highwater.checker.cli import cli
+from highwater.checker.conform.bridge import Jars
+from tests.slow import slow
+
+SMALL = "replication/controller/possible-kafka-4.2"
+LEVELS = "replication/controller/watched-kafka-4.2-levels"
+INDEX = "replication/controller/watched-kafka-4.2-index"
+OPERATOR = "replication/controller/watched-kafka-4.2-operator"
+REASSIGNMENT = "replication/controller/kafka-4.2-stuck-elr"
+TOPIC = "replication/topic/kafka-4.2-first-partition"
+
+
+def run(kafka: Path, tmp_path: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    """The exit status of a comparison, its JSON, and its text."""
+    target = tmp_path / "result.json"
+    asked = ["conform", *arguments, "--kafka", str(kafka), "--json", str(target)]
+    done = CliRunner().invoke(cli, asked)
+    content = json.loads(target.read_text()) if target.exists() else {}
+    return done.exit_code, content, done.output
+
+
+def test_every_request_in_every_state_gets_kafkas_answer(kafka: Path, tmp_path: Path) -> None:
+    status, found, said = run(kafka, tmp_path, SMALL, "--other-paths")
+    assert (status, found["kafka"]["version"]) == (0, "4.2.1"), said
+    (one,) = found["scenarios"]
+    assert one["complete"]
+    assert one["differences"] == []
+    assert one["states"] > 311  # each by a second path, too, where it has one
+    assert one["requests"] > 40_000
+    errors = {outcome["error"] for outcome in one["outcomes"]}
+    assert {"NONE", "STALE_BROKER_EPOCH", "NOT_CONTROLLER", "INELIGIBLE_REPLICA", "INVALID_CONFIG"} < errors
+
+
+@pytest.mark.parametrize(
+    ("name", "requests"), [(LEVELS, 25_000), (INDEX, 25_000), (OPERATOR, 20_000), (TOPIC, 20_000)]
+)
+def test_a_sample_of_a_scenario_gets_kafkas_answers(
+    kafka: Path, tmp_path: Path, name: str, requests: int
+) -> None:
+    status, found, said = run(kafka, tmp_path, name, "--sample", "300", "--seed", "5")
+    assert status == 3, said  # not every state
+    assert found["scenarios"][0]["differences"] == []
+    assert found["scenarios"][0]["requests"] > requests
+
+
+@slow("every state of the standard scenarios with the profile, where the fast tests take a sample")
+@pytest.mark.parametrize("name", [LEVELS, INDEX, OPERATOR])
+def test_a_whole_scenario_gets_kafkas_answers(kafka: Path, tmp_path: Path, name: str) -> None:
+    status, found, said = run(kafka, tmp_path, name, "--other-paths")
+    assert (status, found["scenarios"][0]["differences"]) == (0, []), said
+
+
+def test_a_rule_that_kafka_has_otherwise_is_told_and_repeated(kafka: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "differences"
+    status, found, said = run(
+        kafka, tmp_path, SMALL, "--rule", "assignment_empties_elr=off", "--quiet", "--save", str(saved)
+    )
+    assert status == 1, said
+    told = found["scenarios"][0]["told"][0]
+    assert told["kind"] == "assign_directory"
+    assert (told["model"]["after"]["partition.elr"], told["kafka"]["after"]["partition.elr"]) == (1, 0)
+    assert [len(told["path"]), told["kafka"]["records"][0]["type"]] == [2, "PARTITION_CHANGE_RECORD"]
+    file = saved / "difference-1.json"
+    status, found, said = run(kafka, tmp_path, "--request", str(file))
+    assert (status, found["same"]) == (1, False), said
+    expected = json.loads(file.read_text())
+    expected["expected"]["after"]["partition.elr"] = expected["expected"]["after"]["elr_entries[0]"] = 0
+    file.write_text(json.dumps(expected))
+    status, found, said = run(kafka, tmp_path, "--request", str(file))
+    assert (status, found["same"]) == (0, True), said
+
+
+CHANGES = {
+    # Sessions that end are taken for those of former epochs, so nobody is fenced.
+    "BrokerIdAndEpoch": (
+        SMALL,
+        {"fence", "fence_again"},
+        """class BrokerIdAndEpoch {
+    private final int id; private final long epoch;
+    BrokerIdAndEpoch(int id, long epoch) { this.id = id; this.epoch = epoch; }
+    int id() { return id; }
+    long epoch() { return epoch + 1; }
+    public boolean equals(Object o) {
+        return o instanceof BrokerIdAndEpoch other && other.id == id && other.epoch == epoch;
+    }
+    public int hashCode() { return id; }
+}""",
+    ),
+    # A cancelled reassignment leaves the adding replicas in the ISR.
+    "PartitionReassignmentRevert": (
+        REASSIGNMENT,
+        {"cancel_reassignment"},
+        """import java.util.List;
+class PartitionReassignmentRevert {
+    private final List<Integer> replicas = new java.util.ArrayList<>(), isr = new java.util.ArrayList<>();
+    PartitionReassignmentRevert(org.apache.kafka.metadata.PartitionRegistration p) {
+        for (int r : p.replicas) if (!org.apache.kafka.metadata.Replicas.contains(p.addingReplicas, r)) replicas.add(r);
+        for (int r : p.isr) isr.add(r);
+    }
+    List<Integer> replicas() { return replicas; }
+    List<Integer> isr() { return isr; }
+    boolean unclean() { return false; }
+}""",
+    ),
+    # The index of ELR members is empty, so an unclean registration leaves its broker in the ELR.
+    "BrokersToElrs": (
+        SMALL,
+        {"register", "lose_directory"},
+        """import org.apache.kafka.common.Uuid;
+class BrokersToElrs {
+    BrokersToElrs(org.apache.kafka.timeline.SnapshotRegistry registry) { }
+    void update(Uuid topic, int partition, int[] before, int[] after) { }
+    void removeTopicEntryForBroker(Uuid topic, int broker) { }
+    BrokersToIsrs.PartitionsOnReplicaIterator partitionsWithBrokerInElr(int broker) {
+        return new BrokersToIsrs.PartitionsOnReplicaIterator(java.util.Map.of(), false);
+    }
+}""",
+    ),
+}
+"""Changed classes of the controller, each written anew: the scenario, requests that differ, and the class."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BrokerIdAndEpoch",
+        *(
+            pytest.param(n, marks=slow("other changed classes, where the fast test takes one"))
+            for n in ("PartitionReassignmentRevert", "BrokersToElrs")
+        ),
+    ],
+)
+def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path, name: str) -> None:
+    scenario, requests, text = CHANGES[name]
+    source, classes = tmp_path / f"{name}.java", tmp_path / "classes"
+    source.write_text("package org.apache.kafka.controller;\n" + text)
+    class_path = ":".join(Jars.found(kafka).class_path)
+    subprocess.run(["javac", "-nowarn", "-cp", class_path, "-d", str(classes), str(source)], check=True)
+    limit = ("--limit-states", "2000")
+    status, found, said = run(kafka, tmp_path, scenario, "--before", str(classes), "--quiet", *limit)
+    assert status == 1, said
+    assert {d["request"] for d in found["scenarios"][0]["differences"]} >= requests
+
+
+def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_path: Path) -> None:
+    """Ctrl-C while requests are sent: exit status 130, and a part of the states."""
+    target = tmp_path / "result.json"
+    command = [sys.executable, "-m", "highwater.checker.cli", "conform", OPERATOR, "--kafka", str(kafka)]
+    with subprocess.Popen([*command, "--json", str(target)], stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "requests" in line:
+                running.send_signal(signal.SIGINT)
+                break
+        running.stderr.read()
+    assert running.returncode == 130
+    one = json.loads(target.read_text())["scenarios"][0]
+    assert (one["stopped_by"], one["complete"], one["differences"]) == ("interrupted", False, [])
+    assert 0 < one["states"] < 24_069
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name scenarios, or --request FILE"),
+        (
+            ["truncation/kip-101"],
+            "conform compares scenarios of replication.controller and replication.topic",
+        ),
+        (["--request", "none.json"], "none.json"),
+        ([SMALL, "--before", "nowhere"], "--before nowhere: no such directory or jar"),
+        (
+            ["replication/controller/unclean-recovery"],
+            "stands for no request of Kafka's controller under these rules",
+        ),
+    ],
+)
+def test_a_bad_request_is_one_line(kafka: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    status, _, output = run(kafka, tmp_path, *arguments, "--quiet")
+    assert status == 2
+    assert said in output
+    assert output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "another"}, "format 'another'"),
+        ({"path": 3}, "no request of conform"),
+        ({"expected": {"error": "NONE", "after": {}}}, "expected.after has 0 fields"),
+        ({"request": {"name": "unheard"}}, "cannot be repeated"),
+        ({"scenario": {}}, "cannot be repeated"),
+    ],
+)
+def test_a_bad_file_of_a_request_is_one_line(
+    kafka: Path, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    setup = {"brokers": 1, "minIsr": 1, "unclean": False, "elr": 1, "partitions": [[0]]}
+    whole = {
+        "format": "highwater-conform-request-1",
+        "scenario": setup,
+        "path": [],
+        "request": {"name": "failover"},
+        "expected": {"error": "NONE", "after": {"leader": 0}},
+        "fields": [],
+    }
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(whole | change))
+    status, _, output = run(kafka, tmp_path, "--request", str(file))
+    assert (status, said in output, output.count("\n")) == (2, True, 1), output
