@@ -35,7 +35,7 @@ from highwater.model.replication.controller.types import (
     Handled,
     LeaderRecoveryState,
 )
-from highwater.model.replication.topic.protocol import Topic, Views
+from highwater.model.replication.topic.protocol import Topic
 
 Operation = dict[str, Any]
 Place = int | None
@@ -156,14 +156,14 @@ class _Table:
         """A request about a partition that a handler decides. ``decision`` is what else its action says of it."""
 
         def expect(p: Controller, state: State) -> ExpectedAnswer:
-            views = None if place is None else Views(state)
-            s = state if views is None else views.of(place or 0)
+            views = p.views(state) if isinstance(p, Topic) else None
+            s = state if views is None else views[place or 0]
             handled = handle(p, s)
             with when(handled.checks.passed):
                 said = {name: value(s) for name, value in decision.items()}
                 p.carry_out(s, replace(p.decision(s, handled.record), **said))
                 if views is not None:
-                    views.write_entries()
+                    views[0].index.write(state)
             return ExpectedAnswer(handled.answer, asked(s))
 
         named = {} if place is None else {"partition": place}
@@ -328,11 +328,11 @@ class _Table:
         ):
 
             def expect(p: Controller, state: State, task: Task = task) -> ExpectedAnswer:
-                views = Views(state, both=True) if isinstance(p, Topic) else None
-                for s in [state] if views is None else [views.of(0), views.of(1)]:
+                views = p.views_in_one_step(state) if isinstance(p, Topic) else None
+                for s in views or [state]:
                     p.carry_out(s, p.decision(s, task(p.context(s)).record))
                 if views is not None:
-                    views.write_entries()
+                    views[0].index.write(state)
                 return ExpectedAnswer(Error.NONE)
 
             alone = self.places == [None]

@@ -34,12 +34,19 @@ class PartitionState:
     @classmethod
     def of(cls, partition: Json) -> Self:
         """A partition of the model, as the metadata log has it."""
-        names = ("replicas", "isr", "elr", "last_known_elr", "adding", "removing")
-        members = {name: tuple(partition[name]) for name in names}
-        if not members["last_known_elr"] and partition["last_known_leader"] is not None:
-            members["last_known_elr"] = (partition["last_known_leader"],)
-        alike = ("leader", "leader_epoch", "partition_epoch", "leader_recovery_state")
-        return cls(**members, **{name: partition[name] for name in alike})
+        last_known, leader = partition["last_known_elr"], partition["last_known_leader"]
+        return cls(
+            replicas=tuple(partition["replicas"]),
+            isr=tuple(partition["isr"]),
+            elr=tuple(partition["elr"]),
+            last_known_elr=tuple(last_known) if last_known or leader is None else (leader,),
+            leader=partition["leader"],
+            leader_epoch=partition["leader_epoch"],
+            partition_epoch=partition["partition_epoch"],
+            leader_recovery_state=partition["leader_recovery_state"],
+            adding=tuple(partition["adding"]),
+            removing=tuple(partition["removing"]),
+        )
 
     def to_json(self) -> Json:
         """As JSON, with the field names of the metadata records."""
