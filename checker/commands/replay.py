@@ -22,8 +22,7 @@ from highwater.traces.reading import TraceError, printable
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.incidents import SEVERITIES
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import in_all, rich_summary, summary
+from highwater.traces.reports.report import Report, in_all, rich_summary, summary
 from highwater.traces.reports.text import count
 from highwater.traces.runs.replay import RunHistory
 

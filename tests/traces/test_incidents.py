@@ -16,8 +16,7 @@ from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import CONDITIONS, Finding, defects
 from highwater.traces.reports.incidents import Incident
 from highwater.traces.reports.observed import Controllers, FinalState, LogTruncation, ReplicaEnd
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.report import Report, summary
 from tests.traces.broker_lines import START_MS, Made
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write

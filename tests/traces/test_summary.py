@@ -11,8 +11,7 @@ from rich.console import Console
 
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import FinalState
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import figure, groups, headline, in_all, rich_summary, summary
+from highwater.traces.reports.report import Report, figure, groups, headline, in_all, rich_summary, summary
 from highwater.traces.reports.text import duration, utc
 
 TIME = 1_795_176_007_145

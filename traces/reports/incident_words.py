@@ -7,15 +7,13 @@ partition's log.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
-from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, SettingChange
+from highwater.traces.reports.advice import Replicas
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, Controllers, FinalState, SettingChange
 from highwater.traces.reports.text import brokers, count, moment, offsets, span
-
-if TYPE_CHECKING:
-    from highwater.traces.reports.findings import Finding
-    from highwater.traces.reports.incidents import Group
-    from highwater.traces.reports.observed import Controllers
 
 LABELS = {
     "lost": "DATA LOSS",
@@ -26,6 +24,38 @@ LABELS = {
 }
 """What stands before a headline, by severity."""
 _ON_REQUEST = "elect_leader"
+
+
+@dataclass
+class Group:
+    """The findings of one incident: ``before`` are those of an earlier change that led to its election.
+
+    ``replicas`` are the partition's, with the ends of their logs; ``final`` is the partition at the end of the input,
+    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the
+    rules in force have the ELR. ``has_logs``: the input has brokers' logs.
+    """
+
+    partition: str
+    findings: list[Finding] = field(default_factory=list)
+    before: list[Finding] = field(default_factory=list)
+    replicas: Replicas = field(default_factory=lambda: Replicas("", ()))
+    final: FinalState | None = None
+    is_over: bool = False
+    has_elr: bool = True
+    has_logs: bool = False
+
+    def of(self, *properties: str) -> Finding | None:
+        """The first finding of one of these properties."""
+        return next((f for f in self.findings if f.property in properties), None)
+
+    def with_fact(self, name: str) -> Finding | None:
+        """The first finding that has a fact."""
+        return next((f for f in self.findings if name in f.facts), None)
+
+    @property
+    def head(self) -> Finding:
+        """Where and when it happened: the finding of the metadata log, if there is one."""
+        return next((f for f in self.findings if "offset" in f.position), self.findings[0])
 
 
 # --- headlines ------------------------------------------------------------------------------------------------------

@@ -10,19 +10,17 @@ Everything comes from the report, so a log that was replayed in shares has the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.traces.reports import advice
 from highwater.traces.reports import incident_words as words
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import Defect, Finding, Reported, known_defects
-from highwater.traces.reports.observed import Controllers, FinalState
-
-if TYPE_CHECKING:
-    from highwater.traces.reports.report import Report
+from highwater.traces.reports.incident_words import Group
+from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
 
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
@@ -41,38 +39,6 @@ _RECORDS = frozenset(
     }
 )  # fmt: skip
 """Properties that are about who holds committed records."""
-
-
-@dataclass
-class Group:
-    """The findings of one incident: ``before`` are those of an earlier change that led to its election.
-
-    ``replicas`` are the partition's, with the ends of their logs; ``final`` is the partition at the end of the input,
-    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the
-    rules in force have the ELR. ``has_logs``: the input has brokers' logs.
-    """
-
-    partition: str
-    findings: list[Finding] = field(default_factory=list)
-    before: list[Finding] = field(default_factory=list)
-    replicas: Replicas = field(default_factory=lambda: Replicas("", ()))
-    final: FinalState | None = None
-    is_over: bool = False
-    has_elr: bool = True
-    has_logs: bool = False
-
-    def of(self, *properties: str) -> Finding | None:
-        """The first finding of one of these properties."""
-        return next((f for f in self.findings if f.property in properties), None)
-
-    def with_fact(self, name: str) -> Finding | None:
-        """The first finding that has a fact."""
-        return next((f for f in self.findings if name in f.facts), None)
-
-    @property
-    def head(self) -> Finding:
-        """Where and when it happened: the finding of the metadata log, if there is one."""
-        return next((f for f in self.findings if "offset" in f.position), self.findings[0])
 
 
 @dataclass(frozen=True)
@@ -113,22 +79,31 @@ class Incident(Reported):
         return f"{possible}{words.LABELS[self.severity]}: {self.headline}{unsure}"
 
 
-def incidents(report: Report) -> list[Incident]:
-    """The incidents of a report, the worst first, of a severity in order of time; what is only possible comes last."""
+def incidents(
+    findings: Iterable[Finding],
+    controllers: Controllers,
+    profile: str,
+    *,
+    final: Mapping[str, FinalState],
+    logs: Mapping[str, Sequence[ReplicaEnd]],
+    has_elr: bool,
+    has_logs: bool,
+) -> list[Incident]:
+    """The incidents of an input: certain ones first, then the worst first, then in order of time."""
+    findings = list(findings)
     by_partition: dict[str, list[Finding]] = {}
-    for found in report.findings:
+    for found in findings:
         if found.partition is not None and found.facts:
             by_partition.setdefault(found.partition, []).append(found)
     made = []
     for name, of_partition in by_partition.items():
         for group in groups(name, of_partition):
-            group.final = report.final.get(name)
+            group.final = final.get(name)
             group.is_over = _is_over(group)
-            group.replicas = Replicas(name, _replicas(group), tuple(report.logs.get(name, ())))
-            group.has_elr = "eligible_leader_replicas" in report.rules or not report.rules
-            group.has_logs = "broker logs" in report.figures
-            made.append((_incident(group, report.profile), words.cause_key(group)))
-    made += [(one, one.id) for one in _controllers(report.controllers, report.findings)]
+            group.replicas = Replicas(name, _replicas(group), tuple(logs.get(name, ())))
+            group.has_elr, group.has_logs = has_elr, has_logs
+            made.append((_incident(group, profile), words.cause_key(group)))
+    made += [(one, one.id) for one in _controllers(controllers, findings)]
     made.sort(key=lambda pair: _order(pair[0]))
     first: dict[tuple[str, str], str] = {}
     return [replace(one, group=first.setdefault((one.severity, key), one.id)) for one, key in made]

@@ -12,8 +12,7 @@ from highwater.checker.report.results import ScenarioOutcome
 from highwater.checker.scenarios.request import Request, Subject, asked
 from highwater.checker.testing.plugin import runs
 from highwater.traces.replay import replay as replay_path
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.report import Report, summary
 
 Explore = Callable[..., ScenarioOutcome]
 Name = Callable[..., Request]

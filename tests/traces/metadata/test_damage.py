@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 from highwater.checker.cli import cli
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.report import Report, summary
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import beginning, change, loss, write
