@@ -1,11 +1,8 @@
-"""Incidents: what the owner of a partition has to know, each once, with its cause and what to do.
+"""Incidents: violations of one event, with their cause and the steps to take.
 
-Findings are made by different checks, each of one promise. One election that lost records breaks several of them: by
-its leader's place outside ISR and ELR, by what the leader's log lacks, by the end of the log that consumers are shown
-next. Here they are put together by their facts: the partition, the offset of the change, the leader epoch. Findings
-without facts (recordings of a controller, runs of the model) are in no incident.
-
-Everything comes from the report, so a log that was replayed in shares has the same incidents.
+One election that lost records violates several properties: the leader was outside the ISR and the ELR, its log lacks
+records, consumers see another end of the log. This module groups such findings by partition, offset of the change and
+leader epoch. Findings without facts (recorded operations, runs of the model) are in no incident.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEn
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
 """The worst first: committed records are lost; a partition is offline and does not come back by itself; records or
-availability are at risk; an unclean election lost nothing as far as known; anything else that breaks a promise."""
+availability are at risk; an unclean election lost no known record; any other violation."""
 
 MANY_ELECTIONS, WITHIN_MS = 4, 60_000
 """So many elections of a controller within a minute are an incident."""
@@ -38,7 +35,7 @@ _RECORDS = frozenset(
         "stale_epochs_are_refused",
     }
 )  # fmt: skip
-"""Properties that are about who holds committed records."""
+"""Properties about the brokers that hold committed records."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ def _order(incident: Incident) -> tuple[bool, int, int, str]:
 
 
 def _is_over(group: Group) -> bool:
-    """Whether the properties that a change of the metadata log broke all hold at the end of the input."""
+    """True if every property that the change violated holds again at the end of the input."""
     broken = {f.property for f in group.findings if "offset" in f.position}
     return bool(broken) and (group.final is None or broken.isdisjoint(group.final.failing))
 
@@ -171,7 +168,7 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """Where no replica was eligible, and then one was elected uncleanly, that is one incident."""
+    """Join the loss of the last eligible replica with the unclean election after it."""
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None
@@ -254,7 +251,7 @@ def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
 
 
 def _while_open(group: Group) -> str:
-    """The severity of what can go wrong as long as a promise is broken."""
+    """The severity of a violation that is harmful only while it lasts."""
     return NOTICE if group.is_over else AT_RISK
 
 
@@ -266,7 +263,7 @@ def _after_loss(loss: Finding, group: Group) -> list[AdviceStep]:
 
 
 def _prevent(group: Group) -> Iterator[AdviceStep]:
-    """How to avoid another one, by what led to it."""
+    """The steps that prevent a repetition, by cause."""
     if (configured := words.configured(group)) is not None:
         yield advice.no_unclean_election(group.replicas.topic, configured.get("level", "topic"))
     if words.was_requested(group):

@@ -70,7 +70,7 @@ class Timeline:
 
 @dataclass
 class Report:
-    """What the replay of one input found.
+    """The results of the replay of one input.
 
     ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a
     partition. ``unexplained_count`` counts all lines that nothing explains, of which ``unexplained`` holds the
@@ -114,18 +114,18 @@ class Report:
 
     @property
     def explained(self) -> bool:
-        """Whether the model explains all of the input: nothing is left over, unknown or damaged."""
+        """True if the whole input is known, undamaged, conforms, and violates nothing."""
         told = self.unexplained_count or self.findings_count
         return not told and not self.doubts and not self.damage
 
     @property
     def is_violated(self) -> bool:
-        """Whether something is not explained, or was found, that is reliable."""
+        """True if a reliable record does not conform or violates a property."""
         return self.unexplained_count + sum(self.findings_count.values()) > self.unreliable_count
 
     @property
     def incidents(self) -> list[Incident]:
-        """What a partition's owner has to know: findings that belong together, told once, the worst first."""
+        """The findings grouped by incident, the worst first."""
         return incidents(
             self.findings,
             self.controllers,
@@ -146,7 +146,7 @@ class Report:
         return any(d.partitions is None or partition in d.partitions for d in self.doubts)
 
     def __str__(self) -> str:
-        """What the command line says: what matters first, a screenful at most."""
+        """The summary that the command line prints."""
         return "\n".join(summary(self))
 
     def _repr_html_(self) -> str:
@@ -154,7 +154,7 @@ class Report:
         return f"<pre>{escape(str(self))}</pre>"
 
     def add(self, line: Unexplained) -> None:
-        """Count a line that nothing explains, and keep it up to the limit."""
+        """Count a record that does not conform, and keep it up to the limit."""
         self.unexplained_count += 1
         self.unreliable_count += not line.reliable
         if len(self.unexplained) < LIMIT:
@@ -269,11 +269,11 @@ def headline(report: Report) -> str:
     if report.unexplained_count:
         return f"{begun}{_nonconforming(report)}"
     if number := sum(report.findings_count.values()):
-        possible = "" if any(f.certain for f in report.findings) else "POSSIBLE "
+        possible = "" if any(f.certain for f in report.findings) else "POSSIBLY "
         properties = count(len(report.findings_count), "property", "properties")
         return f"{begun}{possible}VIOLATED: {count(number, 'violation')} of {properties}{_unreliable(report)}"
     if report.doubts:
-        return f"{begun}INCOMPLETE INPUT: no problem found in what is known"
+        return f"{begun}INCOMPLETE INPUT: no problem found in the complete part"
     so_far = " so far" if report.interrupted or report.damage else ""
     return (
         f"{begun}No problem found{so_far}: every {_unit(report)} conforms to {rules_in_words(report.profile)}"
@@ -296,7 +296,7 @@ def _nonconforming(report: Report) -> str:
 
 
 def in_all(reports: Sequence[Report], rate: bool = True) -> str:
-    """All inputs in one line: what was lost, what is offline for good, and the rest by number."""
+    """All inputs in one line: lost records, stuck partitions, and the other counts."""
     read = sum(r.records or r.operations for r in reports)
     found = [i for r in reports for i in r.incidents if i.certain]
     parts = []
@@ -330,7 +330,7 @@ def _few_names(partitions: Iterable[str | None]) -> str:
 
 
 def _unreliable(report: Report) -> str:
-    """How many of the lines that were told are not reliable."""
+    """The number of reported lines that are not reliable."""
     told, unreliable = report.unexplained_count + sum(report.findings_count.values()), report.unreliable_count
     if not unreliable:
         return ""
@@ -379,7 +379,7 @@ def rich_summary(report: Report) -> RenderableType:
 
 
 def _lines(report: Report) -> Iterator[_Line]:
-    """What matters first: the answer with its incident, other incidents, what does not conform, then all the rest."""
+    """The answer with its incident, other incidents, records that do not conform, then the rest."""
     yield _Line(headline(report), kind="verdict")
     yield from _caveats(report)
     found = report.incidents
@@ -396,7 +396,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
     """The labelled lines below an incident's headline."""
     yield _Line(f"cause: {printable(' '.join(incident.cause), _SENTENCE)}", 2)
     if incident.holders:
-        yield _Line(f"who still has them: {who_has(incident.holders)}", 2)
+        yield _Line(f"surviving copies: {who_has(incident.holders)}", 2)
     label = ""
     for step in incident.steps:
         yield _Line(
@@ -406,7 +406,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
         yield from (_Line(f"$ {printable(c, _SENTENCE)}", 6, "command") for c in step.commands[:_COMMANDS])
         if len(step.commands) > _COMMANDS:
             yield _Line(
-                f"and {len(step.commands) - _COMMANDS} more commands; --json and --html have them", 6, "quiet"
+                f"and {len(step.commands) - _COMMANDS} more commands; --json and --html list them", 6, "quiet"
             )
     if not incident.defects and incident.severity in (LOST, STUCK):
         yield _Line("known bug: none recognized", 2)
@@ -416,7 +416,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
 
 
 def who_has(holders: Sequence[Holder]) -> str:
-    """What became of lost records, replica by replica."""
+    """The state of lost records on each replica."""
     has = [h for h in holders if h.state == HAS]
     said = []
     for h in holders:
@@ -429,12 +429,12 @@ def who_has(holders: Sequence[Holder]) -> str:
             said.append(f"broker {h.broker}: not known")
         else:
             said.append(f"broker {h.broker} lacks them")
-    nobody = "" if has else "not known: " if any(h.state == UNKNOWN for h in holders) else "no replica: "
-    return nobody + "; ".join(said)
+    none = "" if has else "not known; " if any(h.state == UNKNOWN for h in holders) else "none; "
+    return none + "; ".join(said)
 
 
 def _others(found: Sequence[Incident]) -> Iterator[_Line]:
-    """The incidents behind the first one, those of one cause together."""
+    """The incidents after the first one, grouped by cause."""
     if not found:
         return
     first = found[0]
@@ -457,12 +457,12 @@ def _others(found: Sequence[Incident]) -> Iterator[_Line]:
             )
     if len(heads) > _INCIDENTS:
         yield _Line(
-            f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html have them", 0, "quiet"
+            f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html list them", 0, "quiet"
         )
 
 
 def _offline(report: Report) -> Iterator[_Line]:
-    """The partitions without a leader at the end, but for those that an incident is about."""
+    """The partitions without a leader at the end that no incident covers."""
     told = {i.partition for i in report.incidents if i.severity in (STUCK, AT_RISK)}
     left = [one for one in report.offline if one.partition not in told]
     if not left:
@@ -476,7 +476,7 @@ def _offline(report: Report) -> Iterator[_Line]:
 
 
 def _findings(report: Report) -> Iterator[_Line]:
-    """The properties that are violated; of those of no incident the first violation."""
+    """The violated properties; for those outside incidents, the first violation."""
     if report.incidents:
         names = [f"{printable(g.property, 60)} ({printable(g.rule, 20)})" for g in groups(report)]
         yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
@@ -506,7 +506,7 @@ def _named(group: PropertyGroup) -> str:
 
 
 def _caveats(report: Report) -> Iterator[_Line]:
-    """What the answer does not rest on."""
+    """Damage and gaps of the input, which limit the answer."""
     yield from (_Line(f"damaged: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
     for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more gaps in the input"):
         yield _Line(f"incomplete input: {text}", 2, "bad")
@@ -515,7 +515,7 @@ def _caveats(report: Report) -> Iterator[_Line]:
 
 
 def _rest(report: Report) -> Iterator[_Line]:
-    """What was read, with which rules, what was left out, and what it took."""
+    """The input, the rules, the figures, the notes and the skipped records."""
     counted = ((report.operations, "operation"), (report.records, "record"), (report.partitions, "partition"))
     counts = [count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
     read = report.records or report.operations
@@ -528,9 +528,9 @@ def _rest(report: Report) -> Iterator[_Line]:
     )
     figures = {name: value for name, value in report.figures.items() if not name.startswith(_MESSAGES)}
     if "request log lines" in figures:
-        said = [f"{figures.pop('request log lines'):,} lines of request logs"]
+        said = [f"{figures.pop('request log lines'):,} request log lines"]
         said += [figure(f"{_MESSAGES}{kind}", report.figures[f"{_MESSAGES}{kind}"]) for kind in _KINDS]
-        yield _Line(f"{', '.join(said)}; --json has them by action", 2)
+        yield _Line(f"{', '.join(said)}; --json lists them by action", 2)
     if figures:
         said = [figure(name, value) for name, value in sorted(figures.items(), key=_interest)]
         yield _Line(", ".join(_few(said, _FIGURES)), 2)
@@ -543,9 +543,9 @@ def _rest(report: Report) -> Iterator[_Line]:
 
 
 def _damage(damage: Damage) -> str:
-    """What cannot be read, and what is lost with it."""
+    """The damage, and the part of the input that replay could not read because of it."""
     lost = [] if damage.bytes_lost is None else [count(damage.bytes_lost, "byte") + " of the file"]
-    lost += [count(damage.segments_lost, "segment") + " behind it"] if damage.segments_lost else []
+    lost += [count(damage.segments_lost, "segment") + " after it"] if damage.segments_lost else []
     said = f" ({' and '.join(lost)})" if lost else ""
     if damage.position.keys() == {"file"} and not said:
         return damage.message
@@ -553,7 +553,7 @@ def _damage(damage: Damage) -> str:
 
 
 def _doubt(doubt: Doubt) -> str:
-    """What is missing, from where on, and for which partitions."""
+    """The gap, its place, and the partitions that it concerns."""
     said = printable(doubt.summary, 300)
     if doubt.partitions is not None:
         if not doubt.partitions:
@@ -566,7 +566,7 @@ def _doubt(doubt: Doubt) -> str:
 
 
 def _unexplained(report: Report) -> Iterator[_Line]:
-    """The first line that nothing explains, in full, and how many more there are."""
+    """The first record that does not conform, in full, and the number of the others."""
     if not report.unexplained:
         return
     first = report.unexplained[0]
@@ -594,11 +594,11 @@ def _details(line: Unexplained) -> Iterator[_Line]:
         ]
         yield from (_Line(text, 4) for text in _few(told, _STATES, "more states", len(before)))
     if not line.candidates:
-        yield _Line("no action of the model is near", 2)
+        yield _Line("no action of the model comes close", 2)
     for candidate in line.candidates[:_CANDIDATES]:
         yield from _candidate(candidate)
     if len(line.candidates) > _CANDIDATES:
-        yield _Line(f"and {len(line.candidates) - _CANDIDATES} more near actions", 2, "quiet")
+        yield _Line(f"and {len(line.candidates) - _CANDIDATES} more close actions", 2, "quiet")
 
 
 def _candidate(candidate: Candidate) -> Iterator[_Line]:
@@ -631,7 +631,7 @@ def _about(group: PropertyGroup) -> Iterator[str]:
 
 
 def _more(count: int) -> str:
-    return f"--json and --html have {'them all' if count <= LIMIT else f'the first {LIMIT}'}"
+    return f"--json and --html list {'them all' if count <= LIMIT else f'the first {LIMIT}'}"
 
 
 def _position(position: Mapping[str, Any], short: Mapping[str, str] | None = None) -> str:
