@@ -1,4 +1,4 @@
-"""``highwater replay``: whether the protocol explains what a system did, and what was at risk."""
+"""``highwater replay``: check recordings against the protocol, and report incidents."""
 
 from __future__ import annotations
 
@@ -22,40 +22,39 @@ from highwater.traces.reading import TraceError, printable
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.incidents import SEVERITIES
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import in_all, rich_summary, summary
+from highwater.traces.reports.report import Report, in_all, rich_summary, summary
 from highwater.traces.reports.text import count
 from highwater.traces.runs.replay import RunHistory
 
 
 @click.command(short_help="Find lost records, offline partitions and forbidden changes in Kafka's logs.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--profile", metavar="NAME", help="The rules to replay with, instead of what the input says.")
+@click.option(
+    "--profile", metavar="NAME", help="Replay with these rules instead of those that the input names."
+)
 @rule_option
 @click.option(
     "--engine",
     type=click.Choice(("embedded", "spark")),
     default="embedded",
     show_default=True,
-    help="In this process, or on a Spark cluster.",
+    help="Replay in this process or on a Spark cluster.",
 )
 @spark_master_option
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Spark engine: write changes, findings and what is not explained as Parquet.",
+    help="Spark engine: write changes, findings and nonconforming records as Parquet.",
 )
 @json_option
-@click.option(
-    "--html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write a page to look at."
-)
+@click.option("--html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML page.")
 @click.option(
     "--fail-on",
     type=click.Choice(("lost", "stuck", "at-risk", "unclean", "any")),
     default="any",
     show_default=True,
-    help="Exit with 1 from this severity on; any: also for notices and for what does not conform.",
+    help="Exit with 1 for this severity or worse; any: also for notices and nonconforming records.",
 )
 @quiet_option("the last line")
 def replay(
@@ -70,25 +69,25 @@ def replay(
     fail_on: str,
     quiet: bool,
 ) -> Status:
-    """Replay what a system did: find lost records and offline partitions, and changes that the protocol forbids.
+    """Find lost records, offline partitions and forbidden changes in recordings.
 
     A PATH is Kafka's metadata log (the directory __cluster_metadata-0, a segment or a snapshot) or its dump, recorded
     operations of a controller, a run of a model, or a directory with any of these below it. Brokers' logs with
     kafka.cluster.Partition at DEBUG, given or below a directory, are read with the metadata log.
 
     Severities, the worst first: lost (committed records), stuck (offline, does not come back by itself), at_risk,
-    unclean (an unclean election that lost nothing as far as known), notice.
+    unclean (an unclean election that lost no known record), notice.
 
-    Exit status: 0 no problem; 1 a problem (--fail-on says from which severity on); 2 the request or an input is bad,
-    or a log is damaged; 3 no reliable problem, but the input is incomplete; 130 interrupted.
+    Exit status: 0 no problem; 1 a problem (--fail-on sets the least severity); 2 a bad request or input, or a
+    damaged log; 3 no reliable problem, but the input is incomplete; 130 interrupted.
     """
     output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
     if page is not None:
         refuse_unwritable("--html", page)
     if engine != "spark" and (spark_master or out):
-        raise InputError("--spark-master, --out: these are options of --engine spark")
+        raise InputError("--spark-master, --out: these options need --engine spark")
     if engine == "spark" and page is not None:
-        raise InputError("--html: the page is made by the embedded engine only")
+        raise InputError("--html: only the embedded engine writes a page")
     reports: list[Report] = []
     histories: list[RunHistory] = []
     interrupted, skipped = False, list[str]()
@@ -134,7 +133,7 @@ def _on_spark(
     from highwater.checker.engines.spark.session import session
 
     if out is not None and out.exists() and any(out.iterdir()):
-        raise InputError(f"--out {out}: is not empty")
+        raise InputError(f"--out {out}: the directory is not empty")
     interrupted = threading.Event()
     with interruption(interrupted.set):
         show = _shown if sys.stderr.isatty() and not quiet else None
@@ -196,14 +195,14 @@ def _end(
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:
-    """Where an input stands in the output: by its worst incident, then by whether it conforms."""
+    """The sort key of an input: its worst incident, conformance, lost records."""
     found = report.incidents
     lost = sum(i.lost or 0 for i in found if i.certain)
     return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained, -lost
 
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
-    """Where all that was replayed are runs of the model: these, to step through."""
+    """Write a page to step through runs of the model, if the input has nothing else."""
     from highwater.checker.report.page.content import write_page as write_runs
     from highwater.checker.report.page.run import replayed
 
@@ -213,7 +212,7 @@ def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHis
 
 
 def _status(report: Report, fail_on: str) -> Status:
-    """The status of one input: only what is certain and reliable fails, and only from the severity asked for on."""
+    """The status of one input: only certain and reliable incidents of the requested severity or worse fail."""
     if report.damage:
         return Status.BAD_REQUEST
     if fail_on == "any":
@@ -229,7 +228,7 @@ def _status(report: Report, fail_on: str) -> Status:
 
 
 def _progress() -> Callable[[Report], None] | None:
-    """A line on the terminal that tells how far a replay is; nothing where there is no terminal."""
+    """Shows progress on the terminal; None without a terminal."""
     if not sys.stderr.isatty():
         return None
 
@@ -241,7 +240,7 @@ def _progress() -> Callable[[Report], None] | None:
         rate = f", {report.records / report.seconds:,.0f} a second" if report.seconds else ""
         text = (
             f"{Path(report.input).name}: {done}{count(report.records or report.operations, 'record')}{rate}{left}, "
-            f"{report.unexplained_count:,} not explained, {count(found, 'finding')}"
+            f"{report.unexplained_count:,} not conforming, {count(found, 'violation')}"
         )
         _shown(text)
 

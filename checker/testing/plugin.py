@@ -27,7 +27,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 from highwater.traces.replay import replay as replay_path
 from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.report import summary
 
 # --- exploring ----------------------------------------------------------------------------------------
 

@@ -206,7 +206,7 @@ def test_an_invalid_batch_ends_the_log(tmp_path: Path) -> None:
             "baseOffset: 5 ",
             ":11: baseOffset: 5 of leader epoch 0 does not go on from before",
         ),
-        ("baseOffset: 7 ", "baseOffset: x ", ":11: no line of a batch"),
+        ("baseOffset: 7 ", "baseOffset: x ", ":11: not a line of a batch"),
         ("baseOffset: 7 lastOffset: 13", "baseOffset: 7 lastOffset: 3", "does not go on from before"),
         ("/var/lib", "/var/lib", "which broker's is this? Name the file data-node0.txt"),
     ],

@@ -16,8 +16,7 @@ from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import CONDITIONS, Finding, defects
 from highwater.traces.reports.incidents import Incident
 from highwater.traces.reports.observed import Controllers, FinalState, LogTruncation, ReplicaEnd
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.report import Report, summary
 from tests.traces.broker_lines import START_MS, Made
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write
@@ -43,9 +42,12 @@ def commands(found: Sequence[AdviceStep]) -> list[str]:
 def test_without_the_brokers_logs_no_number_is_reported() -> None:
     (first, *_) = replay(CLUSTERS_4_2 / "down-elr-unclean-210" / "__cluster_metadata-0").incidents
     assert (first.severity, first.lost, first.id) == ("at_risk", None, "t1-0@78")
-    assert "The metadata log does not show whether records are lost; the brokers' logs do." in first.cause
+    assert (
+        "The metadata log does not show whether records were lost. Add the brokers' logs to the input."
+        in first.cause
+    )
     assert steps(first, advice.NOW)[0].startswith(
-        "Stop brokers 0 and 1 and copy their logs, before they truncate"
+        "Stop brokers 0 and 1 and copy their logs before they truncate"
     )
 
 
@@ -59,7 +61,7 @@ def test_an_unclean_election(tmp_path: Path) -> None:
     )
     assert (
         found.cause[0]
-        == "Broker 2 was elected from outside ISR and ELR, for leader epoch 1 (metadata offset 14)."
+        == "Broker 2 was elected from outside the ISR and the ELR, for leader epoch 1 (metadata offset 14)."
     )
     assert (found.partition, found.leader_epoch, found.id, found.group) == ("t-0", 1, "t-0@14", "t-0@14")
     assert (found.certain, found.reliable, found.defects) == (True, True, ())
@@ -115,10 +117,10 @@ def test_a_lowered_min_isr_is_a_cause_while_the_partition_is_under_it(tmp_path: 
     """The ELR stays: what Kafka of 2024 did."""
     shrunk = change(0, isr=[0], eligibleLeaderReplicas=[1])
     (found,) = made(tmp_path / "a", change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1"))
-    assert found.label == "AT RISK: t-0 can lose committed records since 1970-01-01 00:00:01 UTC"
+    assert found.label == "AT RISK: t-0 can lose committed records (since 1970-01-01 00:00:01 UTC)"
     assert found.cause == (
         "Broker 1 stays in the ELR although the ISR [0] has min.insync.replicas (1) members (metadata offset 15).",
-        "The high watermark no longer waits for the ELR, which can still be elected.",
+        "The high watermark no longer waits for ELR members, but they can still be elected.",
         "min.insync.replicas of topic t was lowered from 2 to 1 (metadata offset 15).",
     )
     assert steps(found, advice.NOW) == ["Keep leader 0 running until broker 1 is in the ISR."]
@@ -134,10 +136,7 @@ def test_a_risk_that_is_over_is_a_notice_without_steps(tmp_path: Path) -> None:
     shrunk = change(0, isr=[0], eligibleLeaderReplicas=[1])
     back = change(0, isr=[0, 1], eligibleLeaderReplicas=[])
     (found,) = made(tmp_path / "a", change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1"), back)
-    assert (
-        found.label
-        == "NOTICE: t-0 could lose committed records from 1970-01-01 00:00:01 UTC on; this is over"
-    )
+    assert found.label == "NOTICE: t-0 could lose committed records from 1970-01-01 00:00:01 UTC (resolved)"
     assert found.steps == ()
 
 
@@ -184,9 +183,9 @@ def test_a_loss_is_one_incident_with_who_had_the_records(tmp_path: Path) -> None
     assert at.time > START_MS
     assert found.label.startswith("DATA LOSS: t1-0 lost 20 committed records (offsets 10–29) at 2026-11-18 ")
     assert found.cause == (
-        "Broker 2 was elected from outside ISR and ELR for leader epoch 1 (metadata offset 12).",
+        "Broker 2 was elected from outside the ISR and the ELR for leader epoch 1 (metadata offset 12).",
         "Its log ended at offset 10; the high watermark had reached 30.",
-        "Consumers were shown the end of the log at offset 30, and later at 10.",
+        "Consumers saw the log end at offset 30, and later at 10.",
     )
     assert (found.lost, found.first_lost, found.at_most, found.leader_epoch) == (20, 10, False, 1)
     assert found.broken == ("leader_completeness", "consumers_read_consistently")
@@ -227,7 +226,7 @@ def test_a_broker_that_still_has_lost_records_is_stopped_and_copied_first() -> N
     first, *rest = after_loss(Holder(0, "has", 20), Holder(1, "truncated", 4), Holder(2, "lacks", 0))
     assert (first.when, first.commands[0]) == (advice.NOW, "kafka-server-stop.sh --node-id=0")
     assert first.text.startswith(
-        "Stop broker 0, or keep it stopped, and copy its log. It had 20 lost records"
+        "Stop broker 0 (or keep it stopped) and copy its log. It had 20 lost records"
     )
     assert [step.when for step in rest] == [advice.RESTORE, advice.CLIENTS, advice.CLIENTS]
     assert commands(rest)[-1].endswith("--topic t:0 --reset-offsets --to-offset 10 --execute")
@@ -235,10 +234,10 @@ def test_a_broker_that_still_has_lost_records_is_stopped_and_copied_first() -> N
 
 def test_where_nobody_has_them_nothing_is_copied_and_where_nobody_is_known_it_is_checked() -> None:
     gone = after_loss(Holder(0, "truncated", 20), Holder(2, "lacks", 0))
-    assert gone[0].text == "Nothing can be saved: no replica has the lost records any more."
+    assert gone[0].text == "The replicas cannot restore the lost records: none of them has any left."
     unknown = after_loss(Holder(0, "unknown", 20), Holder(2, "lacks", 0))
     assert unknown[0].text.startswith(
-        "Stop broker 0, or keep it stopped, and copy its log. The input does not show"
+        "Stop broker 0 (or keep it stopped) and copy its log. The input does not show"
     )
     assert not any("Nothing can be saved" in step.text for step in unknown)
 
@@ -344,19 +343,19 @@ def final(**changed: Any) -> dict[str, FinalState]:
 
 def test_a_partition_is_stuck_only_while_it_is_offline_without_anybody_to_wait_for() -> None:
     (stuck,) = incidents_of(STUCK, final=final())
-    assert stuck.label == "OFFLINE: t-0 has no leader and no eligible replica since 1970-01-01 00:00:00 UTC"
+    assert stuck.label == "OFFLINE: t-0 has had no eligible leader since 1970-01-01 00:00:00 UTC"
     (waits,) = incidents_of(STUCK, final=final(last_known_elr=(2,)))
     assert (waits.severity, waits.headline[-18:]) == ("at_risk", "waits for broker 2")
     assert steps(waits, advice.RESTORE)[0].startswith("Start broker 2, the last known leader.")
     for over in ({}, final(leader=1, isr=(1,)), final(elr=(1,))):
         (found,) = incidents_of(STUCK, final=over)
-        assert (found.severity, found.headline.endswith("; this is over")) == ("notice", True)
+        assert (found.severity, found.headline.endswith("(resolved)")) == ("notice", True)
 
 
 def test_the_way_to_an_unclean_election_is_told_with_it() -> None:
     (found,) = incidents_of(STUCK, ELECTED)
     assert found.broken == ("leader_elected_cleanly", "somebody_is_electable")
-    said = "The partition had no eligible leader since 1970-01-01 00:00:00 UTC (metadata offset 5)."
+    said = "The partition had no eligible leader from 1970-01-01 00:00:00 UTC (metadata offset 5)."
     assert said in found.cause
 
 
@@ -368,14 +367,14 @@ def last_known(**changed: Any) -> str:
 
 
 def test_the_election_of_the_last_known_leader_is_the_proposals_own() -> None:
-    said = "This election is the first phase of KIP-966"
+    said = "KIP-966 intends this election"
     assert (
-        "Broker 2, the last known leader, was elected from outside ISR and ELR, for leader epoch 4"
+        "Broker 2, the last known leader, was elected from outside the ISR and the ELR, for leader epoch 4"
         in last_known()
     )
     assert said in last_known()
     assert said not in last_known(cause="elect_leader")
-    assert "was elected on request from outside ISR and ELR" in last_known(cause="elect_leader")
+    assert "was elected on request from outside the ISR and the ELR" in last_known(cause="elect_leader")
     assert said not in last_known(unclean_election=True)
 
 
@@ -442,7 +441,7 @@ def test_a_controller_that_is_elected_over_and_over_is_an_incident() -> None:
     (found,) = incidents_of(controllers=elections(0, 100, 103, 105, 140, 900))
     assert (
         found.label
-        == "AT RISK: the active controller changed 4 times in 40 s, from 1970-01-01 00:01:40 UTC on"
+        == "AT RISK: the active controller changed 4 times in 40 s, starting at 1970-01-01 00:01:40 UTC"
     )
     assert (found.id, found.partition) == ("controller@10", None)
     assert "grep 'Renouncing leadership' controller.log" in commands(found.steps)[0]
@@ -459,7 +458,7 @@ def test_what_makes_controllers_resign_is_named_where_the_input_shows_it() -> No
     (incident,) = incidents_of(controllers=found)
     assert incident.cause == (
         "The controller resigned 5 times: event registerBroker failed with IllegalArgumentException (controller.log).",
-        "Broker 1 was refused its registration 4 times.",
+        "The controller refused 4 registrations of broker 1.",
     )
     assert steps(incident, advice.NOW)[0] == (
         "Stop broker 1: each attempt to register makes the active controller resign."

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import FinalState
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import figure, groups, headline, in_all, rich_summary, summary
+from highwater.traces.reports.report import Report, figure, groups, headline, in_all, rich_summary, summary
 from highwater.traces.reports.text import duration, utc
 
 TIME = 1_795_176_007_145
@@ -112,7 +111,7 @@ def test_interrupted() -> None:
 def test_violations_that_are_not_certain_are_possible() -> None:
     shown = report()
     shown.find(finding(certain=False))
-    assert headline(shown) == "POSSIBLE VIOLATED: 1 violation of 1 property"
+    assert headline(shown) == "POSSIBLY VIOLATED: 1 violation of 1 property"
     shown.find(finding())
     assert headline(shown) == "VIOLATED: 2 violations of 1 property"
 
@@ -144,7 +143,7 @@ def test_the_first_record_that_does_not_conform_is_shown_in_full() -> None:
         "    isr: expected [1, 3], recorded [1]",
         "    leader: expected none, recorded 1",
         "  nearest: alter_partition(isr=[1])",
-        "  and 2 more that do not conform; --json and --html have them all",
+        "  and 2 more that do not conform; --json and --html list them all",
     ]
     assert summary(shown)[1:-2] == expected
     assert summary(shown)[-1].startswith("  metadata log, "), "what was read comes last"
@@ -158,7 +157,7 @@ def test_nothing_comes_near() -> None:
     assert summary(shown)[1:-2] == [
         "does not conform",
         "  offset 1, no time",
-        "  no action of the model is near",
+        "  no action of the model comes close",
     ]
 
 
@@ -181,7 +180,7 @@ def test_violations_are_grouped_by_property() -> None:
     ]
     assert told[4:8] == ["  966.12 other", "    file x, line 3, no time", *about]
     assert told[8] == "  966.4 third (possible) (KIP-966)"
-    assert told[12] == "  the first of each property; --json and --html have them all"
+    assert told[12] == "  the first of each property; --json and --html list them all"
     text = drawn(shown, 160)
     for part in ("elr_only_under_min_isr", "966.12", "third (possible)", "at risk: Acknowledged records."):
         assert part in text
@@ -217,7 +216,7 @@ def test_the_incident_comes_first_and_what_was_read_last() -> None:
     labels = [
         line.strip().split(": ")[0] for line in lines[1:] if line.startswith("  ") and line[2] not in " $"
     ]
-    assert labels[:6] == ["cause", "who still has them", "do now", "restore", "clients", "known bug"]
+    assert labels[:6] == ["cause", "surviving copies", "do now", "restore", "clients", "known bug"]
     assert lines[-5:] == [
         "  input: run/log",
         "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, 13,134 records a "
@@ -240,7 +239,7 @@ def test_of_many_incidents_the_rest_is_counted() -> None:
     for number in range(9):
         shown.find(replace(incident(), partition=f"t-{number}", time=TIME + 1000 * number))
     assert headline(shown).endswith(" (and 8 more incidents)")
-    assert "and 2 more incidents; --json and --html have them" in summary(shown)
+    assert "and 2 more incidents; --json and --html list them" in summary(shown)
 
 
 def test_what_does_not_conform_is_said_beside_an_incident() -> None:
@@ -324,9 +323,9 @@ def test_more_than_are_kept() -> None:
         shown.add(line(number))
         shown.find(finding(position={"offset": number}))
     text = said(shown)
-    assert f"and {LIMIT + 49} more that do not conform; --json and --html have the first {LIMIT}" in text
+    assert f"and {LIMIT + 49} more that do not conform; --json and --html list the first {LIMIT}" in text
     assert groups(shown)[0].count == LIMIT + 50
-    assert f"the first of each property; --json and --html have the first {LIMIT}" in text
+    assert f"the first of each property; --json and --html list the first {LIMIT}" in text
 
 
 def test_never_more_than_a_screenful() -> None:
@@ -346,7 +345,7 @@ def test_never_more_than_a_screenful() -> None:
     for part in (
         "and 994 more types",
         "and 998 more notes",
-        "and 48 more near actions",
+        "and 48 more close actions",
         "and 294 more properties",
     ):
         assert part in text

@@ -22,6 +22,7 @@ from highwater.invariants import statements
 from highwater.invariants.statements import Statement
 from highwater.traces.kafka import broker_log as events
 from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent
+from highwater.traces.reports.text import count, offsets, records
 from highwater.traces.rules import profiles
 from highwater.traces.rules.decisions import effective_min_isr
 
@@ -376,7 +377,7 @@ class BrokerView:
         self._see(
             statements.hwm_never_moves_back, 0, event,
             f"the HWM of leader {self.broker} moved back from {was} to {now}", was - now,
-            f"{was - now} offsets, [{now}, {was}), that consumers could read already", sure,
+            f"consumers could already read {count(was - now, 'record')} (offsets {offsets(now, was)})", sure,
         )  # fmt: skip
         return True
 
@@ -420,9 +421,8 @@ class BrokerView:
         else:
             seen = self._see(stands, known.partition_epoch, event, summary, moved, "")
         if seen is not None:
-            seen.at_risk = (
-                f"{moved} offsets were committed on {len(known.isr)} of at least {min_isr} replicas"
-            )
+            held = count(len(known.isr), "replica")
+            seen.at_risk = f"{count(moved, 'record')} committed on {held}, fewer than {min_isr}"
 
     # --- followers -------------------------------------------------------------------------------------
 
@@ -438,9 +438,9 @@ class BrokerView:
             missing = moved.after - at_most
             self._see(
                 statements.hwm_waits_for_isr, replica, moved,
-                f"the HWM of leader {self.broker} moved to {moved.after}, and the LEO of ISR member {replica} was "
-                f"{at_most} at most", missing, f"{missing} offsets, [{at_most}, {moved.after}), are committed "
-                f"and not on replica {replica}, which can be elected",
+                f"the HWM of leader {self.broker} moved to {moved.after}, but the LEO of ISR member {replica} was "
+                f"at most {at_most}", missing, f"{records(at_most, moved.after)} are "
+                f"not on replica {replica}, which can be elected",
             )  # fmt: skip
         joining = self._joining.pop(replica, None)
         if joining is not None:
@@ -453,9 +453,9 @@ class BrokerView:
         needed = max(hwm, epoch_start)
         self._see(
             statements.isr_joined_caught_up, replica, event,
-            f"leader {self.broker} proposed replica {replica} for the ISR at LEO {leo}; it had to reach {needed}",
-            needed - leo, f"{needed - leo} offsets, [{leo}, {needed}), are not on replica {replica}, which can be "
-            "elected once it is in the ISR",
+            f"leader {self.broker} proposed replica {replica} for the ISR at LEO {leo}, below the required {needed}",
+            needed - leo, f"{count(needed - leo, 'record')} (offsets {offsets(leo, needed)}) are not on "
+            f"replica {replica}, which can be elected once it is in the ISR",
         )  # fmt: skip
 
     def _submitted(self, event: events.IsrSubmitted) -> None:
@@ -471,8 +471,8 @@ class BrokerView:
             if leo >= 0 and not self._has(leo, event.hwm):
                 self._see(
                     statements.hwm_waits_for_isr, replica, event,
-                    f"the LEO of ISR member {replica} was {leo}, and the HWM of leader {self.broker} was {event.hwm}",
-                    event.hwm - leo, f"{event.hwm - leo} offsets, [{leo}, {event.hwm}), are committed and not on "
+                    f"the LEO of ISR member {replica} was {leo}, below the HWM of leader {self.broker}, {event.hwm}",
+                    event.hwm - leo, f"{records(leo, event.hwm)} are not on "
                     f"replica {replica}, which could be elected until it left the ISR", True,
                 )  # fmt: skip
 

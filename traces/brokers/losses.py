@@ -41,6 +41,7 @@ from highwater.traces.reports.observed import (
     PartitionState,
     ReplicaEnd,
 )
+from highwater.traces.reports.text import offsets, records
 from highwater.traces.rules import profiles
 
 # --- elections -------------------------------------------------------------------------------------------
@@ -307,12 +308,12 @@ class Loss:
 
     @property
     def _lost(self) -> str:
-        return f"{self.high - self.kept} committed offsets, [{self.kept}, {self.high})"
+        return records(self.kept, self.high)
 
     @property
     def _differs(self) -> str:
         is_shorter = self.kept >= min(self.start.start_offset, self.high)
-        return "" if is_shorter else f"; its log differs from offset {self.kept} on"
+        return "" if is_shorter else f"; its log diverges at offset {self.kept}"
 
     def findings(self) -> Iterator[Finding]:
         """What is broken by it."""
@@ -342,8 +343,9 @@ class Loss:
         source, committed = self.election.source, self.committed
         how = "restarted in" if self.is_again else f"elected from {source} for" if source else "elected for"
         where = "" if committed.reached is None else f" ({self.line(committed.reached)})"
-        risk = f"{self._lost}, are lost; " + (
-            "; ".join(_had_in_words(held) for held in facts["had"]) or "nobody else is known to have had them"
+        risk = f"{self._lost} are lost; " + (
+            "; ".join(_had_in_words(held) for held in facts["had"])
+            or "no other broker is known to have had them"
         )
         return Finding(
             statements.leader_completeness.source, statements.leader_completeness.name, self.name, *self._place,
@@ -364,9 +366,9 @@ class Loss:
         yield Finding(
             statements.committed_records_survive.source, statements.committed_records_survive.name, self.name,
             *self._place,
-            f"in leader epoch {epoch} no log of a replica went on to the HWM {high} that broker "
+            f"in leader epoch {epoch} no replica's log reached the HWM {high} that broker "
             f"{self.committed.broker} had reached in leader epoch {self.committed.epoch}",
-            f"{high - rest} committed offsets, [{rest}, {high}), are in the log of no replica any more", KIP,
+            f"no replica has {records(rest, high)} any more", KIP,
             facts={"leader_epoch": epoch, "gone": high - rest, "first_gone": rest, "end_gone": high},
         )  # fmt: skip
 
@@ -386,7 +388,7 @@ class Loss:
             place(event), self.utc(event),
             f"consumers were shown the HWM {high} in leader epoch {self.committed.epoch}, and {shown} in leader "
             f"epoch {epoch}{self._differs}",
-            f"{high - kept} offsets, [{kept}, {high}): who read them is out of range, or goes on with other records",
+            f"consumers that read offsets {offsets(kept, high)} are out of range or continue with other records",
             KIP, facts={"leader_epoch": epoch, "shown_before": high, "shown": shown},
         )  # fmt: skip
 
@@ -506,7 +508,7 @@ class DataLogs:
         known.committed = replace(committed, isr=(leader,), limit=kept)
         in_isr, in_elr = leader in before.isr, leader in before.elr
         source = "the ISR" if in_isr else "the ELR" if in_elr else "outside ISR and ELR"
-        differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
+        differs = "" if kept >= min(start, high) else f"; its log diverges at offset {kept}"
         held = {b: min(end, first_difference(ends[longest][0], log, high)) for b, (log, end) in ends.items()}
         had = [
             {"broker": b, "records": min(end, high) - kept, "at_least": False, "leo": ends[b][1]}
@@ -525,7 +527,7 @@ class DataLogs:
                 {"offset": change.position}, change.time,
                 f"broker {leader}, elected from {source} for leader epoch {epoch}, starts at LEO {start}; the logs of "
                 f"the ISR at offset {committed.position} ({members}) go up to {high}{differs}",
-                f"up to {high - kept} committed offsets, [{kept}, {high}), are lost: all of that ISR had them; "
+                f"up to {records(kept, high)} are lost: every member of that ISR had them; "
                 f"{others}",
                 _KIP, facts=facts,
             )
@@ -540,7 +542,9 @@ class DataLogs:
         found: list[Finding] = []
         for name, known in sorted(self._partitions.items()):
             if known.created > 1:
-                self.notes.append(f"{name} was deleted or created anew: the dumps of its logs are not used")
+                self.notes.append(
+                    f"{name} was deleted or created again: replay ignores the dumps of its logs"
+                )
             else:
                 found += known.findings
         return found

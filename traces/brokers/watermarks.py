@@ -1,10 +1,10 @@
-"""What the brokers' logs show of HWM and LEO, held against what is promised of them.
+"""Checks HWM and LEO in brokers' logs against the properties of replication.
 
 The metadata log says who was elected, from which set, and which ISR and min ISR a partition epoch has. The brokers'
 logs say where each leader epoch started and how far its HWM came. Clocks of different machines are compared nowhere:
 leader epochs and partition epochs put things in order, and times only the lines of one broker.
 
-What is looked for:
+Properties:
 
 * **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached H > L
   before: it lacks the offsets [L, H), and followers truncate to its log. The same for a leader that restarts within
@@ -57,7 +57,7 @@ from highwater.traces.kafka.broker_log import (
 )
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import Controllers, Courses, PartitionChange, ReplicaEnd
-from highwater.traces.reports.text import apart
+from highwater.traces.reports.text import apart, records
 from highwater.traces.rules import profiles
 
 MAX_VIEWS = 100_000
@@ -171,7 +171,7 @@ class Watermarks:
             views = [views[broker] for views in self._views.values() if broker in views]
             if not any(view.has_state_changes for view in views):
                 self.notes.append(
-                    f"the logs of broker {broker} do not say when it leads (state-change.log): little is looked at"
+                    f"broker {broker} has no state-change.log, which says when it leads: replay checks little of it"
                 )
             if dropped := sum(view.dropped for view in views):
                 self.notes.append(f"{dropped} more lines of broker {broker} are not reported")
@@ -203,9 +203,7 @@ class Watermarks:
             if self._courses is not None:
                 self._courses.take(event[1])
         if full:
-            self.notes.append(
-                f"more than {MAX_VIEWS} pairs of broker and partition: the rest is not looked at"
-            )
+            self.notes.append(f"more than {MAX_VIEWS} pairs of broker and partition: replay ignores the rest")
         return count
 
     def _failed(self, event: ControllerResigned | RegistrationFailed) -> None:
@@ -255,7 +253,7 @@ class Watermarks:
         views = self._views[name]
         if known.created > 1:
             self.notes.append(
-                f"{name} was deleted or created anew: its lines cannot be told apart, and are not used"
+                f"{name} was deleted or created again: replay ignores its lines in brokers' logs"
             )
             return []
         findings = self._over_epochs(name, known, views)
@@ -363,7 +361,7 @@ class Watermarks:
                 self._utc(event),
                 f"broker {view.broker} was in the {member} (metadata offset {version.position}) with LEO "
                 f"{event.leo}, below the HWM {high}",
-                f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", KIP,
+                f"{records(event.leo, high)} are lost if it is elected", KIP,
                 facts={
                     "broker": view.broker, "member_of": member, "offset": version.position, "leo": event.leo,
                     "hwm": high,

@@ -210,13 +210,13 @@ def _read_any(body: bytes, at: int, count: int) -> _Records:
                 raise ValueError("a header without a name")
             _, at = _field(body, at, end)
         if at != end:
-            raise ValueError("a record whose length is wrong")
+            raise ValueError("a record with a wrong length")
         found.values.append(value)
         found.keys.append(key)
         found.offset_deltas.append(offset_delta)
         found.time_deltas.append(time_delta)
     if at != len(body):
-        raise ValueError(f"{len(body) - at} bytes behind the last record")
+        raise ValueError(f"{len(body) - at} bytes after the last record")
     return found
 
 
@@ -352,7 +352,7 @@ class _Segment:
             raise self._error(position, what) from None
         deltas = records.offset_deltas
         if any(a >= b for a, b in zip([-1, *deltas], [*deltas, delta + 1], strict=True)):
-            raise self._error(position, "offsets of records that do not ascend within the batch")
+            raise self._error(position, "record offsets do not ascend within the batch")
         usual = count == delta + 1
         offsets = range(base, base + count) if usual else [base + d for d in deltas]
         if attributes & APPEND_TIME:
@@ -399,7 +399,7 @@ class _Segment:
         """Fewer bytes than a header are left."""
         left = len(self.data) - at
         if self.data.count(0, at) != left:
-            self._note(at, f"the file ends within the header of a batch: {left} bytes are not read")
+            self._note(at, f"the file ends within the header of a batch: skipped {left} bytes")
 
     def _note(self, at: int, message: str) -> None:
         note = f"{self.path}: byte {self.start + at}: {message}"
@@ -414,7 +414,7 @@ class _Segment:
         if unwritten and not begun:
             return
         if unwritten and self.last:
-            self._note(at, "the header of the last batch is not complete: not read")
+            self._note(at, "skipped the last batch: its header is incomplete")
             return
         if not LEAST <= length <= MAX_BATCH:
             raise self._error(position, f"a batch of {length} bytes; the limit is {MAX_BATCH}")
@@ -439,10 +439,10 @@ class _Segment:
             if crc32c(memoryview(data)[start + CHECKED : found + size]) == crc:
                 raise self._error(position, f"a batch of {length} bytes, within which another one begins")
         left = len(data) - at
-        self._note(at, f"the file ends within a batch of {PREFIX + length} bytes: {left} bytes are not read")
+        self._note(at, f"the file ends within a batch of {PREFIX + length} bytes: skipped {left} bytes")
 
     def _bad_checksum(self, at: int, end: int) -> None:
         if self.last and self._only_zeros(end):
-            self._note(at, "the last batch does not have the checksum of its header: not read")
+            self._note(at, "skipped the last batch: its checksum is wrong")
             return
-        raise self._error(self.start + at, "the batch does not have the checksum of its header")
+        raise self._error(self.start + at, "the batch has a wrong checksum")

@@ -363,7 +363,7 @@ def uuid_bytes(text: Any) -> bytes:
             raw = b""
         if len(raw) == 16:
             return raw
-    raise FieldError("", "not an id of 22 characters of base64")
+    raise FieldError("", "not an id (22 characters of base64)")
 
 
 def _put_length(out: bytearray, items: Any, nullable: bool) -> bool:

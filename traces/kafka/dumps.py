@@ -123,7 +123,7 @@ class _Dump:
                     batch = self._batch(line)
                 elif started and not self._between(line):
                     raise self._error(
-                        None, f"no line of a dump: {printable(line.decode('utf-8', 'replace'), 60)}"
+                        None, f"not a line of a dump: {printable(line.decode('utf-8', 'replace'), 60)}"
                     )
         except TraceError as wrong:
             # The last line may be cut off.
@@ -134,15 +134,13 @@ class _Dump:
                 batch = None
         if batch is not None:
             if len(batch.values) < batch.count:
-                self._note(f"{self.path}:{batch.line}: the dump ends within a batch: not read")
+                self._note(f"{self.path}:{batch.line}: the dump ends within a batch, which is skipped")
             elif self.last and not batch.valid:
-                self._note(f"{self.path}:{batch.line}: the last batch is not valid: not read")
+                self._note(f"{self.path}:{batch.line}: the last batch is not valid and is skipped")
             else:
                 yield self._whole(batch)
         if self.left_out:
-            self._note(
-                f"{self.path}: {self.left_out} records have fields that are not known here; these were left out"
-            )
+            self._note(f"{self.path}: {self.left_out} records have unknown fields, which are ignored")
 
     def _between(self, line: bytes) -> bool:
         """Whether a line may stand between the batches: several segments in one dump, or what Kafka says at the end."""
@@ -150,7 +148,9 @@ class _Dump:
             return True
         if found := _TRAILING.match(line):
             left = found[1].decode()
-            self._note(f"{self.path}:{self.number}: the dumped file ends with {left} bytes that are no batch")
+            self._note(
+                f"{self.path}:{self.number}: the dumped file ends with {left} bytes that are not a batch"
+            )
             return True
         return False
 
@@ -195,7 +195,7 @@ class _Dump:
 
     def _whole(self, batch: _Batch) -> RecordBatch:
         if not batch.valid:
-            raise self._error("isvalid", "the batch does not have the checksum of its header", batch.line)
+            raise self._error("isvalid", "the batch has a wrong checksum", batch.line)
         if len(batch.values) != batch.count:
             message = f"a batch of {batch.count} records with {len(batch.values)} lines"
             raise self._error("count", message, batch.line)
@@ -204,7 +204,7 @@ class _Dump:
     def _record(self, batch: _Batch, line: bytes) -> None:
         found = _RECORD.match(self._text(line))
         if found is None:
-            raise self._error(None, "no line of a record")
+            raise self._error(None, "not a line of a record")
         offset, time, value_size, rest = found.groups()
         if len(batch.values) == batch.count:
             raise self._error(None, f"more than the {batch.count} records of the batch")
@@ -235,7 +235,7 @@ class _Dump:
             return control_key(_TRANSACTION_ENDS.index(found[1])), None
         found = _CONTROL.match(rest)
         if found is None or found[1] not in _CONTROL_NAMES:
-            raise self._error(None, "no line of a control record")
+            raise self._error(None, "not a line of a control record")
         data = parse(self.path, self.number, found[2].encode("utf-8"))
         try:
             return encode_control(_CONTROL_NAMES[found[1]], data, lenient=True)
@@ -391,7 +391,7 @@ class _Reading:
             return
         found = _BATCH.match(line)
         if found is None:
-            raise TraceError(self._path, number, None, "no line of a batch")
+            raise TraceError(self._path, number, None, "not a line of a batch")
         base, last, epoch = (int(text) for text in found.groups()[:3])
         if found[4] == b"false":
             log.is_over = True
@@ -406,7 +406,7 @@ class _Reading:
         (_, log), *rest = sorted(self._segments[name], key=lambda pair: pair[0])
         for base, segment in rest:
             if log.is_over or base < log.end:
-                self._notes.append(f"{self._path}: the segment of {name} from offset {base} on is left out")
+                self._notes.append(f"{self._path}: skipped the segment of {name} from offset {base}")
                 continue
             for epoch, start in segment.epochs:
                 if not log.epochs or epoch > log.epochs[-1][0]:

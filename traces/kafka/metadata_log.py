@@ -379,17 +379,15 @@ def open_metadata_log(path: Path) -> MetadataLog:
         if not found and _is_directory(path / PARTITION):
             found = _in_directory(path / PARTITION, notes)
     if not found:
-        raise TraceError(path, None, None, "no metadata log of Kafka, no snapshot and no dump of one")
+        raise TraceError(path, None, None, "not a metadata log of Kafka, a snapshot, or a dump of one")
     dump = all(f.kind in (SEGMENT_DUMP, SNAPSHOT_DUMP) for _, f in found)
     kinds = (SEGMENT_DUMP, SNAPSHOT_DUMP) if dump else (SEGMENT, SNAPSHOT)
     if left_out := sum(f.kind not in kinds for _, f in found):
-        notes.append(f"{path}: {left_out} dumps are left out, as the binary files are there")
+        notes.append(f"{path}: skipped {left_out} dumps, because the binary files are present")
     segments = _segments([(p, f) for p, f in found if f.kind == kinds[0]], notes)
     snapshots = _snapshots([(p, f) for p, f in found if f.kind == kinds[1]], dump, notes)
     if not segments and not snapshots:
-        raise TraceError(
-            path, None, None, "a snapshot that does not say where it ends, in its name or its dump"
-        )
+        raise TraceError(path, None, None, "a snapshot without its end offset in its name or its dump")
     return MetadataLog(path, DUMP if dump else LOG, _start(segments, snapshots), snapshots, notes, segments)
 
 
@@ -417,7 +415,7 @@ def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
         if seen is not None:
             found.append((file, seen))
         elif _NAMED_AS_LOG.match(file.name) and _size(file):
-            notes.append(f"{file}: does not begin as a metadata log or a snapshot does: left out")
+            notes.append(f"{file}: skipped: not a metadata log or snapshot")
     return found
 
 
@@ -450,7 +448,7 @@ def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Seg
         if other is not None:
             segment, worse = (segment, other) if segment.size > other.size else (other, segment)
             notes.append(
-                f"{worse.path}: begins at offset {seen.base_offset} as {segment.path.name} does: left out"
+                f"{worse.path}: skipped: {segment.path.name} also begins at offset {seen.base_offset}"
             )
         best[seen.base_offset] = segment
     return [best[offset] for offset in sorted(best)]
@@ -460,7 +458,7 @@ def _snapshots(found: list[tuple[Path, KnownFile]], dump: bool, notes: list[str]
     snapshots = []
     for path, seen in found:
         if seen.end_offset is None or seen.epoch is None:
-            notes.append(f"{path}: a snapshot that does not say where it ends: left out")
+            notes.append(f"{path}: skipped: a snapshot without its end offset in its name")
             continue
         snapshots.append(Snapshot(path, seen.end_offset, seen.epoch, dump, notes))
     return sorted(snapshots, key=lambda s: (s.end_offset, s.epoch, s.path))

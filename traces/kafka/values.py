@@ -81,9 +81,9 @@ def _frame(value: bytes) -> tuple[int, int, int]:
     except DamagedRecord:
         raise
     except DAMAGE as wrong:
-        raise DamagedRecord(f"no frame of a metadata record: {wrong}") from None
+        raise DamagedRecord(f"not a metadata record: {wrong}") from None
     if key > 0x7FFF or version > 0x7FFF:
-        raise DamagedRecord("an API key or a version that is no int16")
+        raise DamagedRecord("an API key or a version outside int16")
     return key, version, at
 
 

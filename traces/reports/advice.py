@@ -1,8 +1,8 @@
 """What to do about an incident: the steps, the most urgent first, with Kafka's commands filled in.
 
-``SCENARIOS`` names the scenario in which the model takes the steps of an advice: nothing more is lost there, and the
-partition is led again. The reader replaces ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP``,
-``GROUP``, and ``NEW`` and ``OLD`` (values of min.insync.replicas).
+``SCENARIOS`` names the scenario in which the model takes the steps of an advice. It checks that no more records are
+lost and that the partition has a leader again. The reader replaces ``HOST:PORT``, ``LOG_DIR`` (the
+broker's ``log.dirs``), ``BACKUP``, ``GROUP``, and ``NEW`` and ``OLD`` (values of min.insync.replicas).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from highwater.traces.reports.text import count, offsets
 from highwater.traces.rules import profiles
 
 NOW, RESTORE, CLIENTS, PREVENT = "do now", "restore", "clients", "prevent"
-"""When a step is due, in their order: before anything is lost for good; to bring the partition back; what producers and
-consumers need; how to avoid it next time."""
+"""When a step is due, in order: before data is lost for good; to bring the partition back; for producers and
+consumers; to prevent a repetition."""
 HAS, TRUNCATED, LACKS, UNKNOWN = "has", "truncated", "lacks", "unknown"
-"""What became of lost records on a replica."""
+"""The state of lost records on a replica."""
 
 SCENARIOS = {
     "after_loss": "replication/advice-after-unclean-election",
@@ -170,19 +170,19 @@ def after_loss(
         b = holder.broker
         yield AdviceStep(
             NOW,
-            f"Stop broker {b}, or keep it stopped, and copy its log. It had {count(holder.records, 'lost record')}, "
-            f"and truncates them when it follows leader {leader}.",
+            f"Stop broker {b} (or keep it stopped) and copy its log. It had {count(holder.records, 'lost record')} and "
+            f"truncates them when it follows leader {leader}.",
             (stop(b), copy(r.partition, b)),
         )
     for b in unknown:
         yield AdviceStep(
             NOW,
-            f"Stop broker {b}, or keep it stopped, and copy its log. The input does not show whether it still has the "
-            f"records; it truncates them when it follows leader {leader}.",
+            f"Stop broker {b} (or keep it stopped) and copy its log. The input does not show whether it still has the "
+            f"lost records. It truncates them when it follows leader {leader}.",
             (stop(b), copy(r.partition, b), dump(r.partition, b)),
         )
     if not have and not unknown:
-        yield AdviceStep(NOW, "Nothing can be saved: no replica has the lost records any more.")
+        yield AdviceStep(NOW, "The replicas cannot restore the lost records: none of them has any left.")
     if have or unknown:
         sources = [h.broker for h in have] or unknown
         yield AdviceStep(
@@ -193,7 +193,7 @@ def after_loss(
         )
     yield AdviceStep(
         CLIENTS,
-        "Tell the producers' owners: acknowledged records are lost. Only an application with its own copy can send "
+        "Inform the producers' owners: acknowledged records are lost. Only an application with its own copy can send "
         "them again.",
     )
     yield AdviceStep(
@@ -209,7 +209,7 @@ def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
     others = [b for b in r.order if b != leader]
     yield AdviceStep(
         NOW,
-        f"Stop {named(others)} and copy their logs, before they truncate to the log of leader {leader}.",
+        f"Stop {named(others)} and copy their logs before they truncate to the log of leader {leader}.",
         (*(stop(b) for b in others), *(copy(r.partition, b) for b in others)),
     )
     yield AdviceStep(
@@ -241,8 +241,8 @@ def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
     if before:
         yield AdviceStep(
             RESTORE,
-            f"First stop {named(before)}, and wait until fenced: the controller elects the first live replica in the "
-            f"order {list(r.order)}.",
+            f"First stop {named(before)} and wait until the controller has fenced them. It elects the first live "
+            f"replica in the order {list(r.order)}.",
             tuple(stop(b) for b in before),
         )
     yield AdviceStep(RESTORE, f"With broker {best} running, request the unclean election.", (elect(r),))
@@ -284,8 +284,8 @@ def _collect(r: Replicas) -> Iterator[AdviceStep]:
     so_far = "" if best is None else f" The best of the known logs: {_end(r.known[best])}."
     yield AdviceStep(
         RESTORE,
-        "Run highwater replay again with the dumps. The log with the highest last leader epoch is the best; of equal "
-        f"ones the longest.{so_far}",
+        "Run highwater replay again with the dumps. The best log has the highest last leader epoch; among equal "
+        f"epochs it is the longest.{so_far}",
         (f"highwater replay METADATA_LOG {' '.join(f'data-node{b}.txt' for b in missing)}",),
     )
 
@@ -353,8 +353,8 @@ def shut_out(r: Replicas) -> Iterator[AdviceStep]:
     yield AdviceStep(
         RESTORE,
         "Change the topic's min.insync.replicas, and change it back. The controller then forgets the last known "
-        "leader, and the replicas can register. Every other partition of the topic needs its whole ISR meanwhile: the "
-        "change clears its ELR, too.",
+        "leader, and the replicas can register. Meanwhile every other partition of the topic needs its full ISR, "
+        "because the change also clears its ELR.",
         tuple(set_topic(r.topic, f"min.insync.replicas={value}") for value in ("NEW", "OLD")),
     )
     yield from elect_best_log(r)
@@ -374,13 +374,13 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
     else:
         yield AdviceStep(
             NOW,
-            "Read why the controllers resign.",
+            "Find out why the controllers resign.",
             ("grep 'Renouncing leadership' controller.log  # on each controller",),
         )
 
 
 def no_unclean_election(topic: str, level: str) -> AdviceStep:
-    """Unclean election was enabled."""
+    """For unclean elections that a setting enabled."""
     setting = "unclean.leader.election.enable=false"
     return AdviceStep(
         PREVENT,
@@ -398,7 +398,7 @@ def whole_isr_first() -> AdviceStep:
 
 
 def compare_before_request() -> AdviceStep:
-    """Somebody requested the unclean election."""
+    """For requested unclean elections."""
     return AdviceStep(
         PREVENT,
         "Before you request an unclean election, compare the logs of all replicas with highwater replay.",

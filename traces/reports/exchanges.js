@@ -30,7 +30,7 @@ function exchanges(set, p, changes) {
     marks.set(key, [...(marks.get(key) || []), { kind, text }]);
   };
   for (const f of p.findings) mark(f.position, f.certain ? "finding" : "possible", (f.certain ? "▲ " : "△ possible: ") + f.rule + " " + f.property + ": " + f.summary);
-  for (const u of p.unexplained) mark(u.position, "unexplained", "◆ not explained: " + (u.candidates.length ? u.candidates[0].action : ""));
+  for (const u of p.unexplained) mark(u.position, "unexplained", "◆ does not conform: " + (u.candidates.length ? u.candidates[0].action : ""));
   const messages = rows.map(([arrived, took, sender, receiver, kind, asked, told, file, line, number]) => {
     const path = set.files[file];
     return { arrived, answered: arrived + took, sender, receiver, kind, asked, told, path, line, number, marks: marks.get(clean(path) + "\n" + line) || [] };
@@ -54,7 +54,7 @@ function exchanges(set, p, changes) {
   const earlier = button("‹ earlier", "Earlier messages", () => move(middle - Math.round(size / 2))), later = button("later ›", "Later messages", () => move(middle + Math.round(size / 2)));
   const more = button("more", "More messages at once", () => { size = Math.min(MOST_ROWS, 2 * size); draw(); }), fewer = button("fewer", "Fewer messages at once", () => { size = Math.max(7, Math.round(size / 2)); draw(); });
   const jumps = told.slice(0, JUMPS).map(([e, i]) => el("button", { type: "button", onclick: () => move(i) }, e.m.marks[0].text[0] + " " + clock(e.time)));
-  const tools = el("div", { class: "toolbar" }, earlier, later, more, fewer, where, jumps.length ? [el("span", { class: "gap" }), "told of:", jumps] : null);
+  const tools = el("div", { class: "toolbar" }, earlier, later, more, fewer, where, jumps.length ? [el("span", { class: "gap" }), "jump to:", jumps] : null);
   const box = el("details", { class: "fold exchanges" }, el("summary", {}, `${many(messages.length, "message")} between brokers, controller and clients, around the changes`), tools,
     el("p", { class: "soft" }, "A line is a request, a broken line its answer. Times are by the clock of who answered; a message is shown where it arrived."), list);
 

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from highwater.traces.reading import printable
 
 LIMIT = 100
@@ -57,8 +59,7 @@ class Candidate(Reported):
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
         """From JSON."""
         differences = {path: (d["model"], d["recorded"]) for path, d in data["differences"].items()}
-        refused, passed = tuple(data["refused_by"]), tuple(data["passed"])
-        return cls(data["action"], data["parameters"], refused, passed, differences)
+        return msgspec.convert({**data, "differences": differences}, cls)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -88,10 +89,7 @@ class Unexplained(Reported):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Unexplained:
         """From JSON."""
-        candidates = tuple(Candidate.from_json(c) for c in data["candidates"])
-        return cls(
-            data["position"], data["time"], data["partition"], data["before"], candidates, data["reliable"]
-        )
+        return cls(**{**data, "candidates": tuple(Candidate.from_json(c) for c in data["candidates"])})
 
     def lines(self) -> list[str]:
         """As text for people."""
@@ -145,13 +143,6 @@ class Doubt(Reported):
     summary: str
     position: Mapping[str, int]
     partitions: tuple[str, ...] | None = None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Doubt:
-        """From JSON, which has the first partitions only."""
-        named = data["partitions"]
-        partitions = None if named is None else tuple(named)
-        return cls(data["kind"], data["summary"], data["position"], partitions)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""

@@ -7,15 +7,13 @@ partition's log.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
-from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, SettingChange
+from highwater.traces.reports.advice import Replicas
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, Controllers, FinalState, SettingChange
 from highwater.traces.reports.text import brokers, count, moment, offsets, span
-
-if TYPE_CHECKING:
-    from highwater.traces.reports.findings import Finding
-    from highwater.traces.reports.incidents import Group
-    from highwater.traces.reports.observed import Controllers
 
 LABELS = {
     "lost": "DATA LOSS",
@@ -24,8 +22,40 @@ LABELS = {
     "unclean": "UNCLEAN ELECTION",
     "notice": "NOTICE",
 }
-"""What stands before a headline, by severity."""
+"""The prefix of a headline, by severity."""
 _ON_REQUEST = "elect_leader"
+
+
+@dataclass
+class Group:
+    """The findings of one incident: ``before`` are those of an earlier change that led to its election.
+
+    ``replicas`` are the partition's, with the ends of their logs; ``final`` is the partition at the end of the input,
+    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the
+    rules in force have the ELR. ``has_logs``: the input has brokers' logs.
+    """
+
+    partition: str
+    findings: list[Finding] = field(default_factory=list)
+    before: list[Finding] = field(default_factory=list)
+    replicas: Replicas = field(default_factory=lambda: Replicas("", ()))
+    final: FinalState | None = None
+    is_over: bool = False
+    has_elr: bool = True
+    has_logs: bool = False
+
+    def of(self, *properties: str) -> Finding | None:
+        """The first finding of one of these properties."""
+        return next((f for f in self.findings if f.property in properties), None)
+
+    def with_fact(self, name: str) -> Finding | None:
+        """The first finding that has a fact."""
+        return next((f for f in self.findings if name in f.facts), None)
+
+    @property
+    def head(self) -> Finding:
+        """Where and when it happened: the finding of the metadata log, if there is one."""
+        return next((f for f in self.findings if "offset" in f.position), self.findings[0])
 
 
 # --- headlines ------------------------------------------------------------------------------------------------------
@@ -40,54 +70,56 @@ def lost(loss: Finding, group: Group) -> str:
 
 
 def lost_nothing(election: Finding, group: Group) -> str:
-    """An unclean election whose leader had everything."""
+    """An unclean election of a leader that had every committed record."""
     leader = election.facts["after"]["leader"]
-    return f"{group.partition} elected broker {leader} at {_when(group)} and lost no committed record"
+    return (
+        f"{group.partition} elected broker {leader} uncleanly at {_when(group)} and lost no committed records"
+    )
 
 
 def may_be_lost(group: Group) -> str:
-    """An unclean election of which it is not known that it lost anything."""
+    """An unclean election that may have lost records."""
     return f"{group.partition} may have lost committed records by an unclean election at {_when(group)}"
 
 
 def can_be_lost(group: Group) -> str:
-    """A promise is broken without a loss so far."""
+    """A violation that has not lost records so far."""
     if group.is_over:
-        return f"{group.partition} could lose committed records from {_when(group)} on; this is over"
-    return f"{group.partition} can lose committed records since {_when(group)}"
+        return f"{group.partition} could lose committed records from {_when(group)} (resolved)"
+    return f"{group.partition} can lose committed records (since {_when(group)})"
 
 
 def shut_out(group: Group) -> str:
     """The registration of a replica makes the controller fail."""
     if group.is_over:
-        return f"{group.partition} could make the controller fail from {_when(group)} on; this is over"
-    return f"{group.partition} makes the controller fail when a replica registers, since {_when(group)}"
+        return f"{group.partition} could make the controller fail from {_when(group)} (resolved)"
+    return f"{group.partition} makes the controller fail when a replica registers (since {_when(group)})"
 
 
 def had_no_eligible(group: Group) -> str:
     """It had no eligible leader for a time."""
-    return f"{group.partition} had no eligible leader from {_when(group)} on; this is over"
+    return f"{group.partition} had no eligible leader from {_when(group)} (resolved)"
 
 
 def waits(group: Group, leader: int) -> str:
-    """It is offline, and one broker brings it back."""
-    return f"{group.partition} is offline since {_when(group)} and waits for broker {leader}"
+    """Offline until one broker returns."""
+    return f"{group.partition} has been offline since {_when(group)} and waits for broker {leader}"
 
 
 def stuck(group: Group) -> str:
-    """It is offline for good."""
-    return f"{group.partition} has no leader and no eligible replica since {_when(group)}"
+    """Offline, and no replica can be elected without loss."""
+    return f"{group.partition} has had no eligible leader since {_when(group)}"
 
 
 def broken(group: Group) -> str:
-    """A promise is broken that is not about committed records."""
-    return f"{group.partition} breaks {group.head.property} at {_when(group)}"
+    """A violation that is not about committed records."""
+    return f"{group.partition} violates {group.head.property} at {_when(group)}"
 
 
 def controllers_change(elections: Sequence[tuple[int, int, int]]) -> str:
     """A controller is elected over and over."""
     first, last = elections[0][2], elections[-1][2]
-    return f"the active controller changed {len(elections)} times in {span(last - first)}, from {moment(first)} on"
+    return f"the active controller changed {len(elections)} times in {span(last - first)}, starting at {moment(first)}"
 
 
 # --- causes ---------------------------------------------------------------------------------------------------------
@@ -109,14 +141,14 @@ def loss_causes(loss: Finding, group: Group) -> list[str]:
             f"Its log ended at offset {known['leo']}; the former ISR had records up to {known['end_lost']}."
         )
     if known["leo"] > known["first_lost"]:
-        said.append(f"Its log differs from the committed one from offset {known['first_lost']} on.")
+        said.append(f"Its log diverges from the committed records at offset {known['first_lost']}.")
     said += _circumstances(group)
     if shown := group.with_fact("shown"):
         before, after = shown.facts["shown_before"], shown.facts["shown"]
         said.append(
-            f"Consumers were shown the end of the log at offset {before}, and later at {after}."
+            f"Consumers saw the log end at offset {before}, and later at {after}."
             if after < before
-            else f"Consumers that had read up to offset {before} now get other records below it."
+            else f"Consumers that had read up to offset {before} now see different records below it."
         )
     return said
 
@@ -130,9 +162,11 @@ def election_causes(election: Finding, group: Group) -> list[str]:
             f"Its log ended at offset {complete['leo']}; the high watermark had reached {complete['hwm']}."
         )
     elif group.has_logs:
-        said.append("The brokers' logs in the input do not show whether records are lost.")
+        said.append("The brokers' logs in the input do not show whether records were lost.")
     else:
-        said.append("The metadata log does not show whether records are lost; the brokers' logs do.")
+        said.append(
+            "The metadata log does not show whether records were lost. Add the brokers' logs to the input."
+        )
     return said + _circumstances(group)
 
 
@@ -146,18 +180,21 @@ def stuck_causes(group: Group) -> list[str]:
         emptied = f"the ELR ({brokers(before['elr'])})" if before["elr"] else "the last known leader"
         said = [
             f"{_min_isr_change(head.facts)}.",
-            f"Kafka then emptied {emptied} of the leaderless partition.",
+            f"The controller then cleared {emptied} of the leaderless partition.",
         ]
     elif cause == "register" and had:
         said = [
-            f"A broker registered after an unclean shutdown, which took {brokers(had)} out of ISR and ELR{at}."
+            f"A broker registered after an unclean shutdown, so the controller removed {brokers(had)} "
+            f"from ISR and ELR{at}."
         ]
     elif had:
         said = [f"{_capital(brokers(had))} left ISR and ELR{at}."]
     else:
-        said = [f"ISR and ELR are empty{at}."]
+        said = [f"The ISR and the ELR are empty{at}."]
     known = after["last_known_elr"]
-    said.append(f"The last known leader is {brokers(known)}." if known else "No last known leader is left.")
+    said.append(
+        f"The last known leader is {brokers(known)}." if known else "No last known leader is recorded."
+    )
     return said + ([] if cause == "change_min_isr" else _after_setting(group))
 
 
@@ -169,12 +206,13 @@ def risks(group: Group) -> list[str]:
         at, many, names = _metadata(group.head), len(gone) > 1, brokers(gone)
         if _was_reassigned(group):
             stay = "they stay" if many else "it stays"
-            said.append(f"A reassignment removed {names} from the replicas, and {stay} in the ELR{at}.")
+            said.append(f"A reassignment removed {names} from the replicas, but {stay} in the ELR{at}.")
         else:
-            are = "are in the ELR and no replicas" if many else "is in the ELR and no replica"
+            are = "are in the ELR but are not replicas" if many else "is in the ELR but is not a replica"
             said.append(f"{_capital(names)} {are}{at}.")
         said.append(
-            "A broker that is no replica deletes its log. Once it is a replica again it can be elected."
+            "A broker that is not a replica deletes its log. If it becomes a replica again, it can be elected without "
+            "the records."
         )
     elif standing is not None and standing.facts.get("min_isr") is not None:
         after, min_isr = standing.facts["after"], standing.facts["min_isr"]
@@ -183,7 +221,7 @@ def risks(group: Group) -> list[str]:
             f"{_capital(brokers(after['elr']))} {stays} in the ELR although the ISR {after['isr']} has "
             f"min.insync.replicas ({min_isr}) members{_metadata(group.head)}."
         )
-        said.append("The high watermark no longer waits for the ELR, which can still be elected.")
+        said.append("The high watermark no longer waits for ELR members, but they can still be elected.")
     few = group.of("enough_are_electable")
     if few is not None and few.facts.get("min_isr") is not None:
         said.append(
@@ -201,14 +239,14 @@ def shut_out_causes(group: Group) -> list[str]:
     """Why a registration makes the controller fail."""
     after = group.head.facts["after"]
     return [
-        f"{_capital(brokers(after['last_known_elr']))}, the last known leader, is no replica any more"
+        f"{_capital(brokers(after['last_known_elr']))}, the last known leader, is no longer a replica"
         f"{_metadata(group.head)}.",
-        "When no ISR or ELR member is left, the registration of a replica throws in the controller, which resigns.",
+        "Without an ISR or ELR member, the registration of a replica throws an exception, and the controller resigns.",
     ]
 
 
 def observed(group: Group) -> list[str]:
-    """What the finding itself says."""
+    """The sentences of the first finding."""
     return [sentence for f in group.findings[:1] for sentence in _sentences(f.summary)]
 
 
@@ -219,14 +257,14 @@ def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator
         times = count(number, "time")
         yield f"The controller resigned {times}: event {event} failed with {exception} (controller.log)."
     for broker, number in sorted(found.refused.items(), key=lambda item: -item[1])[:2]:
-        yield f"Broker {broker} was refused its registration {count(number, 'time')}."
+        yield f"The controller refused {count(number, 'registration')} of broker {broker}."
     for finding in blamed[:2]:
         yield (
             f"{finding.partition} makes a controller fail at the registration of a replica"
             f"{_metadata(finding)}."
         )
     if not found.failures and not blamed:
-        yield "The input does not show why; controller.log of the controllers does."
+        yield "The input does not show why. Read controller.log on each controller."
 
 
 # --- what the advice goes by ----------------------------------------------------------------------------------------
@@ -239,7 +277,7 @@ def configured(group: Group) -> Mapping[str, Any] | None:
 
 
 def was_requested(group: Group) -> bool:
-    """Whether somebody asked for the election."""
+    """True if an operator or a tool requested the election."""
     return any(f.facts.get("cause") == _ON_REQUEST for f in group.findings)
 
 
@@ -271,7 +309,7 @@ def members_that_lack(group: Group) -> list[int]:
 
 
 def leader(group: Group) -> int | None:
-    """Who leads at the end of the input, or behind the change."""
+    """The leader at the end of the input, or after the change."""
     if group.final is not None:
         return group.final.leader
     found = group.with_fact("after")
@@ -292,7 +330,7 @@ def cause_key(group: Group) -> str:
 
 
 def _of_loss(known: Mapping[str, Any], group: Group) -> str:
-    """How the leader of a loss came to lead, where the metadata log does not have it."""
+    """How the leader of a loss was elected, if the metadata log does not show the election."""
     leader, epoch = known["leader"], known["leader_epoch"]
     if known["restarted"]:
         return f"Leader {leader} restarted in leader epoch {epoch} with a shorter log."
@@ -302,7 +340,7 @@ def _of_loss(known: Mapping[str, Any], group: Group) -> str:
 
 
 def _elected(election: Finding, group: Group) -> str:
-    """Who was elected, and from where."""
+    """Names the elected broker and the set that it was in."""
     facts = election.facts
     leader, before = facts["after"]["leader"], facts["before"]
     request = " on request" if facts["cause"] == _ON_REQUEST else ""
@@ -311,7 +349,7 @@ def _elected(election: Finding, group: Group) -> str:
     if is_clean and leader in (*before["isr"], *before["elr"]):
         where = " from the ISR" if leader in before["isr"] else " from the ELR"
     elif leader in before["elr"]:
-        where = " after the same change took it out of the ELR"
+        where = " after the same change removed it from the ELR"
     else:
         where = _outside(group)
     return (
@@ -321,7 +359,7 @@ def _elected(election: Finding, group: Group) -> str:
 
 
 def _outside(group: Group) -> str:
-    return " from outside ISR and ELR" if group.has_elr else " from outside the ISR"
+    return " from outside the ISR and the ELR" if group.has_elr else " from outside the ISR"
 
 
 def _circumstances(group: Group) -> list[str]:
@@ -334,15 +372,17 @@ def _circumstances(group: Group) -> list[str]:
     said += _after_setting(group)
     if group.before:
         first = group.before[0]
-        said.append(f"The partition had no eligible leader since {moment(first.time)}{_metadata(first)}.")
+        said.append(f"The partition had no eligible leader from {moment(first.time)}{_metadata(first)}.")
     election = group.of("leader_elected_cleanly")
     if election is not None and _is_designed(group, election):
-        said.append("This election is the first phase of KIP-966 (966.15: the last known leader is elected).")
+        said.append(
+            "KIP-966 intends this election in its first phase (966.15: the controller elects the last known leader)."
+        )
     return said
 
 
 def _is_designed(group: Group, election: Finding) -> bool:
-    """Whether it is the proposal's own election of the last known leader, where nobody asked for another one."""
+    """True if KIP-966 itself elects the last known leader here: no request, no setting."""
     facts = election.facts
     by_itself = facts["cause"] != _ON_REQUEST and configured(group) is None
     is_last = facts["after"]["leader"] in facts["before"]["last_known_elr"]

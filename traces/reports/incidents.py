@@ -1,33 +1,28 @@
-"""Incidents: what the owner of a partition has to know, each once, with its cause and what to do.
+"""Incidents: violations of one event, with their cause and the steps to take.
 
-Findings are made by different checks, each of one promise. One election that lost records breaks several of them: by
-its leader's place outside ISR and ELR, by what the leader's log lacks, by the end of the log that consumers are shown
-next. Here they are put together by their facts: the partition, the offset of the change, the leader epoch. Findings
-without facts (recordings of a controller, runs of the model) are in no incident.
-
-Everything comes from the report, so a log that was replayed in shares has the same incidents.
+One election that lost records violates several properties: the leader was outside the ISR and the ELR, its log lacks
+records, consumers see another end of the log. This module groups such findings by partition, offset of the change and
+leader epoch. Findings without facts (recorded operations, runs of the model) are in no incident.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.traces.reports import advice
 from highwater.traces.reports import incident_words as words
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
 from highwater.traces.reports.findings import Defect, Finding, Reported, known_defects
-from highwater.traces.reports.observed import Controllers, FinalState
-
-if TYPE_CHECKING:
-    from highwater.traces.reports.report import Report
+from highwater.traces.reports.incident_words import Group
+from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
 
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
 """The worst first: committed records are lost; a partition is offline and does not come back by itself; records or
-availability are at risk; an unclean election lost nothing as far as known; anything else that breaks a promise."""
+availability are at risk; an unclean election lost no known record; any other violation."""
 
 MANY_ELECTIONS, WITHIN_MS = 4, 60_000
 """So many elections of a controller within a minute are an incident."""
@@ -40,39 +35,7 @@ _RECORDS = frozenset(
         "stale_epochs_are_refused",
     }
 )  # fmt: skip
-"""Properties that are about who holds committed records."""
-
-
-@dataclass
-class Group:
-    """The findings of one incident: ``before`` are those of an earlier change that led to its election.
-
-    ``replicas`` are the partition's, with the ends of their logs; ``final`` is the partition at the end of the input,
-    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the
-    rules in force have the ELR. ``has_logs``: the input has brokers' logs.
-    """
-
-    partition: str
-    findings: list[Finding] = field(default_factory=list)
-    before: list[Finding] = field(default_factory=list)
-    replicas: Replicas = field(default_factory=lambda: Replicas("", ()))
-    final: FinalState | None = None
-    is_over: bool = False
-    has_elr: bool = True
-    has_logs: bool = False
-
-    def of(self, *properties: str) -> Finding | None:
-        """The first finding of one of these properties."""
-        return next((f for f in self.findings if f.property in properties), None)
-
-    def with_fact(self, name: str) -> Finding | None:
-        """The first finding that has a fact."""
-        return next((f for f in self.findings if name in f.facts), None)
-
-    @property
-    def head(self) -> Finding:
-        """Where and when it happened: the finding of the metadata log, if there is one."""
-        return next((f for f in self.findings if "offset" in f.position), self.findings[0])
+"""Properties about the brokers that hold committed records."""
 
 
 @dataclass(frozen=True)
@@ -113,22 +76,31 @@ class Incident(Reported):
         return f"{possible}{words.LABELS[self.severity]}: {self.headline}{unsure}"
 
 
-def incidents(report: Report) -> list[Incident]:
-    """The incidents of a report, the worst first, of a severity in order of time; what is only possible comes last."""
+def incidents(
+    findings: Iterable[Finding],
+    controllers: Controllers,
+    profile: str,
+    *,
+    final: Mapping[str, FinalState],
+    logs: Mapping[str, Sequence[ReplicaEnd]],
+    has_elr: bool,
+    has_logs: bool,
+) -> list[Incident]:
+    """The incidents of an input: certain ones first, then the worst first, then in order of time."""
+    findings = list(findings)
     by_partition: dict[str, list[Finding]] = {}
-    for found in report.findings:
+    for found in findings:
         if found.partition is not None and found.facts:
             by_partition.setdefault(found.partition, []).append(found)
     made = []
     for name, of_partition in by_partition.items():
         for group in groups(name, of_partition):
-            group.final = report.final.get(name)
+            group.final = final.get(name)
             group.is_over = _is_over(group)
-            group.replicas = Replicas(name, _replicas(group), tuple(report.logs.get(name, ())))
-            group.has_elr = "eligible_leader_replicas" in report.rules or not report.rules
-            group.has_logs = "broker logs" in report.figures
-            made.append((_incident(group, report.profile), words.cause_key(group)))
-    made += [(one, one.id) for one in _controllers(report.controllers, report.findings)]
+            group.replicas = Replicas(name, _replicas(group), tuple(logs.get(name, ())))
+            group.has_elr, group.has_logs = has_elr, has_logs
+            made.append((_incident(group, profile), words.cause_key(group)))
+    made += [(one, one.id) for one in _controllers(controllers, findings)]
     made.sort(key=lambda pair: _order(pair[0]))
     first: dict[tuple[str, str], str] = {}
     return [replace(one, group=first.setdefault((one.severity, key), one.id)) for one, key in made]
@@ -140,7 +112,7 @@ def _order(incident: Incident) -> tuple[bool, int, int, str]:
 
 
 def _is_over(group: Group) -> bool:
-    """Whether the properties that a change of the metadata log broke all hold at the end of the input."""
+    """True if every property that the change violated holds again at the end of the input."""
     broken = {f.property for f in group.findings if "offset" in f.position}
     return bool(broken) and (group.final is None or broken.isdisjoint(group.final.failing))
 
@@ -196,7 +168,7 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """Where no replica was eligible, and then one was elected uncleanly, that is one incident."""
+    """Join the loss of the last eligible replica with the unclean election after it."""
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None
@@ -279,7 +251,7 @@ def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
 
 
 def _while_open(group: Group) -> str:
-    """The severity of what can go wrong as long as a promise is broken."""
+    """The severity of a violation that is harmful only while it lasts."""
     return NOTICE if group.is_over else AT_RISK
 
 
@@ -291,7 +263,7 @@ def _after_loss(loss: Finding, group: Group) -> list[AdviceStep]:
 
 
 def _prevent(group: Group) -> Iterator[AdviceStep]:
-    """How to avoid another one, by what led to it."""
+    """The steps that prevent a repetition, by cause."""
     if (configured := words.configured(group)) is not None:
         yield advice.no_unclean_election(group.replicas.topic, configured.get("level", "topic"))
     if words.was_requested(group):

@@ -138,17 +138,6 @@ class FinalState:
         said = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
         return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
-    @classmethod
-    def from_json(cls, data: Json) -> FinalState:
-        """From JSON."""
-        lists = {name: tuple(data[name]) for name in ("replicas", "isr", "elr", "last_known_elr", "failing")}
-        return cls(
-            partition=data["partition"],
-            leader=data["leader"],
-            leaderless_since=data["leaderless_since"],
-            **lists,
-        )
-
 
 EMPTY = -1
 """Stands for the leader epoch of the last record of an empty log."""
@@ -184,11 +173,6 @@ class ReplicaEnd:
         """As JSON."""
         return {**asdict(self), "truncations": [asdict(t) for t in self.truncations]}
 
-    @classmethod
-    def from_json(cls, data: Json) -> ReplicaEnd:
-        """From JSON."""
-        return cls(**{**data, "truncations": tuple(LogTruncation(**t) for t in data["truncations"])})
-
 
 MAX_CONTROLLERS = 1000
 """So many elections of a controller are kept: the last ones."""
@@ -217,13 +201,6 @@ class Controllers:
     def to_json(self) -> Json:
         """As JSON."""
         return {**asdict(self), "elections": [list(one) for one in self.elections]}
-
-    @classmethod
-    def from_json(cls, data: Json) -> Controllers:
-        """From JSON."""
-        return cls(
-            [(e, o, t) for e, o, t in data["elections"]], dict(data["failures"]), dict(data["refused"])
-        )
 
 
 # How far the logs of a partition's replicas came over time: HWM and LEO of each broker, thinned to be drawn.

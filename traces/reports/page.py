@@ -22,8 +22,15 @@ from highwater.traces.reports.observed import (
     PartitionState,
     SettingInForce,
 )
-from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
-from highwater.traces.reports.summary import headline, in_all, summary, who_has
+from highwater.traces.reports.report import (
+    LIMIT_CHANGES,
+    Report,
+    Timeline,
+    headline,
+    in_all,
+    summary,
+    who_has,
+)
 
 _EXACT = 2**53
 """Whole numbers beyond it are not exact in a browser; they are written as text."""

@@ -1,15 +1,26 @@
-"""The report: what a replay found, as text and as JSON."""
+"""The report: what a replay found, as JSON and as text for people.
+
+The text says what matters first, in a screenful at most. The same lines go to pipes and files as they are, and to
+terminals coloured and folded between words. Everything from the input passes through ``printable``, so that no input
+can command a terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from highwater.model.versions import versions
-from highwater.traces.reports.findings import LIMIT, Damage, Doubt, Finding, Unexplained, as_json
-from highwater.traces.reports.incidents import Incident, incidents
+from highwater.traces.reading import printable
+from highwater.traces.reports.advice import HAS, TRUNCATED, UNKNOWN, Holder
+from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained, as_json
+from highwater.traces.reports.incidents import AT_RISK, LOST, NOTICE, STUCK, UNCLEAN, Incident, incidents
 from highwater.traces.reports.observed import (
     Controllers,
     Course,
@@ -19,7 +30,10 @@ from highwater.traces.reports.observed import (
     SettingInForce,
     ShownMessage,
 )
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.text import Folded, apart, count, duration, moment, utc
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 LIMIT_CHANGES = 500
 """So many changes of a partition are kept for its timeline."""
@@ -56,7 +70,7 @@ class Timeline:
 
 @dataclass
 class Report:
-    """What the replay of one input found.
+    """The results of the replay of one input.
 
     ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a
     partition. ``unexplained_count`` counts all lines that nothing explains, of which ``unexplained`` holds the
@@ -100,19 +114,27 @@ class Report:
 
     @property
     def explained(self) -> bool:
-        """Whether the model explains all of the input: nothing is left over, unknown or damaged."""
+        """True if the whole input is known, undamaged, conforms, and violates nothing."""
         told = self.unexplained_count or self.findings_count
         return not told and not self.doubts and not self.damage
 
     @property
     def is_violated(self) -> bool:
-        """Whether something is not explained, or was found, that is reliable."""
+        """True if a reliable record does not conform or violates a property."""
         return self.unexplained_count + sum(self.findings_count.values()) > self.unreliable_count
 
     @property
     def incidents(self) -> list[Incident]:
-        """What a partition's owner has to know: findings that belong together, told once, the worst first."""
-        return incidents(self)
+        """The findings grouped by incident, the worst first."""
+        return incidents(
+            self.findings,
+            self.controllers,
+            self.profile,
+            final=self.final,
+            logs=self.logs,
+            has_elr="eligible_leader_replicas" in self.rules or not self.rules,
+            has_logs="broker logs" in self.figures,
+        )
 
     @property
     def offline(self) -> list[FinalState]:
@@ -124,7 +146,7 @@ class Report:
         return any(d.partitions is None or partition in d.partitions for d in self.doubts)
 
     def __str__(self) -> str:
-        """What the command line says: what matters first, a screenful at most."""
+        """The summary that the command line prints."""
         return "\n".join(summary(self))
 
     def _repr_html_(self) -> str:
@@ -132,7 +154,7 @@ class Report:
         return f"<pre>{escape(str(self))}</pre>"
 
     def add(self, line: Unexplained) -> None:
-        """Count a line that nothing explains, and keep it up to the limit."""
+        """Count a record that does not conform, and keep it up to the limit."""
         self.unexplained_count += 1
         self.unreliable_count += not line.reliable
         if len(self.unexplained) < LIMIT:
@@ -149,15 +171,11 @@ class Report:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
         """From JSON, which has no timelines and does not say how much of the input was read."""
-        found = cls(**{name: data[name] for name in _WRITTEN if name != "incidents"}, seconds=data["seconds"])
-        found.rules = tuple(found.rules)
-        found.unexplained = [Unexplained.from_json(u) for u in data["unexplained"]]
-        found.findings = [Finding(**f) for f in data["findings"]]
-        found.doubts = [Doubt.from_json(d) for d in data["doubts"]]
-        found.damage = [Damage(**d) for d in data["damage"]]
-        found.final = {name: FinalState.from_json(one) for name, one in data["final"].items()}
-        found.logs = {name: [ReplicaEnd.from_json(e) for e in ends] for name, ends in data["logs"].items()}
-        found.controllers = Controllers.from_json(data["controllers"])
+        written = {
+            name: data[name] for name in (*_WRITTEN, "seconds") if name not in ("incidents", "unexplained")
+        }
+        found = msgspec.convert(written, cls)
+        found.unexplained = [Unexplained.from_json(line) for line in data["unexplained"]]
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -166,3 +184,494 @@ class Report:
         for name in ("final", "logs"):
             written[name] = {partition: as_json(one) for partition, one in written[name].items()}
         return {**written, "seconds": round(self.seconds, 3), "versions": versions("report")}
+
+
+# --- text ---
+
+_RULES, _STATES, _CANDIDATES, _CHECKS, _DIFFERENCES, _SKIPPED, _NOTES, _FIGURES = 6, 4, 2, 2, 3, 6, 2, 8
+_DOUBTS, _PARTITIONS = 4, 3
+"""So many of each are said; of the rest it is said how many there are."""
+_WIDTH, _STATE_WIDTH = 160, 600
+"""A value, and a whole state, are cut after so many characters."""
+_DEEP = 20
+"""A value that is nested deeper is cut there."""
+_INCIDENTS, _IN_FULL, _COMMANDS = 6, 2, 4
+"""Limits of the summary: incidents after the first, incidents in full, and commands of a step."""
+_NAME = 300
+"""Kafka's names of partitions are shorter."""
+_SENTENCE = 900
+"""A sentence is cut only after so many characters."""
+_WORK = frozenset({"beliefs", "steps explained"})
+"""Figures of how much work it was."""
+_MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
+"""Figures of request logs, each with its parts by name."""
+_PROFILES = {
+    "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
+    "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
+    "kafka_trunk_2024_10": "KIP-966 as Kafka trunk of October 2024 implements it",
+    "kafka_trunk_2024_10_elr_off": "the rules of Kafka trunk of October 2024 without ELR",
+}
+_COUNTED = ((AT_RISK, "at risk", "at risk"), (UNCLEAN, "unclean election", None), (NOTICE, "notice", None))
+_ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}
+_DURATION_WORDS = frozenset({"ms", "milliseconds"})
+
+
+@dataclass(frozen=True)
+class PropertyGroup:
+    """All findings of one property: how many there are, the first of them, and whether any is certain, or reliable."""
+
+    rule: str
+    property: str
+    count: int
+    kip: str
+    first: Finding
+    certain: bool
+    reliable: bool = True
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line, how far it is indented, and what it is.
+
+    That is one of ``verdict``, ``head``, ``bad``, ``maybe``, ``note``, ``quiet``, or nothing special.
+    """
+
+    text: str
+    indent: int = 0
+    kind: str = ""
+
+
+def figure(name: str, value: int) -> str:
+    """A total with its name. Where ``ms`` is a word of the name, the value is a duration."""
+    words = [_ACRONYMS.get(word, word) for word in name.replace("_", " ").split()]
+    if _is_duration(name):
+        return f"{printable(' '.join(w for w in words if w not in _DURATION_WORDS))} {duration(value)}"
+    return f"{printable(' '.join(words))} {value:,}"
+
+
+def _interest(item: tuple[str, int]) -> tuple[bool, bool]:
+    """Durations first; how much work it was last."""
+    return item[0] in _WORK, not _is_duration(item[0])
+
+
+def _is_duration(name: str) -> bool:
+    return bool(_DURATION_WORDS & set(name.replace("_", " ").split()))
+
+
+def headline(report: Report) -> str:
+    """The answer in one line: the worst incident, else what does not conform, else that there is no problem."""
+    begun = "INTERRUPTED: " if report.interrupted else ""
+    begun += "DAMAGED INPUT: " if report.damage else ""
+    found = report.incidents
+    if found:
+        more = f" (and {count(len(found) - 1, 'more incident')})" if len(found) > 1 else ""
+        return f"{begun}{printable(found[0].label, _SENTENCE)}{more}"
+    if report.unexplained_count:
+        return f"{begun}{_nonconforming(report)}"
+    if number := sum(report.findings_count.values()):
+        possible = "" if any(f.certain for f in report.findings) else "POSSIBLY "
+        properties = count(len(report.findings_count), "property", "properties")
+        return f"{begun}{possible}VIOLATED: {count(number, 'violation')} of {properties}{_unreliable(report)}"
+    if report.doubts:
+        return f"{begun}INCOMPLETE INPUT: no problem found in the complete part"
+    so_far = " so far" if report.interrupted or report.damage else ""
+    return (
+        f"{begun}No problem found{so_far}: every {_unit(report)} conforms to {rules_in_words(report.profile)}"
+    )
+
+
+def rules_in_words(profile: str) -> str:
+    """The rules that an input was replayed with, as people call them."""
+    return _PROFILES.get(profile) or f"the rules of {printable(profile, 80)}"
+
+
+def _unit(report: Report) -> str:
+    return "operation" if report.operations and not report.records else "change"
+
+
+def _nonconforming(report: Report) -> str:
+    number = count(report.unexplained_count, "operation" if report.operations else "record")
+    no = "do" if report.unexplained_count > 1 else "does"
+    return f"DOES NOT CONFORM: {number} {no} not conform to {rules_in_words(report.profile)}{_unreliable(report)}"
+
+
+def in_all(reports: Sequence[Report], rate: bool = True) -> str:
+    """All inputs in one line: lost records, stuck partitions, and the other counts."""
+    read = sum(r.records or r.operations for r in reports)
+    found = [i for r in reports for i in r.incidents if i.certain]
+    parts = []
+    lost = [i for i in found if i.severity == LOST]
+    if lost:
+        number = count(sum(i.lost or 0 for i in lost), "committed record")
+        parts.append(f"{number} lost ({_few_names(i.partition for i in lost)})")
+    stuck = [i for i in found if i.severity == STUCK]
+    if stuck:
+        parts.append(f"{count(len(stuck), 'partition')} stuck ({_few_names(i.partition for i in stuck)})")
+    for severity, one, more in _COUNTED:
+        if number_of := sum(i.severity == severity for i in found):
+            parts.append(count(number_of, one, more))
+    if wrong := sum(r.unexplained_count for r in reports):
+        parts.append(f"{wrong:,} not conforming")
+    if others := sum(sum(r.findings_count.values()) for r in reports if not r.incidents):
+        parts.append(count(others, "other violation"))
+    if doubted := sum(bool(r.doubts) for r in reports):
+        parts.append(f"{count(doubted, 'input')} incomplete")
+    if damaged := sum(bool(r.damage) for r in reports):
+        parts.append(f"{count(damaged, 'input')} damaged")
+    seconds = sum(r.seconds for r in reports)
+    speed = f" ({read / seconds:,.0f} records a second)" if rate and seconds else ""
+    inputs = f"{count(len(reports), 'input')}, {count(read, 'record')}"
+    return f"{inputs}: {', '.join(parts) or 'no problem found'}{speed}"
+
+
+def _few_names(partitions: Iterable[str | None]) -> str:
+    names = [printable(name, _NAME) for name in dict.fromkeys(partitions) if name is not None]
+    return ", ".join(_few(names, _PARTITIONS, "more"))
+
+
+def _unreliable(report: Report) -> str:
+    """The number of reported lines that are not reliable."""
+    told, unreliable = report.unexplained_count + sum(report.findings_count.values()), report.unreliable_count
+    if not unreliable:
+        return ""
+    which = "all" if unreliable == told else f"{unreliable:,}"
+    return f" ({which} not reliable: incomplete input)"
+
+
+def groups(report: Report) -> list[PropertyGroup]:
+    """Findings by property, in the order of the catalogue of rules."""
+    by_property: dict[str, list[Finding]] = {}
+    for found in report.findings:
+        by_property.setdefault(found.property, []).append(found)
+    made = [
+        PropertyGroup(
+            found[0].rule,
+            name,
+            report.findings_count.get(name, len(found)),
+            next((f.kip for f in found if f.kip), ""),
+            next((f for f in found if f.certain), found[0]),
+            any(f.certain for f in found),
+            any(f.reliable for f in found),
+        )
+        for name, found in by_property.items()
+    ]
+    return sorted(made, key=lambda g: (not g.certain, _natural(g.rule), g.property))
+
+
+def summary(report: Report) -> list[str]:
+    """What was found in one input, as plain lines for pipes and files."""
+    return [" " * line.indent + line.text for line in _lines(report)]
+
+
+def rich_summary(report: Report) -> RenderableType:
+    """What was found in one input, for a terminal: the lines of ``summary``, folded between words and coloured."""
+    severe = (
+        report.incidents
+        and report.incidents[0].severity not in (LOST, STUCK)
+        and not report.unexplained_count
+    )
+    verdict_style = "green" if report.explained else "bold yellow" if severe else "bold red"
+    styles = {
+        "head": "bold", "verdict": verdict_style, "bad": "red", "maybe": "yellow", "note": "yellow", "quiet": "dim",
+        "command": "cyan",
+    }  # fmt: skip
+    return Folded([(line.text, line.indent, styles.get(line.kind, "")) for line in _lines(report)])
+
+
+def _lines(report: Report) -> Iterator[_Line]:
+    """The answer with its incident, other incidents, records that do not conform, then the rest."""
+    yield _Line(headline(report), kind="verdict")
+    yield from _caveats(report)
+    found = report.incidents
+    if found:
+        yield from _incident(found[0])
+    yield from _others(found)
+    yield from _offline(report)
+    yield from _unexplained(report)
+    yield from _findings(report)
+    yield from _rest(report)
+
+
+def _incident(incident: Incident) -> Iterator[_Line]:
+    """The labelled lines below an incident's headline."""
+    yield _Line(f"cause: {printable(' '.join(incident.cause), _SENTENCE)}", 2)
+    if incident.holders:
+        yield _Line(f"surviving copies: {who_has(incident.holders)}", 2)
+    label = ""
+    for step in incident.steps:
+        yield _Line(
+            f"{step.when}: {step.text}" if step.when != label else step.text, 2 if step.when != label else 4
+        )
+        label = step.when
+        yield from (_Line(f"$ {printable(c, _SENTENCE)}", 6, "command") for c in step.commands[:_COMMANDS])
+        if len(step.commands) > _COMMANDS:
+            yield _Line(
+                f"and {len(step.commands) - _COMMANDS} more commands; --json and --html list them", 6, "quiet"
+            )
+    if not incident.defects and incident.severity in (LOST, STUCK):
+        yield _Line("known bug: none recognized", 2)
+    for known in incident.defects:
+        near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
+        yield _Line(f"known bug: {known.title} docs/{known.page}#{known.anchor}{near}", 2)
+
+
+def who_has(holders: Sequence[Holder]) -> str:
+    """The state of lost records on each replica."""
+    has = [h for h in holders if h.state == HAS]
+    said = []
+    for h in holders:
+        since = "" if h.time is None else f" at {moment(h.time)}"
+        if h.state == HAS:
+            said.append(f"broker {h.broker} has {h.records:,} (last seen{since or ' in its dump'})")
+        elif h.state == TRUNCATED:
+            said.append(f"broker {h.broker} truncated its log to offset {h.offset}{since}")
+        elif h.state == UNKNOWN:
+            said.append(f"broker {h.broker}: not known")
+        else:
+            said.append(f"broker {h.broker} lacks them")
+    none = "" if has else "not known; " if any(h.state == UNKNOWN for h in holders) else "none; "
+    return none + "; ".join(said)
+
+
+def _others(found: Sequence[Incident]) -> Iterator[_Line]:
+    """The incidents after the first one, grouped by cause."""
+    if not found:
+        return
+    first = found[0]
+    same = [i for i in found[1:] if i.group == first.id]
+    if same:
+        yield _Line(
+            f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2
+        )
+    heads = [i for i in found[1:] if i.group == i.id]
+    for number, incident in enumerate(heads[:_INCIDENTS]):
+        same = [i for i in found if i.group == incident.id and i is not incident]
+        is_bad = incident.severity in (LOST, STUCK) and incident.certain
+        yield _Line(printable(incident.label, _SENTENCE), 0, "bad" if is_bad else "maybe")
+        if number < _IN_FULL:
+            yield from _incident(incident)
+        if same:
+            yield _Line(
+                f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}",
+                2,
+            )
+    if len(heads) > _INCIDENTS:
+        yield _Line(
+            f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html list them", 0, "quiet"
+        )
+
+
+def _offline(report: Report) -> Iterator[_Line]:
+    """The partitions without a leader at the end that no incident covers."""
+    told = {i.partition for i in report.incidents if i.severity in (STUCK, AT_RISK)}
+    left = [one for one in report.offline if one.partition not in told]
+    if not left:
+        return
+    said = [
+        f"{printable(one.partition, _NAME)} (waits for broker {' or '.join(map(str, one.waits_for)) or 'none'})"
+        for one in left[:_PARTITIONS]
+    ]
+    names = ", ".join(_few(said, _PARTITIONS, "more", len(left)))
+    yield _Line(f"offline at the end of the input: {count(len(left), 'partition')}: {names}", 0, "maybe")
+
+
+def _findings(report: Report) -> Iterator[_Line]:
+    """The violated properties; for those outside incidents, the first violation."""
+    if report.incidents:
+        names = [f"{printable(g.property, 60)} ({printable(g.rule, 20)})" for g in groups(report)]
+        yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
+    in_incidents = {name for incident in report.incidents for name in incident.broken}
+    found = [g for g in groups(report) if g.property not in in_incidents]
+    if not found:
+        return
+    yield _Line("violations", kind="head")
+    short = apart(str(g.first.position["file"]) for g in found if "file" in g.first.position)
+    for group in found[:_RULES]:
+        first = group.first
+        yield _Line(_named(group), 2, "bad" if group.certain else "maybe")
+        place = [printable(first.partition, _NAME)] if first.partition is not None else []
+        yield _Line(", ".join([*place, _position(first.position, short), utc(first.time)]), 4)
+        yield from (_Line(text, 4) for text in _about(group))
+    if len(found) > _RULES:
+        more = _more(max(g.count for g in found))
+        yield _Line(f"and {len(found) - _RULES} more properties; {more}", 2, "quiet")
+    elif sum(g.count for g in found) > len(found):
+        yield _Line(f"the first of each property; {_more(max(g.count for g in found))}", 2, "quiet")
+
+
+def _named(group: PropertyGroup) -> str:
+    said = f"{printable(group.rule, 20)} {printable(group.property, 60)}{_restrictions(group)}"
+    said += f" ({printable(group.kip, 40)})" if group.kip else ""
+    return said + (f": {group.count:,}, the first" if group.count > 1 else "")
+
+
+def _caveats(report: Report) -> Iterator[_Line]:
+    """Damage and gaps of the input, which limit the answer."""
+    yield from (_Line(f"damaged: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
+    for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more gaps in the input"):
+        yield _Line(f"incomplete input: {text}", 2, "bad")
+    if report.incidents and report.unexplained_count:
+        yield _Line(_nonconforming(report), 2, "bad")
+
+
+def _rest(report: Report) -> Iterator[_Line]:
+    """The input, the rules, the figures, the notes and the skipped records."""
+    counted = ((report.operations, "operation"), (report.records, "record"), (report.partitions, "partition"))
+    counts = [count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
+    read = report.records or report.operations
+    if report.seconds > 0:
+        unit = "records" if report.records else "operations"
+        counts.append(f"{report.seconds:.1f} s, {read / report.seconds:,.0f} {unit} a second")
+    yield _Line(f"input: {printable(report.input)}", 2)
+    yield _Line(
+        f"{printable(report.kind)}, {printable(report.profile)}: {', '.join(counts) or 'nothing was read'}", 2
+    )
+    figures = {name: value for name, value in report.figures.items() if not name.startswith(_MESSAGES)}
+    if "request log lines" in figures:
+        said = [f"{figures.pop('request log lines'):,} request log lines"]
+        said += [figure(f"{_MESSAGES}{kind}", report.figures[f"{_MESSAGES}{kind}"]) for kind in _KINDS]
+        yield _Line(f"{', '.join(said)}; --json lists them by action", 2)
+    if figures:
+        said = [figure(name, value) for name, value in sorted(figures.items(), key=_interest)]
+        yield _Line(", ".join(_few(said, _FIGURES)), 2)
+    for note in _few([printable(n) for n in report.notes], _NOTES, "more notes"):
+        yield _Line(f"note: {note}", 2, "note")
+    if report.skipped:
+        most = sorted(report.skipped.items(), key=lambda item: (-item[1], item[0]))
+        said = [f"{printable(name, 60)} {count:,}" for name, count in most]
+        yield _Line(f"skipped (not modelled): {', '.join(_few(said, _SKIPPED, 'more types'))}", 2, "quiet")
+
+
+def _damage(damage: Damage) -> str:
+    """The damage, and the part of the input that replay could not read because of it."""
+    lost = [] if damage.bytes_lost is None else [count(damage.bytes_lost, "byte") + " of the file"]
+    lost += [count(damage.segments_lost, "segment") + " after it"] if damage.segments_lost else []
+    said = f" ({' and '.join(lost)})" if lost else ""
+    if damage.position.keys() == {"file"} and not said:
+        return damage.message
+    return f"{damage.message}; not replayed: everything from metadata offset {damage.offset} on{said}"
+
+
+def _doubt(doubt: Doubt) -> str:
+    """The gap, its place, and the partitions that it concerns."""
+    said = printable(doubt.summary, 300)
+    if doubt.partitions is not None:
+        if not doubt.partitions:
+            return said
+        names = [printable(name, 80) for name in doubt.partitions]
+        whom = ", ".join(_few(names, _PARTITIONS, "more partitions"))
+    else:
+        whom = "any partition"
+    return f"{said}. Results for {whom} from {_position(doubt.position)} on are not reliable"
+
+
+def _unexplained(report: Report) -> Iterator[_Line]:
+    """The first record that does not conform, in full, and the number of the others."""
+    if not report.unexplained:
+        return
+    first = report.unexplained[0]
+    many = report.unexplained_count > 1
+    of = f"first of {report.unexplained_count:,} that do not conform" if many else "does not conform"
+    place = [_position(first.position), utc(first.time)]
+    place += [printable(first.partition)] if first.partition is not None else []
+    yield _Line(of, kind="head")
+    yield _Line(", ".join(place), 2, "bad")
+    yield from _details(first)
+    if report.unexplained_count > 1:
+        yield _Line(
+            f"and {report.unexplained_count - 1:,} more that do not conform; {_more(report.unexplained_count)}",
+            2,
+            "quiet",
+        )
+
+
+def _details(line: Unexplained) -> Iterator[_Line]:
+    before = list(_states(line.before))
+    if before:
+        yield _Line("before:", 2)
+        told = [
+            f"{printable(path)}: {printable(_value(value), _STATE_WIDTH)}" for path, value in before[:_STATES]
+        ]
+        yield from (_Line(text, 4) for text in _few(told, _STATES, "more states", len(before)))
+    if not line.candidates:
+        yield _Line("no action of the model comes close", 2)
+    for candidate in line.candidates[:_CANDIDATES]:
+        yield from _candidate(candidate)
+    if len(line.candidates) > _CANDIDATES:
+        yield _Line(f"and {len(line.candidates) - _CANDIDATES} more close actions", 2, "quiet")
+
+
+def _candidate(candidate: Candidate) -> Iterator[_Line]:
+    parameters = ", ".join(
+        f"{printable(k, 40)}={printable(_value(v), 60)}" for k, v in candidate.parameters.items()
+    )
+    yield _Line(f"nearest: {printable(candidate.action)}({printable(parameters, _WIDTH)})", 2)
+    for name in _few([printable(n) for n in candidate.refused_by], _CHECKS, "more checks"):
+        yield _Line(f"refused by: {name}", 4)
+    differing = [
+        f"{printable(path)}: expected {printable(_value(model), _WIDTH)}, "
+        f"recorded {printable(_value(recorded), _WIDTH)}"
+        for path, (model, recorded) in islice(candidate.differences.items(), _DIFFERENCES)
+    ]
+    told = _few(differing, _DIFFERENCES, "more fields", len(candidate.differences))
+    yield from (_Line(text, 4) for text in told)
+
+
+def _restrictions(group: PropertyGroup) -> str:
+    said = [] if group.certain else ["possible"]
+    said += [] if group.reliable else ["not reliable"]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _about(group: PropertyGroup) -> Iterator[str]:
+    if group.first.summary:
+        yield printable(group.first.summary, _SENTENCE)
+    if group.first.at_risk:
+        yield f"at risk: {printable(group.first.at_risk, _SENTENCE)}"
+
+
+def _more(count: int) -> str:
+    return f"--json and --html list {'them all' if count <= LIMIT else f'the first {LIMIT}'}"
+
+
+def _position(position: Mapping[str, Any], short: Mapping[str, str] | None = None) -> str:
+    """A place in the input; ``short`` has shorter names of files."""
+    said = []
+    for name, value in position.items():
+        shown = (short or {}).get(value, value) if isinstance(value, str) else value
+        said.append(f"{printable(name, 40)} {shown if isinstance(shown, int) else printable(shown)}")
+    return ", ".join(said)
+
+
+def _states(state: Mapping[str, Any], path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The states of partitions and brokers, each as a whole, by their path."""
+    inner = {name: value for name, value in state.items() if isinstance(value, Mapping) and depth < _DEEP}
+    own = {name: value for name, value in state.items() if name not in inner}
+    if own:
+        yield path or "state", own
+    for name, value in inner.items():
+        yield from _states(value, f"{path} {name}".strip(), depth + 1)
+
+
+def _value(value: Any, depth: int = 0) -> str:
+    if isinstance(value, str):
+        return value
+    if depth > _DEEP:
+        return "…"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_value(v, depth + 1)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(v, depth + 1) for v in value)}]"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _few(texts: Sequence[str], limit: int, what: str = "more", count: int | None = None) -> list[str]:
+    """The first ones, and how many more there are."""
+    rest = (len(texts) if count is None else count) - limit
+    return [*texts[:limit], f"and {rest} {what}"] if rest > 0 else list(texts)
+
+
+def _natural(rule: str) -> tuple[tuple[int, str], ...]:
+    """A key that sorts 966.4 before 966.12."""
+    parts = re.findall(r"[0-9]{1,9}|[^0-9]+", rule)
+    return tuple((int(p), "") if p.isdecimal() else (10**10, p) for p in parts)

@@ -36,6 +36,11 @@ def offsets(first: int, end: int) -> str:
     return str(first) if end == first + 1 else f"{first}–{end - 1}"
 
 
+def records(first: int, end: int) -> str:
+    """The committed records of a range of offsets, by number and offsets."""
+    return f"{count(end - first, 'committed record')} (offset{'s' * (end > first + 1)} {offsets(first, end)})"
+
+
 def moment(time: int | None) -> str:
     """A time in ms since the epoch as UTC, to the second."""
     said = utc(time)

@@ -237,7 +237,7 @@ def test_a_damaged_length_in_the_middle_is_not_taken_for_the_end() -> None:
         ({"attributes": 3}, "lz4"),
         ({"count": -1}, "-1 records"),
         ({"count": 3}, "3 records"),
-        ({"count": 1}, "behind the last record"),
+        ({"count": 1}, "after the last record"),
         ({"count": (1 << 31) - 1, "delta": (1 << 31) - 2}, "records from offset"),
         ({"count": 1 << 20, "delta": (1 << 31) - 2}, "within a record"),
         ({"delta": -1}, "records from offset"),

@@ -74,7 +74,7 @@ def test_dumps_of_segments_and_snapshots(tmp_path: Path) -> None:
     write(tmp_path, {log_name(0): FIRST})
     log = open_metadata_log(tmp_path)
     assert (log.kind, len(log.snapshots), offsets(log)) == ("metadata log", 0, list(range(8)))
-    assert "2 dumps are left out" in log.notes[0]
+    assert "skipped 2 dumps" in log.notes[0]
 
 
 def test_where_a_log_without_its_beginning_starts(tmp_path: Path) -> None:
@@ -156,9 +156,9 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert offsets(log) == list(range(8))
     assert log.snapshots == []
     assert sorted(note.split(": ", 1)[1] for note in log.notes) == [
-        "a snapshot that does not say where it ends: left out",
-        f"begins at offset 0 as {log_name(0)} does: left out",
-        "does not begin as a metadata log or a snapshot does: left out",
+        f"skipped: {log_name(0)} also begins at offset 0",
+        "skipped: a snapshot without its end offset in its name",
+        "skipped: not a metadata log or snapshot",
     ]
 
 
@@ -225,12 +225,12 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     for do in (recognise, open_metadata_log):
         with pytest.raises(TraceError, match="cannot be read"):
             do(missing)
-    with pytest.raises(TraceError, match="no metadata log"):
+    with pytest.raises(TraceError, match="not a metadata log"):
         open_metadata_log(tmp_path)
     with pytest.raises(TraceError, match="cannot be read"):
         open_metadata_log(tmp_path / ("x" * 5000))
     (tmp_path / "__cluster_metadata-0").symlink_to(tmp_path)
-    with pytest.raises(TraceError, match="no metadata log"):
+    with pytest.raises(TraceError, match="not a metadata log"):
         open_metadata_log(tmp_path)
 
 

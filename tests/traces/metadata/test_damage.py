@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 from highwater.checker.cli import cli
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.report import Report, summary
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import beginning, change, loss, write
@@ -49,7 +48,7 @@ def test_what_stands_before_the_damage_is_replayed(tmp_path: Path) -> None:
     assert damage.offset == START + 2
     assert damage.bytes_lost == segment.stat().st_size - position
     assert damage.segments_lost == 0
-    assert "does not have the checksum of its header" in damage.message
+    assert "has a wrong checksum" in damage.message
     (line,) = [line for line in summary(report) if "damaged: " in line]
     assert (
         f"not replayed: everything from metadata offset {START + 2} on ({damage.bytes_lost} bytes of the file)"
@@ -80,7 +79,7 @@ def test_segments_behind_the_damage_are_lost(tmp_path: Path) -> None:
     write(segment.parent, loss("u"), base=START + 7)
     (damage,) = replay(segment.parent).damage
     assert damage.segments_lost == 2
-    assert any("and 2 segments behind it" in line for line in summary(replay(segment.parent)))
+    assert any("and 2 segments after it" in line for line in summary(replay(segment.parent)))
 
 
 def test_a_record_that_is_damaged_in_a_whole_batch(tmp_path: Path) -> None:
@@ -138,7 +137,7 @@ def test_where_nothing_can_be_read_there_is_nothing_to_report(tmp_path: Path) ->
     data = bytearray(segment.read_bytes())
     data[80] ^= 255
     segment.write_bytes(bytes(data))
-    with pytest.raises(TraceError, match="byte 0: the batch does not have the checksum"):
+    with pytest.raises(TraceError, match="byte 0: the batch has a wrong checksum"):
         replay(folder)
 
 

@@ -13,8 +13,7 @@ from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode
 from highwater.traces.metadata.reporting import OTHERS, Doubts
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import DOUBTS, LIMIT
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import summary
+from highwater.traces.reports.report import Report, summary
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (

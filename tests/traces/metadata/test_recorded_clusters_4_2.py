@@ -88,11 +88,11 @@ FINDINGS: dict[str, Found] = {
 }
 
 LOST: dict[str, list[tuple[int, str]]] = {
-    "down-elr-unclean-210": [(78, "54 committed offsets, [36, 90), are lost")],
-    "mixed-requests-elr-6": [(235, "24 committed offsets, [280, 304), are lost")],
+    "down-elr-unclean-210": [(78, "54 committed records (offsets 36–89) are lost")],
+    "mixed-requests-elr-6": [(235, "24 committed records (offsets 280–303) are lost")],
     "unclean-requests-elr": [
-        (65, "67 committed offsets, [36, 103), are lost"),
-        (139, "54 committed offsets, [219, 273), are lost"),
+        (65, "67 committed records (offsets 36–102) are lost"),
+        (139, "54 committed records (offsets 219–272) are lost"),
     ],
 }
 """What a new leader lacked, by the brokers' logs."""

@@ -23,6 +23,6 @@ def elect(made: Made, broker: int, start: int, hwm: int, **fields: object) -> No
 
 
 def lost(finding: Finding) -> tuple[int, int]:
-    match = re.search(r"\[(\d+), (\d+)\), are lost", finding.at_risk)
+    match = re.search(r"\(offsets? (\d+)(?:–(\d+))?\) are lost", finding.at_risk)
     assert match is not None
-    return int(match[1]), int(match[2])
+    return int(match[1]), int(match[2] or match[1]) + 1

@@ -31,7 +31,7 @@ def test_without_the_file_of_state_changes_a_note_says_what_is_missing(made: Mad
     judged = made.watermarks([p for p in made.paths() if "state" not in p.name])
     assert judged.finish() == []
     assert judged.notes == [
-        f"the logs of broker {b} do not say when it leads (state-change.log): little is looked at"
+        f"broker {b} has no state-change.log, which says when it leads: replay checks little of it"
         for b in (0,)
     ]
 

@@ -30,7 +30,7 @@ def test_the_hwm_moves_over_the_same_offsets_twice(made: Made) -> None:
     found = made.findings()
     assert [f.property for f in found] == [BACK]
     assert found[0].rule == "B4"
-    assert "4 offsets, [6, 10)" in found[0].at_risk
+    assert "4 records (offsets 6–9)" in found[0].at_risk
 
 
 def test_what_a_leader_does_after_a_change_it_is_not_known_to_have_replayed_is_not_judged(made: Made) -> None:
@@ -69,7 +69,7 @@ def test_the_hwm_moves_from_below_what_it_was_at_the_start(made: Made) -> None:
     made.hwm(2, 5, 7)
     found = made.findings()
     assert [f.property for f in found] == [BACK]
-    assert "[5, 8)" in found[0].at_risk
+    assert "(offsets 5–7)" in found[0].at_risk
 
 
 def test_a_file_that_is_given_twice_changes_nothing(made: Made) -> None:
@@ -107,7 +107,7 @@ def test_the_hwm_moves_while_the_isr_is_too_small(made: Made) -> None:
     found = made.findings()
     assert [f.property for f in found] == [UNDER]
     assert (found[0].rule, found[0].kip) == ("966.1", "KIP-966")
-    assert found[0].at_risk == "5 offsets were committed on 1 of at least 2 replicas"
+    assert found[0].at_risk == "5 records committed on 1 replica, fewer than 2"
 
 
 def test_of_the_last_change_the_min_isr_must_be_given(made: Made) -> None:

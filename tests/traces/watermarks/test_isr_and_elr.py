@@ -20,7 +20,7 @@ def test_the_hwm_moves_above_the_leo_of_a_member(made: Made) -> None:
     made.leo(0, 2, 9)
     found = made.findings()
     assert [(f.rule, f.property) for f in found] == [("B4", BEHIND)]
-    assert "5 offsets, [10, 15)" in found[0].at_risk, "it may have had 10, as recorded before"
+    assert "5 committed records (offsets 10–14)" in found[0].at_risk, "it may have had 10, as recorded before"
 
 
 def test_the_line_of_a_leo_may_come_after_the_move_that_it_allows(made: Made) -> None:
@@ -89,7 +89,7 @@ def test_a_member_with_less_than_was_committed(
     assert [f.property for f in found] == expected
     if found:
         assert found[0].rule == ("B5" if member == "isr" else "966.6")
-        assert found[0].at_risk.startswith("1 committed offsets, [9, 10)")
+        assert found[0].at_risk.startswith("1 committed record (offset 9)")
 
 
 def test_who_is_no_member_may_have_less(made: Made) -> None:

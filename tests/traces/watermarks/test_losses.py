@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.traces.brokers.losses import cut, extend, first_difference
+from highwater.traces.reports.text import records
 from tests.traces.broker_lines import Made
 from tests.traces.watermarks.scenes import (
     ELECTABLE,
@@ -42,7 +43,7 @@ def test_an_unclean_election_loses_what_the_new_leader_lacks(made: Made) -> None
     assert loss.time == made.changes[2].time
     assert "outside ISR and ELR" in loss.summary
     assert loss.at_risk.startswith(
-        "20 committed offsets, [10, 30), are lost; broker 0 had 20 of them (LEO 30); broker 1"
+        "20 committed records (offsets 10–29) are lost; broker 0 had 20 of them (LEO 30); broker 1"
     )
     assert found[READ].position["file"].endswith("2-server.log")
 
@@ -72,9 +73,7 @@ def test_records_that_no_replica_has_are_gone(
     findings = {f.property: f for f in made.findings()}
     assert lost(findings[LOST]) == (4, 10)
     low, high = gone
-    assert findings[GONE].at_risk.startswith(
-        f"{high - low} committed offsets, [{low}, {high}), are in the log of no"
-    )
+    assert findings[GONE].at_risk.startswith(f"no replica has {records(low, high)} any more")
     assert (findings[GONE].rule, findings[GONE].kip) == ("P1", "KIP-966")
 
 
@@ -90,7 +89,7 @@ def test_a_loss_is_counted_once(made: Made) -> None:
     elect(made, 2, 4, 4)
     elect(made, 1, 6, 4, isr=(1,))
     assert [f.at_risk.split(";")[0] for f in made.findings() if f.property == LOST] == [
-        "6 committed offsets, [4, 10), are lost"
+        "6 committed records (offsets 4–9) are lost"
     ]
 
 
@@ -100,7 +99,7 @@ def test_a_member_of_isr_or_elr_that_is_elected_with_less(made: Made) -> None:
     findings = made.findings()
     assert [f.property for f in findings] == [LOST, ELECTABLE, READ]
     assert findings[1].rule == "966.6"
-    assert "3 committed offsets, [7, 10)" in findings[1].at_risk
+    assert "3 committed records (offsets 7–9)" in findings[1].at_risk
 
 
 def test_a_leader_that_restarts_in_its_epoch_with_less(made: Made) -> None:
@@ -124,8 +123,8 @@ def test_a_longer_log_that_lacks_what_was_committed(made: Made) -> None:
     made.follows(0, 25, 10)
     elect(made, 0, 25, 10, isr=(0,))
     loss = next(f for f in made.findings(None) if f.property == LOST)
-    assert "its log differs from offset 10 on" in loss.summary
-    assert loss.at_risk.startswith("4 committed offsets, [10, 14)")
+    assert "its log diverges at offset 10" in loss.summary
+    assert loss.at_risk.startswith("4 committed records (offsets 10–13)")
 
 
 def test_a_follower_that_took_over_the_leaders_log_lacks_nothing(made: Made) -> None:
