@@ -26,8 +26,7 @@ from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 from highwater.traces.replay import replay as replay_path
-from highwater.traces.reports.report import Report
-from highwater.traces.reports.report import summary
+from highwater.traces.reports.report import Report, summary
 
 # --- exploring ----------------------------------------------------------------------------------------
 
