@@ -51,6 +51,7 @@ BEGIN, CROWDED = program._BEGIN, program._CROWDED
 def pytest_configure(config: pytest.Config) -> None:
     """Tests, and what they start, keep their code in the checkout: not in the user's own cache, nor from it."""
     recordings.refuse_without()
+    os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers, and output would be folded
     place = config.rootpath / ".pytest_cache" / "code"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     collect_garbage_rarely()

@@ -60,7 +60,7 @@ def test_a_written_run_is_where_it_begins(trace: Path) -> None:
         ((), "name a SCENARIO, or a run with --trace"),
         (("nothing/there",), "unknown scenario"),
         (("truncation/kip-101", "--trace", "{trace}"), "name a SCENARIO, or a run with --trace"),
-        (("--trace", "{trace}", "--set", "replicas=2"), "a run says itself how it is set up"),
+        (("--trace", "{trace}", "--set", "replicas=2"), "the run has its own parameters and rules"),
         (("--trace", "nowhere"), "cannot be read"),
         (("--trace", "{other}"), "other.ndjson:3: nothing("),
     ],

@@ -392,7 +392,7 @@ def test_the_command_tells_of_a_full_disk(tmp_path: Path, full_disk: list[int]) 
     status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept", "--quiet")
     assert status == 3
     status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept")
-    assert "the disk does not take what is to be written (" in said
+    assert "stopped: cannot write to disk (" in said
     assert "No space left on device" in said
 
 

@@ -146,7 +146,7 @@ def test_a_rule_with_a_field_of_its_own_is_compared_over_the_shared_fields(
     assert by_name["join"][refused] is None
     assert by_name["join"][taken]["joined"] is True
     text = highwater("diff", scenario, "--profile", second).out
-    assert "compared over the shared fields; only two has again (any value)" in text
+    assert "only shared fields are compared; only two has again (any value)" in text
     assert "it has fetched twice" in page.read_text(encoding="utf-8")
 
 
@@ -217,9 +217,9 @@ def test_two_profiles_or_scenarios(highwater: Callable[..., Run]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((CONTROLLER,), "name the other rules"),
+        ((CONTROLLER,), "name a second set of rules"),
         ((CONTROLLER, "--rule", "nonsense=on"), "nonsense"),
-        ((CONTROLLER, "kip_966", "--profile", "kip_966"), "give one of them"),
+        ((CONTROLLER, "kip_966", "--profile", "kip_966"), "both name the second set of rules"),
         ((CONTROLLER, "kip_966", "--in", CONTROLLER), "A is a scenario"),
         ((CONTROLLER, "truncation/kip-320"), "only rules of one protocol"),
         ((CONTROLLER, "kip_967"), "did you mean"),

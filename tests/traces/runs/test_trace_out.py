@@ -45,7 +45,7 @@ def test_the_counterexample_of_a_search(engine: str, out: Any) -> None:
 
 def test_without_a_violation_nothing_is_written(out: Any) -> None:
     ended = run("check", SOUND, "--trace-out", out)
-    assert "not written, as no violation was found" in ended.output
+    assert "not written: no violation found" in ended.output
     assert not out.exists()
 
 
