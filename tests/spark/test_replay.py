@@ -155,7 +155,7 @@ def test_an_input_that_is_wrong_comes_after_those_before_it(tmp_path: Path) -> N
 
 def test_options_that_belong_together(tmp_path: Path) -> None:
     assert "these options need --engine spark" in run(tmp_path, "--out", tmp_path / "t").stderr
-    assert "embedded engine only" in run(tmp_path, "--engine", "spark", "--html", tmp_path / "p").stderr
+    assert "only the embedded engine" in run(tmp_path, "--engine", "spark", "--html", tmp_path / "p").stderr
 
 
 @pytest.mark.usefixtures("_spark")
