@@ -6,7 +6,7 @@ Both engines that keep a search keep it so:
     *.json            manifests: a line of JSON, and a line with its SHA-256; each is moved to its name once it is whole
     files, folders    what manifests speak of, with sizes and checksums; what none speaks of is a leftover
 
-What lies here is not trusted. Nothing is followed that is a link, and nothing is removed that has no name of ours.
+The files are not trusted: no link is followed, and only files with Highwater's names are removed.
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ from highwater.checker.commands.options import (
 from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison
 from highwater.checker.conform.report import (
+    example,
     lines_of,
     lines_of_difference,
     of_json,
     read_request_file,
     repeated,
     request_file,
-    told,
 )
 from highwater.checker.engines import by_name as engines
 from highwater.checker.runner.one import LiveLine, ProgressReporter
@@ -40,8 +40,8 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.versions import versions
 
-_MOST_TOLD = 5
-"""Kinds of differences that are told in full."""
+_MOST_SHOWN = 5
+"""Kinds of differences that are shown in full."""
 
 
 @click.command(short_help="Kafka's own controller under the model: every state, every request.")
@@ -186,7 +186,7 @@ class _Run:
                 comparison.run(self.bridge, again, steps[steps >= 0], progressed, self._stops, result)
         live.end()
         first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
-        found = [told(comparison, d, self.bridge) for d in first[:_MOST_TOLD]]
+        found = [example(comparison, d, self.bridge) for d in first[:_MOST_SHOWN]]
         self._say(comparison, name, result, found)
         whole = len(states) == len(graph.states) and result.stopped_by is None
         content = {

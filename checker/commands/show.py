@@ -114,7 +114,7 @@ _ONLY_NAMED = {
     "helper properties": "helpers",
     "reachability goals": "reachable",
 }
-"""What is declared of a protocol beside its checked properties."""
+"""The declarations of a protocol beside its checked properties."""
 
 
 def _rule(entry: Entry) -> Iterator[str]:

@@ -239,7 +239,7 @@ class Bridge:
         return self._process
 
     def send(self, question: object) -> None:
-        """Send a line. What is under way unanswered must stay below a pipe's 64 KiB."""
+        """Send a line. Lines in flight must stay below the 64 KiB of a pipe."""
         to = self._running.stdin
         assert to is not None
         try:

@@ -37,19 +37,19 @@ class KafkaDifference:
     """Numbers of requests that lead to the state."""
     request: int | None
     kinds: tuple[str, ...]
-    """What differs: ``error``, or fields of the observation, without brokers."""
+    """The differing parts: ``error``, or fields of the observation, without brokers."""
 
 
 @dataclass
 class ConformResult:
-    """What a comparison came to."""
+    """The counts and differences of a comparison."""
 
     states: int = 0
     transitions: int = 0
     cut: int = 0
     requests: int = 0
-    not_asked: Counter[str] = field(default_factory=Counter)
-    """Requests about which the model says nothing, by kind."""
+    not_compared: Counter[str] = field(default_factory=Counter)
+    """Requests that were not compared, by kind."""
     outcomes: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
     """Requests compared, by kind, expected error, and whether something changes."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
@@ -87,7 +87,7 @@ class KafkaComparison:
         self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
 
     def describe(self) -> dict[str, Any]:
-        """What the bridge is sent first."""
+        """The first line to the bridge: the scenario's set-up and all operations."""
         return {"scenario": self.setup, "operations": [request.operation for request in self.requests]}
 
     # --- paths ------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class KafkaComparison:
         return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
 
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
-        """Of a line: observations before, (states, words); errors and observations after of each request there."""
+        """The content of an answer: observations before, (states, words); error and observation after each request."""
         seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
         rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
         return seen[rows[:, 0]], rows[:, 1::2].T, seen[rows[:, 2::2]].swapaxes(0, 1)
@@ -186,7 +186,7 @@ class KafkaComparison:
         result: ConformResult,
     ) -> None:
         before, errors, after = answers
-        now, expected, asked, then = self.expectation(self.graph.states[block])
+        now, expected, described, then = self.expectation(self.graph.states[block])
         self._check_steps(block, then)
         result.states += len(block)
         result.transitions += int((self.graph.offsets[block + 1] - self.graph.offsets[block]).sum())
@@ -196,8 +196,8 @@ class KafkaComparison:
         for place in np.flatnonzero(states_differ):
             kinds = self._names(int(layout.differing(before[[place]], now[[place]])[0]), False)
             self._note(result, ("the state", kinds), block, paths, int(place), None)
-        compared = asked & ~states_differ
-        self._count(expected, (then != now).any(axis=2), asked, compared, result)
+        compared = described & ~states_differ
+        self._count(expected, (then != now).any(axis=2), described, compared, result)
         wrong_error = codes[expected] != errors
         rows = np.argwhere((compared & (wrong_error | (after != then).any(axis=2))).T)
         if not len(rows):
@@ -235,7 +235,7 @@ class KafkaComparison:
         self,
         expected: Numbers,
         changes: NDArray[np.bool_],
-        asked: NDArray[np.bool_],
+        described: NDArray[np.bool_],
         compared: NDArray[np.bool_],
         result: ConformResult,
     ) -> None:
@@ -249,7 +249,7 @@ class KafkaComparison:
         by_kind: dict[str, int] = defaultdict(int)
         for number in np.flatnonzero(left):
             by_kind[self.requests[number].kind] += int(left[number])
-        result.not_asked.update(by_kind)
+        result.not_compared.update(by_kind)
 
     def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
         """A step of the graph leads to what its request is expected to lead to. InternalError where it does not."""

@@ -1,4 +1,4 @@
-"""What the model expects of every request in every state: traced once, compiled, and computed on whole arrays.
+"""The model's answer to every request in every state: traced once, compiled, and computed on whole arrays.
 
 A state is compared as an *observation*: the fields that the bridge can see of a controller, packed into a few words.
 """
@@ -83,10 +83,10 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
 
 @dataclass(frozen=True)
 class Traced:
-    """A request on symbols: the error as a number of ``Error``, where it is asked, and the state after it."""
+    """A request on symbols: the number of its ``Error``, whether the model describes it, and the state after it."""
 
     error: Node
-    asked: Node
+    described: Node
     after: list[tuple[str, Node]]
 
 
@@ -106,7 +106,7 @@ def trace(model: Model, request: KafkaRequest) -> Traced:
     error = graph.select(fails, unknown, expected.error.node)
     with tracing(protocol.on):
         seen = observed(protocol, State(protocol.state, after))
-    return Traced(error, graph.and_(needed, expected.asked.node), seen)
+    return Traced(error, graph.and_(needed, expected.described.node), seen)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class ExpectedAnswers:
 
         self._now = [column(n) for n in self.observations.nodes(now)]
         self._errors = np.array([column(t.error) for t in traced])
-        self._asked = np.array([column(t.asked) for t in traced])
+        self._described = np.array([column(t.described) for t in traced])
         self._after = np.array([[column(n) for n in self.observations.nodes(t.after)] for t in traced])
         layout, nodes = Layout(model.leaves), list(columns)
         self._parts = [
@@ -220,11 +220,11 @@ class ExpectedAnswers:
         return np.stack(self._evaluate_now(states), axis=1).astype(np.int64, copy=False)
 
     def __call__(self, states: Words) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The observations of states; and of each request there the error, whether it is asked, the observation after.
+        """The observations of states; for each request its error, whether it is described, and the new observation.
 
         Shapes (states, words), (requests, states), (requests, states), (requests, states, words).
         """
         table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
         now = table[self._now].T
         after = np.stack([table[self._after[:, w]] for w in range(self.observations.words)], axis=-1)
-        return now, table[self._errors], table[self._asked] != 0, after
+        return now, table[self._errors], table[self._described] != 0, after

@@ -1,4 +1,4 @@
-"""A comparison with Kafka as text and as JSON, and a difference told like a counterexample."""
+"""A comparison with Kafka as text and as JSON, and a difference shown like a counterexample."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
     fields: list[str]
 
 
-def of_json(comparison: KafkaComparison, result: ConformResult, told: list[dict[str, Any]]) -> dict[str, Any]:
+def of_json(
+    comparison: KafkaComparison, result: ConformResult, examples: list[dict[str, Any]]
+) -> dict[str, Any]:
     """The numbers of a comparison, and its differences."""
     return {
         "states": result.states,
         "transitions": result.transitions,
         "steps_cut_at_a_bound": result.cut,
         "requests": result.requests,
-        "not_compared": dict(sorted(result.not_asked.items())),
+        "not_compared": dict(sorted(result.not_compared.items())),
         "outcomes": [
             {"request": kind, "error": error, "changes": changes, "count": count}
             for (kind, error, changes), count in sorted(result.outcomes.items())
@@ -56,7 +58,7 @@ def of_json(comparison: KafkaComparison, result: ConformResult, told: list[dict[
             {"request": kind, "differs": list(fields), "count": count}
             for (kind, fields), count in result.differences.most_common()
         ],
-        "told": told,
+        "examples": examples,
         "stopped_by": result.stopped_by,
         "seconds": round(result.seconds, 3),
     }
@@ -80,8 +82,8 @@ def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
         yield f"  {kind}: {parts}"
     if result.cut:
         yield f"  of these {result.cut:,} cross a bound of the scenario"
-    if result.not_asked:
-        left = sum(result.not_asked.values())
+    if result.not_compared:
+        left = sum(result.not_compared.values())
         yield f"  not compared: {left:,} requests that cannot be sent, or that the model does not describe"
     for (kind, fields), number in result.differences.most_common():
         yield f"  differs: {kind}: {', '.join(fields)}: {number:,}"
@@ -90,13 +92,13 @@ def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
 # --- one difference ---------------------------------------------------------------------------------------------
 
 
-def told(comparison: KafkaComparison, difference: KafkaDifference, bridge: Bridge) -> dict[str, Any]:
+def example(comparison: KafkaComparison, difference: KafkaDifference, bridge: Bridge) -> dict[str, Any]:
     """A difference in full: the path, the request, the answers of the model and of Kafka, and the model's guards."""
     operations = [comparison.requests[n].operation for n in difference.path]
     request = None if difference.request is None else comparison.requests[difference.request]
     operation = {"name": "failover"} if request is None else request.operation
-    asked = {"scenario": comparison.setup, "path": operations, "op": operation}
-    answer = bridge.ask({"tell": asked})
+    request_line = {"scenario": comparison.setup, "path": operations, "op": operation}
+    answer = bridge.ask({"explain": request_line})
     names = {code: name for name, code in bridge.errors.items()}
     fields = [f.name for f in comparison.expectation.observations.fields]
     seen = dict(zip(fields, answer["before" if request is None else "after"], strict=True))
@@ -209,7 +211,7 @@ def read_request_file(path: Path) -> RequestFile:
 def repeated(place: Path, file: RequestFile, bridge: Bridge) -> tuple[bool, list[str]]:
     """Whether Kafka now answers as the file expects, and both answers as text. InputError where it cannot be sent."""
     try:
-        answer = bridge.ask({"tell": {"scenario": file.scenario, "path": file.path, "op": file.request}})
+        answer = bridge.ask({"explain": {"scenario": file.scenario, "path": file.path, "op": file.request}})
     except InternalError as wrong:
         raise InputError(f"{place}: the request cannot be repeated: {wrong}") from None
     names = {code: name for name, code in bridge.errors.items()}

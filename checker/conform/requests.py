@@ -46,16 +46,16 @@ MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """The error that the sender gets; ``asked`` is where the model knows what the controller does."""
+    """The error that the sender gets; ``described`` is false where the model does not say what the controller does."""
 
     error: Number
-    asked: Truth = field(default_factory=lambda: as_bool(True))
+    described: Truth = field(default_factory=lambda: as_bool(True))
 
 
 _WRITTEN = frozenset({
     "something changes in each that is written", "the partition that has the broker in the ISR comes first",
 })  # fmt: skip
-"""What can be written of a registration, by the guards of ``register_in_part`` of a topic."""
+"""Guards of a topic's ``register_in_part``: they say which records of a registration can be written."""
 
 Expect = Callable[[Controller, State], ExpectedAnswer]
 
@@ -150,7 +150,7 @@ class _Table:
         operation: Operation,
         handle: Callable[[Controller, Any], Handled],
         action: tuple[str, tuple[Any, ...]] | None = None,
-        asked: Callable[[Any], Truth] = lambda s: as_bool(True),
+        described: Callable[[Any], Truth] = lambda s: as_bool(True),
         **decision: Callable[[Any], Any],
     ) -> KafkaRequest:
         """A request about a partition that a handler decides. ``decision`` is what else its action says of it."""
@@ -164,7 +164,7 @@ class _Table:
                 p.carry_out(s, replace(p.decision(s, handled.record), **said))
                 if views is not None:
                     views[0].index.write(state)
-            return ExpectedAnswer(handled.answer, asked(s))
+            return ExpectedAnswer(handled.answer, described(s))
 
         named = {} if place is None else {"partition": place}
         key = None if action is None else (action[0], (*named.values(), *action[1]))
@@ -217,7 +217,7 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """An AlterPartition, as the action proposes it but for what is named."""
+        """An AlterPartition as the action proposes it, changed by the arguments."""
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
         def proposal(p: Controller, s: Any) -> StructValue:
@@ -240,14 +240,14 @@ class _Table:
                 else made.leader_recovery_state,
             )
 
-        def asked(s: Any) -> Truth:
+        def described(s: Any) -> Truth:
             known: Truth = as_bool(True) if sender is not None else s.partition.leader.is_some
             return known if stale is None else known & (self.state_of(s, stale).epoch >= 1)
 
         def handle(p: Controller, s: Any) -> Handled:
             return handlers.alter_partition(p.context(s), proposal(p, s))
 
-        return self.of_partition(place, op, handle, action, asked)
+        return self.of_partition(place, op, handle, action, described)
 
     def without_epochs(self, members: SeqValue) -> SeqValue:
         """An ISR as version 2 has it."""
@@ -322,7 +322,7 @@ class _Table:
                 yield self.of_partition(place, op, elect, (_TASKS[kind].__name__, ()))
 
     def tasks(self) -> Iterator[KafkaRequest]:
-        """The periodic tasks, each of all partitions at once."""
+        """The periodic tasks, each for all partitions together."""
         for name, task in zip(
             ("maybeBalancePartitionLeaders", "maybeElectUncleanLeaders"), _TASKS.values(), strict=True
         ):
@@ -450,9 +450,9 @@ class _Table:
             # After a failover, or once the broker is unfenced, the controller has forgotten where the shutdown began.
             forgets = p.p.failovers or p.p.resumed_shutdowns
             knows = ~stopping if forgets else as_bool(True)
-            asked = knows if p.on("fenced_broker_has_session") else knows & ~again
+            described = knows if p.on("fenced_broker_has_session") else knows & ~again
             error = where(registered, Error.NONE, Error.STALE_BROKER_EPOCH)
-            return ExpectedAnswer(error, asked)
+            return ExpectedAnswer(error, described)
 
         flags = {"wantFence": fence, "wantShutDown": stop, "behind": behind, "elsewhere": elsewhere}
         named = {name: True for name, value in flags.items() if value}
@@ -576,9 +576,7 @@ class _Table:
             def expect(p: Controller, s: State, named: dict[str, Any] = named) -> ExpectedAnswer:
                 function = self.functions["register_in_part"]
                 function(p, s, broker=self.t.broker.lift(number), clean=Bool.lift(clean), **named)
-                # The model has lost directories back already, Kafka with the registration that is not written.
-                lost = s.partition.offline.has(number) if p.on("offline_directory_check") else as_bool(False)
-                return ExpectedAnswer(Error.NONE, ~lost)
+                return ExpectedAnswer(Error.NONE)
 
             key = ("register_in_part", (number, clean, *([written] if written else [])))
             yield KafkaRequest(
@@ -641,17 +639,17 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A min.insync.replicas that nobody may set while ELR is on, or that no one can have."""
+        """A min.insync.replicas that no operator may set while ELR is on, or an invalid one."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             t = self.t.under(self.t.rules)
             checks = handlers.min_isr_checks(t, of, as_bool(value is None), valid=resource != "TOPIC")
-            asked = p.elr_is_on(s)
+            described = p.elr_is_on(s)
             if name == "0":
-                asked &= self.state_of(s, 0).registered
-            return ExpectedAnswer(cases((checks.passed, Error.NONE), otherwise=checks.answer), asked)
+                described &= self.state_of(s, 0).registered
+            return ExpectedAnswer(cases((checks.passed, Error.NONE), otherwise=checks.answer), described)
 
         op = {"name": "incrementalAlterConfigs", "resourceType": resource, "key": MIN_ISR, "value": value}
         return KafkaRequest(op if name is None else {**op, "resource": name}, expect)

@@ -169,7 +169,7 @@ def _refuse(directory: Path) -> None:
 
 
 # Facts about a request lie beside the machine code, under the request's key (``scenarios/model_key.py``) and what
-# else was asked. They are read as JSON of the fact's form; anything else is found out anew.
+# else was asked. They are read as JSON of the fact's form; anything else is computed again.
 
 Fact = TypeVar("Fact")
 

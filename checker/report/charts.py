@@ -208,7 +208,7 @@ class SequenceChart:
         lines += [f"    participant L{i} as {escape(title)}" for i, title in enumerate(self.lanes.titles)]
         for number, (before, step) in enumerate(itertools.pairwise(example.steps), 2):
             if example.loop and number == example.loop.start + 2:
-                lines.append("    loop for ever")
+                lines.append("    loop forever")
             lane = self.lane(step)
             place = self._span() if lane is None else f"L{lane}"
             told = self.told(step, lane)

@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True)
 class LoopBack:
-    """How a run goes on for ever: from its last state as from that of step ``start``, which is the same state.
+    """How a run goes on forever: from its last state as from that of step ``start``, which is the same state.
 
     ``start`` and ``due``, the step from which on the goal is missed, count from 0; where ``start`` is the last step,
     the run stays there. ``kind`` is the property's, ``fairness`` says why the loop is fair, an assumption each.
@@ -251,7 +251,7 @@ def tell(
     longest = min(56, max(len(step.sentence) for step in example.steps))
     for number, step in enumerate(example.steps, 1):
         if example.loop and example.loop.start + 2 == number:
-            yield click.style("      and then for ever:", bold=True)
+            yield click.style("      and then forever:", bold=True)
         head = f"{number:4}  {step.sentence}"
         if number > 1:
             told = "; ".join(_changes(type, step.changes)) or "changes nothing"

@@ -121,7 +121,7 @@ class ScenarioOutcome:
 
     @cached_property
     def broken(self) -> tuple[str, ...]:
-        """What is not as expected: each violation that is not expected, and each expectation that is not met."""
+        """Unexpected violations and unmet expectations."""
         found = {e.name for e in self.examples}
         expect, result = self.request.scenario.promise, self.result
         decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)

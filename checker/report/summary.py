@@ -1,4 +1,4 @@
-"""What `check` and `simulate` print: counterexamples, the verdict table, the notes under it, and the last line.
+"""The output of `check` and `simulate`: counterexamples, the verdict table, the notes under it, and the last line.
 
 No line is longer than the width and no name is broken. Where the violated properties do not fit, the table has their
 number; ``--verbose`` and the JSON have their names.
@@ -45,7 +45,7 @@ STOPPED = {
     "interrupted": "interrupted",
     "violation": "stopped early: every property is decided",
 }
-"""What ended a search early, in words."""
+"""The reasons that end a search early, in words."""
 
 Echo = Callable[[str], None]
 
@@ -320,7 +320,7 @@ def attention(outcomes: Sequence[ScenarioOutcome]) -> Iterator[str]:
 
 
 def notes(outcome: ScenarioOutcome) -> Iterator[str]:
-    """What a reader must know of a result that its row does not show."""
+    """The notes under a result: facts that its row does not show."""
     result, request = outcome.result, outcome.request
     yield outcome.checked.sentence
     if outcome.walks is not None:

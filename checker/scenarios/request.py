@@ -263,7 +263,7 @@ class Request:
     withheld: tuple[tuple[Liveness, str], ...] = ()
     """The liveness properties that nothing names and that cannot be checked here, each with the reason."""
     narrowed_by: str = ""
-    """What selects the properties to check: the scenario or an option; empty: all that are declared are checked."""
+    """The source of the selected properties: the scenario or an option; empty: all declared ones are checked."""
     goals: tuple[Goal, ...] = ()
     """The reachability goals to reach; they are not among the properties."""
 

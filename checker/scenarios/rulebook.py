@@ -26,7 +26,7 @@ Entry = dict[str, Any]
 
 
 def names() -> list[str]:
-    """What can be asked for: numbers, prefixes of families, proposals."""
+    """The names that `show` accepts: numbers, prefixes of families, proposals."""
     return [*RULEBOOK, *(f.prefix for f in RULEBOOK.families), *RULEBOOK.cited]
 
 
@@ -56,7 +56,7 @@ def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -
 
 
 def unknown_number(name: str) -> str | None:
-    """What to say of what looks like a number and is none: one line with those near it. None: it does not look so."""
+    """The error for an unknown number, with similar ones; None if the text does not look like a number."""
     if not re.fullmatch(r"(KIP-)?\d+(\.\d+)?|[A-Z]{1,2}\d+(\.\d+)?|(KIP|KAFKA)-\w+", name.strip().upper()):
         return None
     near = difflib.get_close_matches(name.strip().upper(), names(), n=3, cutoff=0.6)
@@ -235,7 +235,7 @@ def linked(text: str, book: Rulebook) -> str:
 
 
 def section(text: str, book: Rulebook) -> Iterator[str]:
-    """What the book says of each number that a text names, as lines of HTML; nothing where it names none."""
+    """The entries of the numbers in a text, as lines of HTML."""
     named = set(book.pattern.findall(text))
     if not named:
         return

@@ -67,7 +67,7 @@ class ViolatingRun:
 
     ``depth`` counts states, so it is one more than the number of steps. A run that violates a liveness property has
     ``loop_start``: its last state is the one after so many steps (0: the initial state), and from there it goes round
-    for ever; where that is the last state itself, it stays there. ``case`` is the number of the choice of parameters
+    forever; where that is the last state itself, it stays there. ``case`` is the number of the choice of parameters
     for which this is the run, ``others`` are those of the other choices for which the property is violated.
     """
 

@@ -32,7 +32,7 @@ from highwater.traces.reports.report import Report, summary
 
 
 def overrides(config: pytest.Config) -> Overrides:
-    """What the options set over every scenario; InputError where one has not the form that it should have."""
+    """The overrides that the options set for every scenario. InputError for an invalid option."""
     return Overrides.parse(
         config.getoption("--highwater-set"),
         config.getoption("--highwater-rule"),
@@ -60,7 +60,7 @@ def search(
     limit_states: int | None = None,
     limit_seconds: float | None = None,
 ) -> tuple[Model, ScenarioOutcome]:
-    """Explore what is asked; arguments go over options. Raises InputError, LanguageError or KeyboardInterrupt."""
+    """Explore the request; arguments override options. Raises InputError, LanguageError or KeyboardInterrupt."""
     engine, request = _engine(config, engine), fitted(config, request, engine)
     options = SearchOptions(
         workers=config.getoption("--highwater-workers") or (1 if "PYTEST_XDIST_WORKER" in os.environ else 0),
@@ -115,13 +115,13 @@ class ScenarioFile(pytest.File):
 
     @cached_property
     def request(self) -> Request:
-        """What is asked: the file, and the options over it."""
+        """The file's request, with the options over it."""
         scenario = scenario_files.read(self.path, self.nodeid)
         return fitted(self.config, Request.of(scenario, overrides(self.config)))
 
     @cached_property
     def explored(self) -> tuple[Model, ScenarioOutcome]:
-        """The search. What it raises is raised for each item."""
+        """The search; its errors are raised for each item."""
         return search(self.config, self.request)
 
     def collect(self) -> Iterable[ExpectationItem]:
@@ -151,7 +151,7 @@ class ScenarioFile(pytest.File):
 
 
 Judge = Callable[[ScenarioOutcome, str], str | None]
-"""What is wrong with an outcome, in view of a property or a count; None where nothing is."""
+"""The failure of a property or a count in an outcome; None if it is as expected."""
 
 
 class ExpectationItem(pytest.Item):
@@ -174,7 +174,7 @@ class ExpectationItem(pytest.Item):
             raise Broken("\n".join(lines))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """What is not met with its counterexample, or one line for bad input; else as any failure."""
+        """The unmet expectation with its counterexample, or one line for bad input; else as any failure."""
         if isinstance(excinfo.value, (Broken, InputError, LanguageError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
@@ -231,7 +231,7 @@ Replay = Callable[..., Report]
 def protocol(request: pytest.FixtureRequest) -> Name:
     """Name a protocol or a scenario, as ``highwater.checker.scenarios.request.asked``; paths go from the test's file.
 
-    What comes back is a Request: ``explore`` and ``machine`` take it, and its ``model()`` is the traced protocol.
+    Returns a Request: ``explore`` and ``machine`` take it, and its ``model()`` is the traced protocol.
     """
 
     def call(subject: Subject, **overrides: Any) -> Request:
@@ -273,7 +273,7 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
 
 
 def _broken(outcome: ScenarioOutcome, violated: frozenset[str] | None) -> Sequence[str]:
-    """What is not as it should be; that not all was seen is such a thing."""
+    """The unmet expectations; an incomplete search is one of them."""
     found = frozenset(example.name for example in outcome.examples)
     said = list(outcome.broken)
     if violated is not None:
@@ -290,7 +290,7 @@ def replay() -> Replay:
 
     Called with the path, and as ``highwater.traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``;
     ``allow`` are names of properties whose findings are expected, and kinds of doubts (docs/replay-reference.md).
-    Returns the Report. What cannot be read is an error of the test, as in any other call.
+    Returns the Report. An unreadable input is an error of the test.
     """
 
     def call(

@@ -56,7 +56,7 @@ def proposals_are_settled(m: Replication, s: State) -> Truth:
 
 @always_eventually("841.1, 841.3", fair=_REPLAY + _ALTER + weak("propose_expand"))
 def proposals_come_to_rest(m: Replication, s: State) -> Truth:
-    """Infinitely often no leader has an AlterPartition to send: none repeats a rejected proposal for ever.
+    """Infinitely often no leader has an AlterPartition to send: none repeats a rejected proposal forever.
 
     Followers may stay fenced: their fetches reach the leader, and their heartbeats do not reach the controller.
     """

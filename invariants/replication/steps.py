@@ -45,7 +45,7 @@ def is_risked(m: Controller, before: State, after: State) -> Truth:
 
 @step_property("B8")
 def leader_epoch_never_falls(m: Controller, before: State, after: State) -> Truth:
-    """The leader epoch never decreases: a replica that knows a higher one would refuse the leader for ever."""
+    """The leader epoch never decreases: a replica that knows a higher one would refuse the leader forever."""
     return before.partition.leader_epoch <= after.partition.leader_epoch
 
 

@@ -58,7 +58,7 @@ class SetValue(Value):
         return self._set(mutation.binary("set -", graph.difference, self.node, self._other(other)))
 
     def __xor__(self, other: object) -> SetValue:
-        """What is in just one of the two."""
+        """The members of exactly one of the two sets."""
         return (self | other) - (self & other)
 
     __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
@@ -351,7 +351,7 @@ class SeqValue(Value):
         )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
-        """What a method makes of this; of a mutant nothing."""
+        """The result of a method; unchanged in a mutant."""
         return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:

@@ -127,9 +127,9 @@ class Kind(StrEnum):
     ALWAYS_EVENTUALLY = "always-eventually"
     """G F goal: wherever a run is, it comes to the goal, again and again."""
     EVENTUALLY_ALWAYS = "eventually-always"
-    """F G goal: from some state on the goal holds for ever."""
+    """F G goal: from some state on the goal holds forever."""
     LEADS_TO_ALWAYS = "leads-to-always"
-    """G (premise -> F G goal): after the premise, from some state on the goal holds for ever."""
+    """G (premise -> F G goal): after the premise, from some state on the goal holds forever."""
 
     @property
     def of_start(self) -> bool:
@@ -138,7 +138,7 @@ class Kind(StrEnum):
 
     @property
     def lasting(self) -> bool:
-        """Whether the goal has to hold for ever."""
+        """Whether the goal has to hold forever."""
         return self in (Kind.EVENTUALLY_ALWAYS, Kind.LEADS_TO_ALWAYS)
 
 
@@ -147,7 +147,7 @@ class Liveness:
     """A property of runs: a function of (protocol, state, parameters) to the goal, or to (premise, goal).
 
     ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: the property is asked
-    for each choice of them. A goal that has to last can be a list: for ever one of them holds, always the same.
+    for each choice of them. A goal that has to last can be a list: forever one of them holds, always the same.
     """
 
     name: str
@@ -238,7 +238,7 @@ class Case:
 
     From a state where ``premise`` holds (an initial state where the kind is ``of_start``) every fair run comes to a
     state where one of ``goals`` holds; where the kind is ``lasting``, it comes to a state from which on one of them
-    holds for ever. Only such a property has several.
+    holds forever. Only such a property has several.
     """
 
     premise: Node

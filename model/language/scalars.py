@@ -1,4 +1,4 @@
-"""What all types and all symbolic values have, and the values of one scalar: conditions and numbers.
+"""The bases of types and symbolic values, and the values of one scalar: conditions and numbers.
 
 A type is a finite set of plain values with a fixed layout of scalars (leaves). A value is a type and a flat tuple of
 scalar nodes. Operators build new nodes; no value ever changes. A value that is known while tracing behaves like a

@@ -1,4 +1,4 @@
-"""What Kafka promises the clients of one partition. Read this protocol first: the others must keep its promise.
+"""The promise of Kafka to the clients of one partition. Read this protocol first: the others must keep its promise.
 
 The log holds the committed records. Kafka promises nothing about a record that is written and not committed; its loss
 is no step here. Committed records stay, in their order, as long as fewer than min.insync.replicas brokers lose data and

@@ -21,7 +21,7 @@ _KIP_1166 = {
     ),
     "hwm_growth_completes": Rule("1166.3", "A leader whose HWM advances answers parked fetches."),
     "growth_completes_all": Rule(
-        "1166.3", "It answers all parked fetches at once. Off: all but one, chosen freely."
+        "1166.3", "It answers all parked fetches together. Off: all but one, chosen freely."
     ),
     "diverging_is_answered": Rule(
         "595.2, 1166.2",

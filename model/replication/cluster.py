@@ -1,7 +1,7 @@
 """The state of a cluster: the controller, brokers with their views and logs, and messages in flight.
 
 The model has one partition. The controller is a single thread (B8), so its state changes in one step. A broker has a
-log, of which a suffix may be unflushed, and a *view*: the metadata that it has replayed so far. A broker acts on its
+log (a suffix may be unflushed), and a *view*: the metadata that it has replayed so far. A broker acts on its
 view, which can be stale; most rules of the proposals exist for that reason. Messages are lost, delayed and duplicated
 within a scenario's budgets.
 

@@ -79,7 +79,7 @@ def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
     Preconditions: the leader has no pending proposal, and the follower is behind the leader's LEO. The model leaves
     out the clock (``replica.lag.time.max.ms``); a budget bounds shrinks.
     B7: the HWM waits for the follower until the controller answers, because the follower can be elected until then.
-    Without shrinks, a follower that stops fetching would block the HWM for ever.
+    Without shrinks, a follower that stops fetching would block the HWM forever.
     """
     broker = s.brokers[leader]
     require("the broker takes itself for the leader", m.leads(leader, broker))
@@ -150,7 +150,7 @@ def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
     dropped.
     - Accepted: the leader takes over the ISR and partition epoch before they arrive as metadata.
     - Refused for an ineligible member (841.3): the leader reverts to the committed ISR. Otherwise its HWM would wait
-      for ever for a member that never joins.
+      forever for a member that never joins.
     - Any other error: the proposal stays pending until metadata decides it, and the leader may retry.
     """
     broker, response = s.brokers[leader], s.alter_responses[leader]

@@ -215,7 +215,7 @@ def down(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.4", says="broker {b} crashes, and its session ends", b="broker")
 def crash(m: Cluster, s: State, b: Number) -> None:
-    """A broker crashes and its session ends at once; a longer session equals a controller that reads late.
+    """A broker crashes and its session ends immediately; a longer session equals a controller that reads late.
 
     The broker can restart before the controller reads the broker list, which then has the same brokers as before.
     """

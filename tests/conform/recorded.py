@@ -19,7 +19,7 @@ ADDED = (
     "renewed",
     "dirOnline",
 )
-"""What the recorder says of an operation, and no request has."""
+"""Fields that the recorder adds to an operation."""
 
 
 def differences(path: Path, bridge: Bridge) -> tuple[int, list[str]]:

@@ -60,20 +60,26 @@ def test_an_operation_after_reverted_ones_comes_to_what_a_fresh_controller_comes
         answer = bridge.ask({"try": [path]})
         tried = answer["answers"][1:]
         for number, operation in enumerate(OPERATIONS):
-            told = bridge.ask(
-                {"tell": {"scenario": SCENARIO, "path": [OPERATIONS[n] for n in path], "op": operation}}
+            explained = bridge.ask(
+                {"explain": {"scenario": SCENARIO, "path": [OPERATIONS[n] for n in path], "op": operation}}
             )
             error, seen = tried[2 * number : 2 * number + 2]
-            assert (error, answer["seen"][seen]) == (told["error"], told["after"]), (path, operation)
+            assert (error, answer["seen"][seen]) == (explained["error"], explained["after"]), (
+                path,
+                operation,
+            )
 
 
 @pytest.mark.parametrize(
     ("question", "said"),
     [
         ({"nothing": 1}, "a line that says nothing known"),
-        ({"tell": {"scenario": SCENARIO, "path": [], "op": {"name": "unheard"}}}, 'no operation "unheard"'),
         (
-            {"tell": {"scenario": SCENARIO, "path": [], "op": {"name": "alterPartition"}}},
+            {"explain": {"scenario": SCENARIO, "path": [], "op": {"name": "unheard"}}},
+            'no operation "unheard"',
+        ),
+        (
+            {"explain": {"scenario": SCENARIO, "path": [], "op": {"name": "alterPartition"}}},
             "NullPointerException",
         ),
     ],

@@ -1,4 +1,4 @@
-"""What the judges of request logs share: verdicts, the requests to controllers, clocks, and the metadata index."""
+"""The state shared by the judges of request logs: verdicts, requests to controllers, clocks, the metadata index."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Offsets are LEO-like: one past a record; an epoch or an offset of −1 is none. Within a node the lines are in order.
 Between nodes the clocks order them, except for messages: a request or an answer comes after the line that sent it.
-A line waits for another node's lines by up to ``SLACK_MS``; after that it counts as one that nobody sent.
+A line waits for another node's lines by up to ``SLACK_MS``; after that it counts as never sent.
 """
 
 from __future__ import annotations

@@ -359,12 +359,12 @@ def groups(report: Report) -> list[PropertyGroup]:
 
 
 def summary(report: Report) -> list[str]:
-    """What was found in one input, as plain lines for pipes and files."""
+    """The summary of one input, as plain lines for pipes and files."""
     return [" " * line.indent + line.text for line in _lines(report)]
 
 
 def rich_summary(report: Report) -> RenderableType:
-    """What was found in one input, for a terminal: the lines of ``summary``, folded between words and coloured."""
+    """The summary of one input for a terminal: the lines of ``summary``, folded between words and coloured."""
     severe = (
         report.incidents
         and report.incidents[0].severity not in (LOST, STUCK)

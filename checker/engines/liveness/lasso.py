@@ -87,7 +87,7 @@ def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int)
     for number in range(1, len(verdicts[0])):
         failed = next((i for i in range(loop_start, len(verdicts)) if not verdicts[i][number]), None)
         if failed is None:
-            raise NotViolatedError("from its loop on the goal holds for ever")
+            raise NotViolatedError("from its loop on the goal holds forever")
         found.append(failed)
     return tuple(found)
 

@@ -133,7 +133,7 @@ _ENTRIES = 16
 
 @dataclass(frozen=True)
 class Loop:
-    """Steps that come back to the state ``entry``; none: the run stays in it for ever."""
+    """Steps that come back to the state ``entry``; none: the run stays in it forever."""
 
     entry: int
     steps: tuple[int, ...]
@@ -195,7 +195,7 @@ class _Walk:
         self._take(weak | strong)
 
     def _open(self) -> tuple[Bits, Bits]:
-        """The groups that this walk, repeated for ever, would be unfair to: weak ones and strong ones."""
+        """The groups that this walk, repeated forever, would be unfair to: weak ones and strong ones."""
         return (
             self.always & self.fairness.weak & ~self.taken,
             self.ever & self.fairness.strong & ~self.taken,

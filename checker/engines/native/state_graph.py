@@ -168,7 +168,7 @@ class GraphLevels(NativeLevels):
         pass
 
     def whole(self, stop: str | None) -> int:
-        """The number of levels of which all states were expanded, by a search that stopped for this reason."""
+        """The number of levels whose states were all expanded, by a search that stopped for this reason."""
         last = len(self.levels) - 2
         if stop is None:
             return len(self.levels)

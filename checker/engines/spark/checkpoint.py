@@ -10,7 +10,7 @@ twice, or was cut off; it means nothing. ``predecessor`` is the index of a state
 order of the manifest's parts), ``instance`` the number of the step that led from it; in the first level they
 are the index of the initial state, and 0.
 
-What lies here is not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each of
+The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each of
 its files, which are held against the file whenever it is opened.
 """
 

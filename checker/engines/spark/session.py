@@ -127,7 +127,7 @@ class SparkConnection:
     def _await_executors(self) -> None:
         """Wait until there is something to run on, and for those that come right after the first.
 
-        InputError where nothing comes: a job would wait for ever. Where executors are allocated when there is
+        InputError where nothing comes: a job would wait forever. Where executors are allocated when there is
         work (dynamic allocation), there are none yet, and that is right.
         """
         if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":

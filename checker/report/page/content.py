@@ -229,7 +229,7 @@ def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
     interpreter, type, drawing = Interpreter(run.model), run.drawn.state, run.drawn.drawing
     told_all = drawing is not None and not drawing.tells
     for i, step in enumerate(run.steps):
-        again = " (from here on for ever)" if run.loop and i == run.loop.start + 1 else ""
+        again = " (from here on forever)" if run.loop and i == run.loop.start + 1 else ""
         told = ""
         if step.base is not None:
             changes = interpreter.changes(run.steps[step.base].state, step.state)

@@ -99,7 +99,7 @@ class Chart {
     if (!loop) return null;
     const last = this.run.steps.length - 1, stays = loop.start === last;
     const y = this.top(stays ? last : loop.start + 1) + 2, end = this.top(last) + this.row - 2, x = 4;
-    return shape("path", { class: "loop", d: `M${x + 4} ${y}H${x}V${end}H${x + 4}` }, shape("title", {}, stays ? "and there it stays" : "and so on for ever"));
+    return shape("path", { class: "loop", d: `M${x + 4} ${y}H${x}V${end}H${x + 4}` }, shape("title", {}, stays ? "and there it stays" : "and so on forever"));
   }
   lifelines() {
     const [band, beside] = this.data.bands, steps = this.run.steps.length, parts = [];

@@ -1,6 +1,6 @@
 """An implementation in another process, driven by lines of JSON on its standard input and output.
 
-The form of the lines is in ``pipe.schema.json`` and explained in docs/testing.md. Nothing waits for ever: every
+The form of the lines is in ``pipe.schema.json`` and explained in docs/testing.md. Nothing waits forever: every
 answer has a time limit, a line has a largest length, and a process that does not go is killed.
 """
 
@@ -112,7 +112,7 @@ class PipeAdapter(Adapter):
         self.close()
 
     def _call(self, call: str, fields: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Send a request and read its answer. Once that went wrong it goes wrong in the same way for ever."""
+        """Send a request and read its answer. Once that went wrong it goes wrong in the same way forever."""
         if self._broken is None:
             deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
             try:

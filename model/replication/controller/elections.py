@@ -98,7 +98,7 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
     if t.on("unclean_recovery"):
         unclean = node.none()
     elif t.on("last_known_leader_first"):
-        # If the last known leader is NO_LEADER, nobody is elected.
+        # If the last known leader is NO_LEADER, no broker is elected.
         unclean = where(can_elect_last_known, last_known, any_live)
     else:
         unclean = where(any_live.is_none & can_elect_last_known, last_known, any_live)

@@ -428,7 +428,9 @@ class Controller(Protocol):
 
     def restart(self, s: State, broker: Number, clean: Truth, whole: Truth) -> None:
         """A broker registers after a clean or unclean shutdown; ``whole``: it lost no record."""
-        self._changes_of_registration(s, broker, whole, self.registration(s, broker, clean))
+        self._changes_of_registration(
+            s, broker, whole, self.registration(s, broker, clean), online=self._only(broker)
+        )
         s.next.registrations[broker] = registrations.registration_after(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
@@ -451,17 +453,17 @@ class Controller(Protocol):
         )
 
     def _changes_of_registration(
-        self, s: State, broker: Number, whole: Truth, registration: RegistrationEffect
+        self, s: State, broker: Number, whole: Truth, registration: RegistrationEffect, online: SetValue
     ) -> None:
-        """Apply a registration's partition change, before the registration is stored (966.5)."""
+        """Apply a registration's partition change (966.5). ``online`` is empty if no registration is stored (K14)."""
         decision = self.decision(s, registration.record, registration.again)
         # A clean restart that is treated as unclean also removes a member from ISR and ELR.
         taken_out = ~registration.counts_as_clean & (s.partition.isr | s.partition.elr).has(broker)
-        decision = replace(  # a registration lists the directories that are there again
+        decision = replace(
             decision,
             live=decision.live - self._only(broker),
             lost=where(whole, self.t.brokers.zero(), self._only(broker)),
-            online=self._only(broker),
+            online=online,
             chosen=taken_out,
         )
         self.carry_out(s, decision)
@@ -481,7 +483,7 @@ class Controller(Protocol):
         require("the controller fails", bool(self.p.failovers))
         registration = self.registration(s, broker, clean)
         require("something changes", ~is_empty_record(self.t, registration.record))
-        self._changes_of_registration(s, broker, clean, registration)
+        self._changes_of_registration(s, broker, clean, registration, online=self.t.brokers.zero())
         if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
 

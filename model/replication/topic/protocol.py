@@ -200,7 +200,9 @@ class Topic(Controller):
         if written == (FIRST,):
             require(comes_first, ~changes[SECOND] | first_in_isr | ~second_in_isr)
         for place in written:
-            self._changes_of_registration(views[place], broker, clean, effects[place])
+            self._changes_of_registration(
+                views[place], broker, clean, effects[place], online=self.t.brokers.zero()
+            )
         if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
         views[FIRST].index.write(s)

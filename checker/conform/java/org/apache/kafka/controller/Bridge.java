@@ -28,7 +28,7 @@ import org.apache.kafka.server.common.MetadataVersion;
  *
  * <p>{@code {"scenario": …, "operations": […]}} says how a controller begins, and numbers operations.
  * {@code {"try": [[…], …]}} has a path of numbers for each state: a fresh controller takes it, and then tries every
- * operation, each of which is reverted. {@code {"tell": {"path": […], "op": …}}} has operations in full and is answered
+ * operation, each of which is reverted. {@code {"explain": {"path": […], "op": …}}} has operations in full and is answered
  * with records. {@code {"recording": …}} begins a controller, to which {@code {"op": …}} lines are sent.
  */
 public final class Bridge {
@@ -90,8 +90,8 @@ public final class Bridge {
             operations = given.toArray(new JsonNode[0]);
             return NODES.objectNode().put("operations", operations.length).toString();
         }
-        if (line.has("tell")) {
-            return tell(line.get("tell")).toString();
+        if (line.has("explain")) {
+            return tell(line.get("explain")).toString();
         }
         if (line.has("recording")) {
             return record(line.get("recording")).toString();
@@ -152,7 +152,7 @@ public final class Bridge {
         return "{\"seen\":[" + seen.text + "],\"answers\":[" + answers + "]}";
     }
 
-    // --- one operation, told in full ---------------------------------------------------------------------------
+    // --- one operation in full -----------------------------------------------------------------------------
 
     private ObjectNode tell(JsonNode request) {
         BridgedController controller = fresh(request.get("scenario"));
@@ -165,12 +165,12 @@ public final class Bridge {
         answer.set("before", JSON.valueToTree(controller.observe()));
         long offset = controller.nextOffset;
         Outcome outcome = to.run(request.get("op"));
-        told(outcome, offset, answer);
+        describe(outcome, offset, answer);
         answer.set("after", JSON.valueToTree(controller.observe()));
         return answer;
     }
 
-    private static void told(Outcome outcome, long offset, ObjectNode answer) {
+    private static void describe(Outcome outcome, long offset, ObjectNode answer) {
         answer.put("error", outcome.error);
         if (outcome.thrown != null) {
             answer.put("exception", outcome.thrown.getClass().getSimpleName());
@@ -213,7 +213,7 @@ public final class Bridge {
             recorded.failOver();
         }
         ObjectNode answer = NODES.objectNode();
-        told(outcome, offset, answer);
+        describe(outcome, offset, answer);
         return answer;
     }
 }
