@@ -58,7 +58,7 @@ class Input:
     @property
     def notes(self) -> list[str]:
         """What is to be said of what was left out."""
-        return [f"{dump}: the dump of this log, left out" for dump in self.dumps]
+        return [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
 
 
 @dataclass

@@ -73,7 +73,7 @@ def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
         ("guards that never held", [_named(s) for s, c in guards.items() if not c[0]]),
         ("guards that never refused", [_named(s) for s, c in guards.items() if not c[1]]),
         (
-            "guards that were never the only one to refuse: without one of them nothing would be otherwise",
+            "guards that were never the only one to refuse: removing one of them changes nothing",
             [_named(s) for s, c in guards.items() if c[1] and not c[2]],
         ),
         ("branches never taken", [_named(s) for s, c in branches.items() if c[1] and not c[0]]),

@@ -48,7 +48,7 @@ def test_the_command(register: Path, tmp_path: Path) -> None:
     assert problems(content, SCHEMA) == []
     counts = Counter(m["verdict"] for m in content["mutants"])
     assert content["counts"] == {v: counts[v] for v in (KILLED, NOTICED, EQUIVALENT, SURVIVED)}
-    assert f"{len(content['mutants'])} mutants of 1 scenarios" in result.output
+    assert f"{len(content['mutants'])} mutants of 1 scenario:" in result.output
     listed = [line for line in result.output.splitlines() if line.startswith("       ")]
     assert len(listed) == counts[NOTICED]
     assert all(f"] {NOTICED}: " in line for line in listed)

@@ -97,7 +97,7 @@ def test_a_log_and_its_dump_are_one_input(tmp_path: Path) -> None:
     assert inputs([log.parent, dump]).found == [replace(expected[0], dumps=(dump,))]
     assert inputs([dump, log]).found == [Input(log, METADATA_LOG, (), (dump,))]
     assert inputs([dump, zipped]).found == [Input(dump, METADATA_DUMP), Input(zipped, METADATA_DUMP)]
-    assert replay(tmp_path).notes == [f"{tmp_path}: the dump of this log, left out"]
+    assert replay(tmp_path).notes == [f"{tmp_path}: skipped: a dump of this metadata log"]
     assert inputs([dump]).found == [Input(dump, METADATA_DUMP)], "alone it is replayed"
 
 

@@ -55,7 +55,7 @@ def test_one_command_over_all_of_them(tmp_path: Path) -> None:
     assert run.exit_code == 1
     reports = json.loads(result.read_text())
     assert len(reports) == len(SCENARIOS), "a log and its dumps are one input"
-    assert all("the dump of this log, left out" in r["notes"][0] for r in reports)
+    assert all("skipped: a dump of this metadata log" in r["notes"][0] for r in reports)
     assert all(r["unexplained_count"] == 0 and r["figures"]["broker logs"] for r in reports)
     assert not any(r["doubts"] or r["damage"] or r["unreliable_count"] for r in reports)
     assert page.stat().st_size > 100_000
