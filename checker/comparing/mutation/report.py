@@ -96,7 +96,8 @@ def summary(found: Findings) -> str:
     parts = ", ".join(f"{counts[v]:,} {v}" for v in VERDICTS if counts[v] or v == SURVIVED)
     end = "; interrupted" if found.interrupted else ""
     total, scenarios = len(found.records), len(found.scenarios)
-    return f"{total:,} mutants of {scenarios} scenario{'' if scenarios == 1 else 's'}: {parts}; {found.seconds:.0f} s{end}"
+    some = "1 scenario" if scenarios == 1 else f"{scenarios} scenarios"
+    return f"{total:,} mutants of {some}: {parts}; {found.seconds:.0f} s{end}"
 
 
 @lru_cache(maxsize=64)
