@@ -53,7 +53,7 @@ def interrupted(process: Any) -> Any:
     try:
         out, err = process.communicate(timeout=600)
     finally:
-        process.kill()  # one that goes on would do so for ever
+        process.kill()  # one that goes on would do so forever
     return line, out, err
 
 

@@ -1,4 +1,4 @@
-"""What waits for ever is an error instead: of a pipe that nobody writes to, for one."""
+"""What waits forever is an error instead: of a pipe that nobody writes to, for one."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ OTHERS = {"bakery_live": (2_303, 39)}
 """What TLC says of a model that has no manifest: the same module with `SPECIFICATION Spec`, from its first state."""
 
 VIOLATED = {"bakery_live": {"somebody_enters_who_wavers", "everybody_enters_who_wavers"}}
-"""What TLC finds violated, too: `Spec` is fair to each process, and a process that wavers for ever takes its steps."""
+"""What TLC finds violated, too: `Spec` is fair to each process, and a process that wavers forever takes its steps."""
 
 STALE = {"ewd840": (302, 9)}
 """What TLC says with one worker, which searches breadth first, where that is not what the manifest says."""

@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def _watched() -> Iterator[None]:
-    """What blocks for ever ends."""
+    """What blocks forever ends."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise run.Hang

@@ -251,7 +251,7 @@ class _Life:
         return follower in node.state.replicas and not node.isr_mask >> follower & 1 and node.leader >= 0
 
     def _sweep(self) -> Task:
-        """Whoever is not in an ISR and not behind any more is brought back: nobody stays away for ever."""
+        """Whoever is not in an ISR and not behind any more is brought back: nobody stays away forever."""
         away: dict[int, list[Partition]] = {}
         for partition in self.cluster.partitions():
             if not partition.node.full:

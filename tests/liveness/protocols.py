@@ -24,7 +24,7 @@ from highwater.model.language import (
 
 @leads_to("T", fair=weak("deliver"))
 def delivered_weakly(m: Protocol, s: State) -> Any:
-    """What is sent arrives; fails where the link may flap, as delivery is not possible for ever."""
+    """What is sent arrives; fails where the link may flap, as delivery is not possible forever."""
     return s.sent, s.arrived
 
 
@@ -47,7 +47,7 @@ def sent(m: Protocol, s: State) -> Any:
 
 
 class Flapping(Protocol):
-    """A link that goes up and down for ever."""
+    """A link that goes up and down forever."""
 
     name = "flapping"
     liveness = (delivered_weakly, delivered_if_the_link_stays, delivered_strongly, sent)
@@ -86,7 +86,7 @@ def progress(m: Protocol, s: State) -> Any:
 
 
 class ErrorLoop(Protocol):
-    """A follower whose fetches are answered by an error that makes it fetch again; planted: for ever."""
+    """A follower whose fetches are answered by an error that makes it fetch again; planted: forever."""
 
     name = "error-loop"
     parameters = {"records": Parameter(1, 1, 3, "."), "planted": Parameter(1, 0, 1, ".")}

@@ -61,7 +61,7 @@ def test_a_fetch_and_error_loop_is_found() -> None:
     model = Model(ErrorLoop(), (), ErrorLoop.liveness)
     text = told(model, found(model, "progress"))
     assert "violated after 0 steps by a loop of 3 steps" in text
-    assert "and then for ever:" in text
+    assert "and then forever:" in text
     assert "and so on from state 1" in text
     assert found(Model(ErrorLoop({"planted": 0}), (), ErrorLoop.liveness), "progress") is None
 
@@ -70,7 +70,7 @@ def test_a_chart_has_the_loop_in_it() -> None:
     model = Model(ErrorLoop(), (), ErrorLoop.liveness)
     (example,) = counterexample.follow_all(model, [found(model, "progress")])
     lines = [line.strip() for line in SequenceChart(model.protocol).mermaid(example).splitlines()]
-    inside = lines[lines.index("loop for ever") + 1 : lines.index("end")]
+    inside = lines[lines.index("loop forever") + 1 : lines.index("end")]
     assert [line.partition(": ")[2].partition("<br")[0] for line in inside] == [
         "2. the follower fetches",
         "3. the leader answers",

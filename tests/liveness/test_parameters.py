@@ -1,4 +1,4 @@
-"""Properties of runs for each value of an index, made in a loop, and of what has to last for ever."""
+"""Properties of runs for each value of an index, made in a loop, and of what has to last forever."""
 
 from __future__ import annotations
 
