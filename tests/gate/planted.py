@@ -360,7 +360,7 @@ CHANGES = (
         (
             (
                 TRUNCATION,
-                "Any ISR member can be elected, at any time.",
+                "Any ISR member can be elected at any time.",
                 "Whoever is in the ISR can be elected.",
             ),
         ),

@@ -75,9 +75,9 @@ PLANTED = {
         "keeps_the_promise",
     ),
     "the HWM of a fetch answer": Planted(
-        "quorum/fetching.py",
-        "told = least(got.hwm, log.length)",
-        "told = greatest(got.hwm, log.length)",
+        "quorum/leadership.py",
+        "received = least(got.hwm, log.length)",
+        "received = greatest(got.hwm, log.length)",
         "quorum/small-losses",
         "hwm_is_committed",
     ),

@@ -438,16 +438,16 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Into the table where it has room for them, and for more; else they stay on disk."""
+        """Into the table if they and more fit, else they stay on disk. A finished search has no runs."""
         run = self._run
+        if not runs:
+            run.table.taken = distinct
+            return
         if distinct * 4 > run.table.most * 3 and run.on_disk:
             run.use_disk()
             assert run.delayed is not None
             run.delayed.visited.runs = runs
             run.table.clear()
-            return
-        if not runs:
-            run.table.taken = distinct
             return
         own = VisitedRuns(self.new_file, 1)
         own.runs = runs
