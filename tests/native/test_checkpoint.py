@@ -446,9 +446,9 @@ def test_killed_and_resumed(tmp_path: Path, whole: SearchResult) -> None:
 
 def test_a_finished_search_on_disk_keeps_its_counts_when_resumed(tmp_path: Path) -> None:
     output, directory = tmp_path / "result.json", tmp_path / "kept"
-    arguments = [SCENARIO, "--set", "max_leader_epoch=2", "--memory", "0.032", "--checkpoint", directory]
+    arguments = [SCENARIO, "--set", "max_leader_epoch=2", "--memory", "0.032", "--checkpoint", str(directory)]
     for more in ([], ["--resume"], ["--resume"]):
-        command = [sys.executable, "-c", CHECK, *arguments, *more, "--json", output]
+        command = [sys.executable, "-c", CHECK, *arguments, *more, "--json", str(output)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 1, done.stderr
         assert json.loads(output.read_text())[0]["distinct_states"] == 1_613_089
