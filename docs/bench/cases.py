@@ -103,7 +103,13 @@ def _model_runs(fetches: int) -> Callable[[Path], object]:
 _KIP_320 = ("check", "truncation/kip-320", "--set", "max_leader_epoch=2")
 _FOUR = (*_KIP_320, "--set", "replicas=4")
 _TLA = "docs/examples/tla"
-_INDUCTION = ("prove", "replication/controller/unclean-recovery", "--induction", "--epochs", "unbounded")
+_INDUCTION = (
+    "prove",
+    "replication/controller/large-unclean-recovery",
+    "--induction",
+    "--epochs",
+    "unbounded",
+)
 _OPERATOR = ("--set", "reassignments=1", "--set", "leads_elsewhere=1")
 
 PARTS: dict[str, tuple[Case, ...]] = {
@@ -126,10 +132,14 @@ PARTS: dict[str, tuple[Case, ...]] = {
         Case("the same, the interpreter", (*_KIP_320, "--engine", "interpreter"), repeat=1),
         Case("Kip320, 4 replicas, 2/2/2", _FOUR, "30 s"),
         Case("the same, given 0.15 GiB", (*_FOUR, "--memory", "0.15"), "the same count", repeat=1),
-        Case("a reassignment and a fencing", ("check", "replication/reassign-fencing"), "1 million a second"),
+        Case(
+            "a reassignment and a fencing",
+            ("check", "replication/large-reassign-fencing"),
+            "1 million a second",
+        ),
         Case(
             "liveness: views converge",
-            ("check", "replication/standard-crashes", "--property", "metadata_views_converge"),
+            ("check", "replication/large-crashes", "--property", "metadata_views_converge"),
             "60 s for 5 million transitions",
         ),
     ),
@@ -184,7 +194,7 @@ PARTS: dict[str, tuple[Case, ...]] = {
     "prove": (
         Case(
             "a standard scenario to depth 20",
-            ("prove", "replication/standard-messages", "--depth", "20"),
+            ("prove", "replication/large-messages", "--depth", "20"),
             "depth 10 within 5 minutes",
             repeat=1,
         ),

@@ -53,15 +53,15 @@ def _leader_replays_nothing(fairness: Fairness) -> Fairness:
 
 
 _ALL = (
-    Livelock("replication/live-min-isr", "writes_are_answered", _without("acknowledge")),
-    Livelock("replication/live-reassignment", "reassignments_complete", _leader_replays_nothing),
-    Livelock("replication/live-rejected", "proposals_come_to_rest", lambda fairness: fairness),
+    Livelock("replication/liveness-min-isr", "writes_are_answered", _without("acknowledge")),
+    Livelock("replication/liveness-reassignment", "reassignments_complete", _leader_replays_nothing),
+    Livelock("replication/liveness-rejected", "proposals_come_to_rest", lambda fairness: fairness),
 )
 LIVELOCKS = {it.property: it for it in _ALL}
 """By property. docs/liveness.md says what each comes to."""
 
 
-_PLACES = ("replication/live-", "replication/controller/live-")
+_PLACES = ("replication/liveness-", "replication/controller/liveness-")
 SCENARIOS = tuple(name for place in _PLACES for name in catalogue.scenario_files() if name.startswith(place))
 """The scenarios of the page that are there for liveness."""
 
@@ -116,36 +116,27 @@ _VIOLATED = {
     ("replication/recovery-aggressive", _WRITES): "a",
     ("replication/recovery-first-phase", _WRITES): "b",
     ("replication/recovery-first-phase-loss", _WRITES): "b",
-    ("replication/shutdown-replaced-disk", _WRITES): "c",
-    ("replication/shutdown-unseen", _WRITES): "c",
-    ("replication/standard-crashes", _WRITES): "c",
-    ("replication/standard-late-proposals", _WRITES): "c",
-    ("replication/standard-shutdown-requests", "writes_are_answered"): "e",
-    ("replication/standard-shutdown-requests", "hwm_comes_to_cover_what_is_committed"): "e",
-    ("replication/watched-recovery", _WRITES): "f",
+    ("replication/small-shutdown-replaced-disk", _WRITES): "c",
+    ("replication/small-shutdown-unseen", _WRITES): "c",
+    ("replication/large-crashes", _WRITES): "c",
+    ("replication/large-late-proposals", _WRITES): "c",
+    ("replication/large-shutdown-requests", "writes_are_answered"): "e",
+    ("replication/large-shutdown-requests", "hwm_comes_to_cover_what_is_committed"): "e",
+    ("replication/small-recovery", _WRITES): "f",
     ("replication/recovery-none", _WRITES): "g",
-    ("replication/standard-removed-replica", "reassignments_complete"): "h",
-    ("replication/controller/unclean-recovery", "partitions_are_led"): "d",
+    ("replication/large-removed-replica", "reassignments_complete"): "h",
+    ("replication/controller/large-unclean-recovery", "partitions_are_led"): "d",
     ("replication/controller/recovery-strategies", "partitions_are_led"): "g",
     ("replication/controller/recovery-strategies", "healthy_replicas_come_to_be_in_the_isr"): "g",
 }
 """Where a property is violated, and for which reason: docs/liveness.md has them under these letters."""
 
 
-_OTHER_VERSIONS = (
-    "gap-",
-    "gate-",
-    "letter-",
-    "mixed-",
-    "possible-kafka-",
-    "upgrade-",
-    "watched-kafka-",
-    "watched-letter",
-)
+_OTHER_VERSIONS = ("gap-", "reach-kafka-", "small-gate-", "small-kafka-", "small-letter", "upgrade-")
 """Scenarios of other versions than a full proposal, or of the upgrade to it; liveness is not expected there."""
 
 
-_OF_THE_GATE = ("replication/reassign-cancel", "replication/reassign-fencing")
+_OF_THE_GATE = ("replication/large-reassign-cancel", "replication/large-reassign-fencing")
 """Scenarios of the gate that are too large for every check."""
 
 

@@ -55,7 +55,7 @@ LIVE: tuple[tuple[tuple[str, ...], Mapping[str, int]], ...] = (
 """The rows of the table of liveness: rules that are off, and the budgets."""
 
 VOTES = (
-    "standard-votes", "votes-restarts", "votes-losses", "votes-one-returns", "defect-no-pre-vote",
+    "large-votes", "small-votes-restarts", "small-votes-losses", "small-votes-one-returns", "defect-no-pre-vote",
     "defect-pre-vote-for-all", "defect-two-votes", "defect-vote-forgotten", "gap-restarted-follower", "gap-empty-drain",
 )  # fmt: skip
 """The scenarios whose votes are messages, and that of what Kafka 4.2 does besides."""

@@ -76,7 +76,7 @@ def test_nothing_is_wider_than_the_terminal(
     highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a property that twenty scenarios ask, and of a scenario; without a terminal a line is a line."""
-    for name in ("partitions_with_active_isr_members_are_led", "replication/watched-letter"):
+    for name in ("partitions_with_active_isr_members_are_led", "replication/small-letter"):
         whole = highwater("show", name).out.splitlines()
         assert max(map(len, whole)) > 80
         with monkeypatch.context() as narrow:

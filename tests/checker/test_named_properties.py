@@ -17,7 +17,7 @@ def test_helpers_are_checked_where_a_scenario_names_them() -> None:
     assert helpers
     assert helpers <= set(Request.of(scenario_files.find(SHRINK), Overrides()).properties)
     assert not helpers & set(
-        Request.of(scenario_files.find("replication/standard-records"), Overrides()).properties
+        Request.of(scenario_files.find("replication/large-records"), Overrides()).properties
     )
 
 

@@ -114,7 +114,7 @@ def test_a_property_of_the_states_outside(log: Any, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
 @pytest.mark.parametrize(
-    "name", ["docs/examples/register.toml", "truncation/kip-279", "quorum/standard-five-voters"]
+    "name", ["docs/examples/register.toml", "truncation/kip-279", "quorum/large-five-voters"]
 )
 def test_inside_nothing_changes(name: str, engine: str) -> None:
     if engine == "interpreter" and name != "docs/examples/register.toml":
@@ -148,7 +148,7 @@ def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
     ("arguments", "said"),
     [
         (["truncation/kip-101", "--deadlock"], "deadlock cannot be checked with --outside"),
-        (["quorum/live-elections"], "hwm_comes_with_the_timer"),
+        (["quorum/liveness-elections"], "hwm_comes_with_the_timer"),
         (["truncation/kip-101", "--engine", "spark"], "the Spark engine does not look outside the bounds"),
     ],
 )

@@ -31,7 +31,7 @@ def found(model: Model) -> Counterexample:
 
 @pytest.fixture(scope="module")
 def gate() -> Model:
-    return Request.of(find("replication/promise-without-gate"), Overrides()).model()
+    return Request.of(find("replication/sanity-promise-without-gate"), Overrides()).model()
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
 
 
 def test_the_json_shows_both_sides(highwater: Callable[..., Run]) -> None:
-    run = highwater("check", "replication/promise-without-gate", "--json", "-", "--workers", "1")
+    run = highwater("check", "replication/sanity-promise-without-gate", "--json", "-", "--workers", "1")
     schema = json.loads((ROOT / "checker/report/result.schema.json").read_text())
     assert problems(run.results, schema) == []
     (violation,) = run.results[0]["violations"]

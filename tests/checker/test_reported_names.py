@@ -76,8 +76,8 @@ def test_what_is_no_promise_says_what_it_is(
 
 def test_the_scenarios_that_ask_are_told(highwater: Callable[..., Run]) -> None:
     out = highwater("show", "a_pre_vote_is_won").out
-    assert "quorum/possible-votes" in out[out.index("expected to be reached in") :]
-    out = highwater("show", "quorum/possible-votes").out
+    assert "quorum/reach-votes" in out[out.index("expected to be reached in") :]
+    out = highwater("show", "quorum/reach-votes").out
     assert "every goal is reached" in out
     assert "a_pre_vote_is_won" in out[out.index("\ngoals\n") :]
     out = highwater("show", "quorum:hwm_is_committed").out

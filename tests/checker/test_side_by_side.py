@@ -22,8 +22,8 @@ Command = Callable[..., Run]
 SOME = [
     "truncation/kip-101",
     "truncation/kip-320",
-    "quorum/live-before-kip-1166",
-    "replication/controller/kafka-trunk-min-isr",
+    "quorum/liveness-before-kip-1166",
+    "replication/controller/trunk-min-isr",
     "zookeeper/before-kip-380",
 ]
 

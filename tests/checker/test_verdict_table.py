@@ -92,11 +92,11 @@ def test_goals_are_shown_as_there_is_room() -> None:
     def verdict(outcome: Any, width: int = 100) -> Any:
         return lines([outcome], width)[-1].split(None, 1)[1].strip()
 
-    one = kept("quorum/possible-observer")
+    one = kept("quorum/reach-observer")
     assert "a_member_hears_of_an_epoch_before_a_voter at depth 12" in verdict(one, 160)
-    assert "reached: 4 goals" in verdict(kept("quorum/possible-votes"))
-    assert "holds; 6 goals reached" in verdict(kept("zookeeper/possible"))
-    two = kept("replication/mixed-old-fetcher")
+    assert "reached: 4 goals" in verdict(kept("quorum/reach-votes"))
+    assert "holds; 6 goals reached" in verdict(kept("zookeeper/reach"))
+    two = kept("replication/upgrade-mixed-old-fetcher")
     assert "keeps_the_promise at depth 12; 1 goal reached" in verdict(two, 180)
     assert "violated (expected): 2 properties" in verdict(two)
     missed = replace(one, goal_runs=())
@@ -181,8 +181,8 @@ def test_many_scenarios_are_summed_up_by_protocol(
     for verbose in (False, True):
         summary.finish([*everything, wrong], JsonOutput(None), quiet=True, verbose=verbose, seconds=1.0)
         out = capsys.readouterr().out
-        assert ("quorum/live-elections" in out) is False
-        assert ("  live-elections " in out) is verbose
+        assert ("quorum/liveness-elections" in out) is False
+        assert ("  liveness-elections " in out) is verbose
         assert "truncation/kip-320: weak_isr is violated, but expected to hold" in out
     summary.finish([*everything, wrong], JsonOutput(None), quiet=True, seconds=1.0)
     shown = capsys.readouterr().out.splitlines()

@@ -17,10 +17,10 @@ from highwater.checker.conform.bridge import Jars
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from tests.slow import slow
 
-SMALL = "replication/controller/possible-kafka-4.2"
-LEVELS = "replication/controller/watched-kafka-4.2-levels"
-INDEX = "replication/controller/watched-kafka-4.2-index"
-OPERATOR = "replication/controller/watched-kafka-4.2-operator"
+SMALL = "replication/controller/reach-kafka-4.2"
+LEVELS = "replication/controller/small-kafka-4.2-levels"
+INDEX = "replication/controller/small-kafka-4.2-index"
+OPERATOR = "replication/controller/small-kafka-4.2-operator"
 REASSIGNMENT = "replication/controller/kafka-4.2-stuck-elr"
 TOPIC = "replication/topic/kafka-4.2-first-partition"
 
@@ -233,7 +233,7 @@ def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_pat
         (["--request", "none.json"], "none.json"),
         ([SMALL, "--before", "nowhere"], "--before nowhere: no such directory or jar"),
         (
-            ["replication/controller/unclean-recovery"],
+            ["replication/controller/large-unclean-recovery"],
             "stands for no request of Kafka's controller under these rules",
         ),
     ],

@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")
 
 
 def test_its_conditions_can_be_asked() -> None:
-    model = asked("replication/standard-fencing").model()
+    model = asked("replication/large-fencing").model()
     (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.M | re.S)
     texts = block.splitlines()
     assert len(texts) > 5

@@ -202,9 +202,9 @@ def test_a_large_expression_is_cut() -> None:
     "name",
     [
         "truncation/kip-101",
-        "replication/standard-acks",
-        "quorum/standard-messages",
-        "zookeeper/standard-bounces",
+        "replication/large-acks",
+        "quorum/large-messages",
+        "zookeeper/large-bounces",
     ],
 )
 def test_a_part_is_found_wherever_a_property_is_false_and_has_the_state_s_values(name: str) -> None:

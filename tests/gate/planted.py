@@ -21,7 +21,7 @@ SCENARIOS = (
     "truncation/kip-101",
     "truncation/kip-320",
     "truncation/truncate-to-hwm",
-    "replication/standard-messages",
+    "replication/large-messages",
     "replication/defect-fenced-controller",
     "replication/defect-stale-epoch-controller",
 )

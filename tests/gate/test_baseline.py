@@ -92,7 +92,7 @@ def test_a_selection_has_globs_paths_and_exceptions(tmp_path: Path) -> None:
     names = [e.name for e in select.entries(tmp_path)]
     assert names == ["one.toml", "truncation/kip-279", "truncation/kip-320", "truncation/kip-320-first-try"]
     standard = [e.name for e in Selection(["standard"]).entries(tmp_path)]
-    assert "replication/standard-acks" in standard
+    assert "replication/large-acks" in standard
     assert "replication/large" not in standard
 
 

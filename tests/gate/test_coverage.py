@@ -410,7 +410,7 @@ def test_lines_are_in_the_order_of_the_source(project: Path) -> None:
 def test_a_parameter_that_ranges_over_some_sets() -> None:
     """Not over all values of a type, but over those that ``define`` lists, as a reassignment's targets."""
     found = Coverage()
-    request = Request.of(find("replication/reassign-fencing"), Overrides())
+    request = Request.of(find("replication/large-reassign-fencing"), Overrides())
     add_scenario(found, request, SearchOptions(limit_states=50), rules=False, quiet=True)
     asked = {site.name for site in found.sites if site.action == "reassign"}
     assert {"every replica of the target is registered", "where"} <= asked

@@ -248,7 +248,7 @@ def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: s
 
 def test_ctrl_c_tells_what_was_found(tmp_path: Path) -> None:
     facts = '[scenarios."{}"]\nverdict = "holds"\ndistinct_states = {}\n'
-    names = (("truncation/kip-320", 10**9), ("replication/reassign-fencing", 1))
+    names = (("truncation/kip-320", 10**9), ("replication/large-reassign-fencing", 1))
     (tmp_path / "b.toml").write_text(
         "format = 1\n" + "".join(facts.format(*pair) for pair in names), encoding="utf-8"
     )
@@ -271,7 +271,7 @@ def test_ctrl_c_tells_what_was_found(tmp_path: Path) -> None:
     )
     assert run.stderr is not None
     for line in run.stderr:
-        if "replication/reassign-fencing" in line:
+        if "replication/large-reassign-fencing" in line:
             break
     run.send_signal(signal.SIGINT)
     said, _ = run.communicate(timeout=600)

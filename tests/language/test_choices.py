@@ -27,7 +27,7 @@ def test_rules_over_a_profile() -> None:
 
 
 def test_a_scenario_and_a_replay_come_to_the_same_rules() -> None:
-    scenario = scenario_files.find("replication/controller/kafka-trunk-min-isr")
+    scenario = scenario_files.find("replication/controller/trunk-min-isr")
     values = scenario.rule_values(PROFILE, {"leader_stays": False})
     assert {name for name, on in values.items() if on} == rule_set(PROFILE, {"leader_stays": False}).rules
     assert values.keys() == Controller.rules.keys()

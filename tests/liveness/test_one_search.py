@@ -21,7 +21,7 @@ from highwater.model.language import Model, Protocol, State, invariant
 from tests.liveness.protocols import Flapping
 from tests.native.on_disk import PARTS, small_batches
 
-SOME = ("quorum/live-before-kip-1166", "zookeeper/defect-unseen-bounce", "replication/live-rejected")
+SOME = ("quorum/liveness-before-kip-1166", "zookeeper/defect-unseen-bounce", "replication/liveness-rejected")
 """The last one has an invariant, too."""
 
 
@@ -61,7 +61,7 @@ def test_where_the_graph_does_not_fit_the_search_goes_on_on_disk(monkeypatch: py
 
     monkeypatch.setattr(explored, "GraphLevels", Full)
     small_batches(monkeypatch)
-    model, options = model_of("replication/live-rejected"), SearchOptions(workers=1)
+    model, options = model_of("replication/liveness-rejected"), SearchOptions(workers=1)
     result = search_with_liveness(model, search, nothing_explored, options)
     assert result.stopped_by == "memory"
     assert result.distinct_states == apart(model, options).distinct_states

@@ -18,7 +18,7 @@ from highwater.model.replication import Replication, control
 from tests.docs.generated import generated
 from tests.slow import slow
 
-SOME = ("replication/live-zombie", "replication/controller/live-balanced")
+SOME = ("replication/liveness-zombie", "replication/controller/liveness-balanced")
 SOME_STANDARD = ("replication/recovery-first-phase-loss", "replication/controller/small")
 """The whole page is written anew by a slow test of tests/docs."""
 
@@ -103,7 +103,7 @@ ANSWER_TO = control.answer_to
 
 def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "answer_to", in_its_epoch)
-    request = Request.of(scenario_files.find("replication/live-replacement"), Overrides())
+    request = Request.of(scenario_files.find("replication/liveness-replacement"), Overrides())
     planted = Replication(request.parameters, (name for name, on in request.rules.items() if on))
     model = Model(planted, (), request.liveness)
     graph = kept.Graph(model)
@@ -117,8 +117,8 @@ def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch:
 
 
 def test_a_standard_scenario_checks_its_invariants_beside_what_must_happen() -> None:
-    asked = Request.of(scenario_files.find("replication/standard-fencing"), Overrides())
-    other = Request.of(scenario_files.find("replication/standard-min-isr"), Overrides())
+    asked = Request.of(scenario_files.find("replication/large-fencing"), Overrides())
+    other = Request.of(scenario_files.find("replication/large-min-isr"), Overrides())
     assert {p.name for p in asked.liveness} == {p.name for p in LIVENESS} - NOT_SHOWN
     assert {p.name for p in other.invariants} <= {p.name for p in asked.invariants}
 

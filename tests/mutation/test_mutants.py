@@ -116,7 +116,7 @@ def test_the_small_protocol_is_worth_it(mutated: MutatedModel) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["truncation/kip-320", "zookeeper/standard-three-brokers", "quorum/standard-messages"]
+    "name", ["truncation/kip-320", "zookeeper/large-three-brokers", "quorum/large-messages"]
 )
 def test_without_a_mutant_it_is_the_protocol(name: str) -> None:
     """With 0 the very same expressions are left; what else there is can never be taken."""

@@ -255,7 +255,7 @@ from highwater.checker.scenarios import scenario_files as scenarios
 from highwater.checker.comparing.mutation.examining import Examination
 from highwater.checker.scenarios.request import Overrides, Request
 
-print(Examination(Request.of(scenarios.find("zookeeper/live-shutdowns"), Overrides())).digest)
+print(Examination(Request.of(scenarios.find("zookeeper/liveness-shutdowns"), Overrides())).digest)
 """
 
 

@@ -64,7 +64,7 @@ PLANTED = {
         "zookeeper/cluster.py",
         "return (epoch < other) &",
         "return (other < epoch) &",
-        "zookeeper/standard-three-brokers",
+        "zookeeper/large-three-brokers",
         "former_requests_are_refused",
     ),
     "what may be read": Planted(  # a promise that is too strict: who keeps it notices

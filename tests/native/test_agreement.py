@@ -71,9 +71,9 @@ QUICK = {
     "truncation/kip-320",
     "replication/controller/small",
     "replication/recovery-operator",
-    "replication/reassign-cancel",
-    "replication/standard-fencing",
-    "replication/standard-messages",
+    "replication/large-reassign-cancel",
+    "replication/large-fencing",
+    "replication/large-messages",
 }
 """Scenarios that between them have every action of the large protocols; the others differ in their rules."""
 

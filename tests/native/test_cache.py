@@ -338,7 +338,7 @@ for name in sys.argv[1:]:
 
 
 def test_the_text_does_not_depend_on_what_a_process_did_before() -> None:
-    names = ["replication/standard-messages", "replication/live-recovery", "truncation/kip-320"]
+    names = ["replication/large-messages", "replication/liveness-recovery", "truncation/kip-320"]
     orders = (names, names[::-1], names[1:2])
     found = [
         subprocess.run(

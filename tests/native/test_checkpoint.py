@@ -283,7 +283,7 @@ def test_one_of_something_else(kept: Path) -> None:
     other = models.scenario_model(SCENARIO, max_records=1)
     assert "other parameters: max_records was 2, is 1" in refused(other, kept)
     assert "other protocol: then truncation, now replication" in refused(
-        models.scenario_model("replication/standard-messages"), kept
+        models.scenario_model("replication/large-messages"), kept
     )
     with pytest.raises(InputError, match="other symmetry"):
         part(models.scenario_model(SCENARIO), "in memory", kept, symmetry=True)

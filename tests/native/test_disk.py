@@ -64,7 +64,7 @@ def test_counts_with_and_without_symmetry(
 
 def test_counts_on_the_replication_protocol() -> None:
     model = models.scenario_model(
-        "replication/standard-operator", brokers=2, replication_factor=2, initial_isr=2
+        "replication/large-operator", brokers=2, replication_factor=2, initial_isr=2
     )
     assert_same(on_disk(model), search(model, SearchOptions()))
 

@@ -31,7 +31,7 @@ def missed(text: str, compile: str = _COMPILE) -> set[str]:
     return {instruction.split(" = ")[-1] for instruction in _MISSED.findall(done.stderr)}
 
 
-@pytest.fixture(params=["zookeeper/standard-sessions", "every operation"])
+@pytest.fixture(params=["zookeeper/large-sessions", "every operation"])
 def text(request: pytest.FixtureRequest) -> str:
     """The kernels of a model."""
     every = request.param == "every operation"

@@ -136,7 +136,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         (["truncation/kip-320", "--symmetry"], {}),
         (["promise/clients"], {}),
         ([SMALL], {"traced"}),  # a violation is followed
-        (["replication/controller/violated-fenced-member-joins"], {"traced"}),  # of a property of steps
+        (["replication/controller/sanity-fenced-member-joins"], {"traced"}),  # of a property of steps
         (["quorum/small-older"], {"traced"}),  # liveness is asked
     ],
     ids=str,
@@ -155,9 +155,9 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
     "name",
     [
         SMALL,
-        "replication/controller/violated-isr-outside-replicas",
-        "replication/controller/violated-fenced-member-joins",  # a property of steps
-        "replication/possible-requests",  # goals
+        "replication/controller/sanity-isr-outside-replicas",
+        "replication/controller/sanity-fenced-member-joins",  # a property of steps
+        "replication/reach-requests",  # goals
     ],
 )
 def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], name: str) -> None:

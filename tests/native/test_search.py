@@ -29,8 +29,8 @@ def found_by_the_reference(name: str) -> SearchResult:
     return reference.search(models.scenario_model(name, max_records=1), SearchOptions())
 
 
-SAID = "truncation/watched-kip-279"
-"""It watches what ``watched-kip-101`` does, and the rest is found without watching."""
+SAID = "truncation/small-kip-279"
+"""It watches what ``small-kip-101-steps`` does, and the rest is found without watching."""
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -47,7 +47,7 @@ def test_same_result_as_the_reference(name: str, workers: int) -> None:
 
 def test_same_result_as_the_reference_on_the_replication_protocol() -> None:
     model = models.scenario_model(
-        "replication/standard-operator", brokers=2, replication_factor=2, initial_isr=2
+        "replication/large-operator", brokers=2, replication_factor=2, initial_isr=2
     )
     native, plain = search(model, SearchOptions()), reference.search(model, SearchOptions())
     assert native.distinct_states > 10_000

@@ -103,7 +103,7 @@ def test_a_message_is_an_arrow_from_where_it_is_sent_to_where_it_is_taken(
 
 
 def test_a_message_that_goes_unread_is_lost() -> None:
-    model = scenario_model("replication/standard-messages")
+    model = scenario_model("replication/large-messages")
     fates: dict[str, set[str]] = {}
     for seed in range(3):
         walk = random_walk(model, 60, seed)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 LATE = ("check", "replication/defect-late-fetch", "--workers", "1")
-LOOP = ("check", "replication/live-rejected", "--workers", "1")
+LOOP = ("check", "replication/liveness-rejected", "--workers", "1")
 DIFFERENCE = (
     *("diff", "replication/defect-late-fetch", "--rule", "fetch_response_epoch_check=off"),
     *("--action", "take_fetch_answer"),

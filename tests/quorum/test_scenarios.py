@@ -18,7 +18,7 @@ OTHERS = [
     if name.startswith("quorum/") and "/defect-" not in name and not standard
 ]
 """The standard ones are those of ``highwater check``: tests/replication/test_standard_scenarios.py."""
-QUICK = ("quorum/live-at-rest",)
+QUICK = ("quorum/liveness-at-rest",)
 
 
 def run(*arguments: str, status: int = 0) -> str:

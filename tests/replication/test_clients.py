@@ -48,10 +48,10 @@ def sentences(name: str, **parameters: int) -> list[str]:
 
 
 def test_a_leader_that_is_elected_anew_answers_the_producers_of_its_former_epoch() -> None:
-    run = sentences("replication/standard-waiting-producers")
+    run = sentences("replication/large-waiting-producers")
     assert "value 0 is written to leader 0 with acks=all" in run
     assert "the controller unfences broker 0" in run, "it is the leader of an earlier epoch, elected anew"
-    assert not sentences("replication/standard-waiting-producers", waiting_producers=0)
+    assert not sentences("replication/large-waiting-producers", waiting_producers=0)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_leader_that_is_elected_anew_answers_the_producers_of_its_former_epoch
     ids=["crashed", "stopped"],
 )
 def test_only_who_has_crashed_comes_back_with_an_older_hwm(steps: list[str], hwms: list[int]) -> None:
-    model = Model(protocol_of("replication/standard-old-checkpoints", controlled_shutdowns=1), [])
+    model = Model(protocol_of("replication/large-old-checkpoints", controlled_shutdowns=1), [])
     interpreter = Interpreter(model)
     (state,) = model.initial
     for action in steps:

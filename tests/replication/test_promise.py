@@ -21,7 +21,7 @@ from highwater.model.language.refinement import Refinement, refines
 from highwater.model.promise import Promise
 from highwater.model.replication import Replication
 
-PLACE = "replication/promise-"
+PLACE = "replication/sanity-promise-"
 
 BROKEN: dict[str, tuple[str, dict[str, Any]]] = {
     "without-gate": ("fence_broker", {"log": ([0], [])}),
@@ -88,8 +88,8 @@ def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
         of_the_proposal = (
             scenario
             and scenario.profile == "kip_966"
-            and not name.startswith((galleries.PLACE, "replication/violated-", "replication/possible"))
-            and not any(kind in name for kind in ("watched-", "possible-", "alone-"))
+            and not name.startswith((galleries.PLACE, "replication/sanity-", "replication/reach"))
+            and not any(kind in name for kind in ("small-", "reach-"))
         )
         if scenario and of_the_proposal and scenario.protocol is Replication:
             asked[name] = "keeps_the_promise" in Request.of(scenario, Overrides()).properties
@@ -103,11 +103,11 @@ def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
 @pytest.mark.parametrize(
     ("gone", "scenario"),
     [
-        ("write", "standard-records"),
-        ("commit", "standard-records"),
-        ("acknowledge", "standard-records"),
-        ("read", "standard-records"),
-        ("lose_data", "standard-records"),
+        ("write", "large-records"),
+        ("commit", "large-records"),
+        ("acknowledge", "large-records"),
+        ("read", "large-records"),
+        ("lose_data", "large-records"),
         ("lose", "recovery-aggressive"),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_mapping_that_ignores_the_log_misses_the_loss() -> None:
 @pytest.mark.parametrize("field", ["shown", "writes"])
 def test_a_mapping_that_ignores_a_field_is_none(field: str) -> None:
     """What is committed is shown, and was written: the other fields tell."""
-    assert broken("replication/standard-records", mapped("blind", **{field: WRONG[field]})) is not None
+    assert broken("replication/large-records", mapped("blind", **{field: WRONG[field]})) is not None
 
 
 def test_losses_that_an_unclean_election_may_take_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_order_and_values_are_asked_not_only_counts() -> None:
         zero = log.type.zero()
         return where(log.length == 2, zero.append(log.at(1)).append(log.at(0)), log)
 
-    example = broken("replication/standard-records", mapped("backwards", log=backwards))
+    example = broken("replication/large-records", mapped("backwards", log=backwards))
     assert example is not None
     assert example.abstract is not None
     assert example.abstract.steps[-1].changes["log"] == ([0], [1, 0])
@@ -191,7 +191,7 @@ def test_in_a_log_of_two_epochs_the_promise_is_kept_and_asked() -> None:
         """No log has committed records of two epochs."""
         return (s.committed.length < 2) | (s.committed.at(0).epoch == s.committed.at(1).epoch)
 
-    request = Request.of(scenario_files.find("replication/standard-records"), Overrides())
+    request = Request.of(scenario_files.find("replication/large-records"), Overrides())
     protocol = Replication(request.parameters, (rule for rule, on in request.rules.items() if on))
     assert searched(Model(protocol, [never])).violations
 

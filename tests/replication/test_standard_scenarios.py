@@ -95,9 +95,7 @@ def test_what_holds_in_zookeeper_mode_was_searched_to_its_end_and_not_cut(
     results: list[dict[str, Any]],
 ) -> None:
     held = [r for r in results if r["protocol"] == "zookeeper" and r["verdict"] == "holds"]
-    held = [
-        r for r in held if "/possible" not in r["scenario"]
-    ]  # about what can be reached, within few epochs
+    held = [r for r in held if "/reach" not in r["scenario"]]  # about what can be reached, within few epochs
     assert len(held) >= 10
     assert all(r["complete"] and not any(r["cut"].values()) for r in held)
 
@@ -138,9 +136,9 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
         if (
             r["verdict"] == "holds" and r["protocol"] != "promise"
         ):  # that one is what others implement, and small
-            # Small ones ask much more of each state, and so do those that watch steps.
+            # Those of sanity and reach are for one property or condition.
             kind = r["scenario"].rpartition("/")[2].partition("-")[0]
-            least = {"small": 500, "watched": 1_000, "alone": 50, "possible": 50}.get(kind, 5_000)
+            least = {"small": 500, "sanity": 50, "reach": 50}.get(kind, 5_000)
             assert r["distinct_states"] > least, r["scenario"]
 
 

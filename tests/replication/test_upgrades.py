@@ -33,9 +33,9 @@ def violated(name: str, **changes: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "older"),
     [
-        ("mixed-gate", "ungated_broker"),
-        ("mixed-old-fetcher", "old_fetcher"),
-        ("mixed-old-proposer", "old_proposer"),
+        ("upgrade-mixed-gate", "ungated_broker"),
+        ("upgrade-mixed-old-fetcher", "old_fetcher"),
+        ("upgrade-mixed-old-proposer", "old_proposer"),
     ],
 )
 def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, older: str) -> None:
@@ -48,8 +48,8 @@ def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, ol
 @pytest.mark.parametrize("older", ["ungated_broker", "old_fetcher", "old_proposer"])
 def test_a_broker_that_is_not_there_is_older_in_nothing(older: str) -> None:
     """The parameter names a broker: one beyond those of the cluster changes no step."""
-    plain = found("mixed-gate", parameters={"ungated_broker": -1})
-    beyond = found("mixed-gate", parameters={"ungated_broker": -1, older: 2})
+    plain = found("upgrade-mixed-gate", parameters={"ungated_broker": -1})
+    beyond = found("upgrade-mixed-gate", parameters={"ungated_broker": -1, older: 2})
     assert (plain.distinct_states, plain.generated_states) == (
         beyond.distinct_states,
         beyond.generated_states,

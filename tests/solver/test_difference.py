@@ -22,7 +22,7 @@ from tests import models, zoo
 from tests.checker.conftest import Run
 from tests.slow import slow
 
-CONTROLLER = "replication/controller/unclean-recovery"
+CONTROLLER = "replication/controller/large-unclean-recovery"
 
 
 def version(*rules: str, profile: str | None = None) -> Model:
@@ -198,7 +198,7 @@ def test_two_profiles_or_scenarios(highwater: Callable[..., Run]) -> None:
         ("kip_966", "kafka_trunk_2024_10"),
         ("kip_966", "kafka_trunk_2024_10", "--in", CONTROLLER),
         (CONTROLLER, "kafka_trunk_2024_10"),
-        (CONTROLLER, "replication/controller/kafka-trunk-min-isr"),
+        (CONTROLLER, "replication/controller/trunk-min-isr"),
         (CONTROLLER, "--profile", "kafka_trunk_2024_10"),
     ]
     found = []

@@ -21,7 +21,7 @@ from tests.slow import slow
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "report/proof.schema.json").read_text())
 DEFECT = "replication/defect-fenced-both"
-CONTROLLER = "replication/controller/unclean-recovery"
+CONTROLLER = "replication/controller/large-unclean-recovery"
 TWO = ("--set", "brokers=2", "--set", "replication_factor=2")
 
 
@@ -165,7 +165,7 @@ def test_nothing_to_unbound(highwater: Callable[..., Run], counter: Callable[...
 
 
 def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -> None:
-    scenario = "replication/controller/kafka-trunk-min-isr"
+    scenario = "replication/controller/trunk-min-isr"
     run = highwater("prove", scenario, "--epochs", "unbounded", "--depth", 3, "--json", "-")
     (result,) = run.results
     assert run.status == 1  # with other bounds nothing is promised

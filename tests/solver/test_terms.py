@@ -70,10 +70,10 @@ def disagreements(model: Model, count: int, numbers: Numbers) -> Iterator[Scalar
     "name",
     [
         "replication/controller/small",
-        "replication/standard-messages",
+        "replication/large-messages",
         "truncation/kip-320",
-        "quorum/standard-losses",
-        "zookeeper/standard-shutdowns",
+        "quorum/large-losses",
+        "zookeeper/large-shutdowns",
     ],
 )
 def test_terms_agree_on_a_scenario_of_each_protocol(name: str) -> None:
@@ -187,7 +187,11 @@ def _asked(step: OpenStep, leaves: Sequence[int], model: Model | None = None) ->
 
 @pytest.mark.parametrize(
     "name",
-    ["replication/controller/small", "replication/controller/reassignment", "replication/standard-messages"],
+    [
+        "replication/controller/small",
+        "replication/controller/large-reassignment",
+        "replication/large-messages",
+    ],
 )
 def test_open_parameters_stand_for_all_instances(name: str) -> None:
     model = models.scenario_model(name)

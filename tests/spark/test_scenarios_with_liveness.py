@@ -14,7 +14,7 @@ from highwater.checker.engines.by_name import Engine
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.scenario_files import Scenario
 
-LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/live-downgrade"
+LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/liveness-downgrade"
 
 
 def check(*arguments: str) -> Result:

@@ -20,12 +20,12 @@ CHOSEN = (
     "truncation/kip-101",  # violated
     "truncation/kip-320",
     "replication/controller/small",
-    "replication/standard-messages",
-    "replication/standard-crashes",
+    "replication/large-messages",
+    "replication/large-crashes",
     "replication/recovery-balanced",
-    "quorum/standard-elections",
+    "quorum/large-elections",
     "zookeeper/before-kip-380",
-    "zookeeper/standard-failover",
+    "zookeeper/large-failover",
 )
 """Of each protocol, some that hold and some that do not; the kernels are those of the native search."""
 

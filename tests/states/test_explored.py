@@ -57,7 +57,7 @@ def truncation() -> Model:
 
 def replication() -> Model:
     return models.scenario_model(
-        "replication/standard-operator", brokers=2, replication_factor=2, initial_isr=2, max_partition_epoch=2
+        "replication/large-operator", brokers=2, replication_factor=2, initial_isr=2, max_partition_epoch=2
     )
 
 

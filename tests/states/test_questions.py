@@ -33,7 +33,7 @@ def block(section: str, kind: str) -> str:
 @pytest.fixture(scope="module")
 def explored() -> Any:
     model = models.scenario_model(
-        "replication/standard-data-loss", brokers=2, replication_factor=2, controlled_shutdowns=1
+        "replication/large-data-loss", brokers=2, replication_factor=2, controlled_shutdowns=1
     )
     return explore(model, SearchOptions(workers=1))
 

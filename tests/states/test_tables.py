@@ -114,7 +114,7 @@ def test_columns_of_what_may_be_none() -> None:
 
 
 def test_columns_of_the_replication_protocol() -> None:
-    model = models.scenario_model("replication/standard-data-loss", late_fetches=1, metadata_in_flight=1)
+    model = models.scenario_model("replication/large-data-loss", late_fetches=1, metadata_in_flight=1)
     assert undecoded(model, list(models.arbitrary_states(model, 300))) == []
 
 
@@ -353,7 +353,7 @@ def test_the_command_writes_the_same_tables_with_both_engines(
     monkeypatch.setattr(engines, "spark_options", lambda *asked: replace(honest(*asked), small=4_000))
     settings = ("brokers=2", "replication_factor=2", "controlled_shutdowns=1")
     scenario = [
-        "replication/standard-data-loss",
+        "replication/large-data-loss",
         *(s for name in settings for s in ("--set", name)),
         "--quiet",
     ]

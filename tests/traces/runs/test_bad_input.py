@@ -22,7 +22,7 @@ from tests.traces.runs.changing import another, fields_of, get, put
 from tests.traces.runs.made import walk_of, write
 
 LINES = walk_of("truncation/kip-101", depth=8)
-WHOLE = walk_of("replication/standard-crashes", depth=6, whole=True)
+WHOLE = walk_of("replication/large-crashes", depth=6, whole=True)
 SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text(encoding="utf-8"))
 
 

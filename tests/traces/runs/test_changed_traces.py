@@ -14,7 +14,7 @@ from tests.slow import slow
 from tests.traces.runs.changing import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of
 
-SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/standard-crashes")
+SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/large-crashes")
 OUTSIDE = {("meta", "scenario")}
 """What is for people only."""
 

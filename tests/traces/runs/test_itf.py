@@ -61,7 +61,7 @@ def test_a_value_of_each_type_comes_back() -> None:
             assert read(json.loads(json.dumps(expression(type, plain[name])))) == expected(type, plain[name])
 
 
-@pytest.mark.parametrize("name", ["truncation/kip-320", "replication/standard-acks"])
+@pytest.mark.parametrize("name", ["truncation/kip-320", "replication/large-acks"])
 def test_every_state_comes_back(name: str) -> None:
     model = scenario_model(name)
     walk = random_walk(model, 30, 2)
@@ -90,13 +90,13 @@ def test_an_option_of_nothing_is_no_value_of_it() -> None:
 
 
 def test_a_loop_goes_back_from_the_last_state_to_its_first(highwater: Any, tmp_path: Path) -> None:
-    model = scenario_model("replication/live-rejected")
+    model = scenario_model("replication/liveness-rejected")
     target = tmp_path / "run.itf.json"
-    done = highwater("check", "replication/live-rejected", "--workers", "1", "--trace-out", target)
+    done = highwater("check", "replication/liveness-rejected", "--workers", "1", "--trace-out", target)
     assert "8 steps written, to a violation of proposals_come_to_rest" in done.out
     trace = json.loads(target.read_text(encoding="utf-8"))
     assert (trace["loop"], len(trace["states"])) == (5, 8), "the state that it comes back to is there once"
-    assert trace["#meta"]["source"] == "replication/live-rejected"
+    assert trace["#meta"]["source"] == "replication/liveness-rejected"
     assert trace["#meta"]["violates"] == ["proposals_come_to_rest"]
     assert set(trace["vars"]) == {ACTION, *model.protocol.state.fields}
 

@@ -83,7 +83,7 @@ def test_without_the_name_the_right_action_is_the_nearest(tmp_path: Path) -> Non
 
 
 def test_the_replay_goes_on_from_a_whole_state(tmp_path: Path) -> None:
-    lines = walk_of("replication/standard-fencing", whole=True)
+    lines = walk_of("replication/large-fencing", whole=True)
     lines[5]["state"]["brokers"][1]["hwm"] ^= 1
     report = replayed(tmp_path, lines)
     assert [u.position["line"] for u in report.unexplained] == [6, 7]
@@ -102,7 +102,7 @@ def test_the_replay_goes_on_from_all_changes(tmp_path: Path) -> None:
 
 
 def test_else_it_ends_and_says_so(tmp_path: Path) -> None:
-    lines = walk_of("replication/standard-fencing", whole=True)
+    lines = walk_of("replication/large-fencing", whole=True)
     for line in lines[1:]:
         line["state"] = {"brokers": line["state"]["brokers"]}
     lines[5]["state"]["brokers"][1]["hwm"] ^= 1
@@ -124,7 +124,7 @@ def test_what_was_before_it(tmp_path: Path) -> None:
 
 
 def test_of_many_states_before_it_a_few_are_told(tmp_path: Path) -> None:
-    lines = walk_of("replication/standard-fencing", depth=4)
+    lines = walk_of("replication/large-fencing", depth=4)
     blind = [{"step": line["step"]} for line in lines[1:]]
     blind[-1]["state"] = {"committed": [{"value": 0, "epoch": 3}]}
     found = replayed(tmp_path, [lines[0], *blind]).unexplained[0]

@@ -28,9 +28,9 @@ from tests.traces.runs.made import (
 SCENARIOS = (
     "truncation/kip-101",
     "truncation/kip-320",
-    "replication/controller/reassignment",
-    "replication/standard-crashes",
-    "replication/standard-fencing",
+    "replication/controller/large-reassignment",
+    "replication/large-crashes",
+    "replication/large-fencing",
     "replication/recovery-balanced",
 )
 SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text(encoding="utf-8"))
@@ -91,8 +91,8 @@ def test_with_nothing_but_the_actions(scenario: str, tmp_path: Path) -> None:
     ("scenario", "path"),
     [
         ("truncation/kip-101", "replicas[*].hwm"),
-        ("replication/standard-crashes", "partition"),
-        ("replication/standard-fencing", "brokers[*].view"),
+        ("replication/large-crashes", "partition"),
+        ("replication/large-fencing", "brokers[*].view"),
         ("replication/controller/small", "registrations[*].fenced"),
     ],
 )
@@ -116,7 +116,7 @@ def test_with_most_of_the_state_hidden_and_no_names(scenario: str, path: Any, tm
 
 
 @pytest.mark.parametrize("hidden", [1, 2])
-@pytest.mark.parametrize("scenario", ["truncation/kip-101", "replication/standard-fencing"])
+@pytest.mark.parametrize("scenario", ["truncation/kip-101", "replication/large-fencing"])
 def test_with_steps_that_nobody_saw(scenario: str, hidden: Any, tmp_path: Path) -> None:
     """Of so many lines all but the last are left out; without hidden steps the rest is not explained."""
     first, start, *lines = walk_of(scenario, depth=14, whole=True)
@@ -149,7 +149,7 @@ def test_changes_over_steps_that_nobody_saw(tmp_path: Path) -> None:
 
 def test_a_part_of_an_array_is_an_object(tmp_path: Path) -> None:
     """An instrumented broker logs its own state alone."""
-    first, *lines = walk_of("replication/standard-fencing", whole=True)
+    first, *lines = walk_of("replication/large-fencing", whole=True)
     for line in lines:
         line["state"] = {"brokers": {"1": line["state"]["brokers"][1]}}
     assert explained(replayed(tmp_path, [first, *lines]))
@@ -158,7 +158,7 @@ def test_a_part_of_an_array_is_an_object(tmp_path: Path) -> None:
 
 
 def test_a_run_from_the_middle(tmp_path: Path) -> None:
-    first, *lines = walk_of("replication/standard-fencing", whole=True)
+    first, *lines = walk_of("replication/large-fencing", whole=True)
     later = lines[7:]
     for step, line in enumerate(later):
         line["step"] = step
@@ -180,7 +180,7 @@ def test_without_a_line_0_the_run_is_from_the_beginning(tmp_path: Path) -> None:
 
 
 def test_a_file_is_the_lines(tmp_path: Path) -> None:
-    scenario = "replication/standard-fencing"
+    scenario = "replication/large-fencing"
     request, model = request_of(scenario), model_of(scenario)
     walk = random_walk(model, 25, 0)
     steps = write_run(
@@ -199,7 +199,7 @@ def test_a_path_that_is_no_run_is_not_written(tmp_path: Path) -> None:
 
 
 def test_too_many_states_are_never_dropped(tmp_path: Path) -> None:
-    first, *lines = walk_of("replication/standard-fencing", depth=8)
+    first, *lines = walk_of("replication/large-fencing", depth=8)
     blind = [{"step": line["step"]} for line in lines]
     with pytest.raises(TraceError, match="inconclusive: more than 50 states"):
         replayed(tmp_path, [first, *blind], limit=50)
