@@ -130,7 +130,7 @@ def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
     """What a report of a run that is none has to say, so that somebody else can look for it."""
     return {
         "protocol": model.protocol.name,
-        "parameters": {name: getattr(model.protocol.p, name) for name in sorted(model.protocol.parameters)},
+        "parameters": dict(sorted(model.protocol.parameter_values.items())),
         "rules": sorted(model.protocol.rules_on),
         "property": violation.property,
         "initial": list(violation.initial),

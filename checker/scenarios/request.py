@@ -37,7 +37,7 @@ from highwater.model.language.protocol import (
     Goal,
     Invariant,
     Protocol,
-    parameter_of,
+    parameter_value,
     profile_of,
     rule_of,
     why_absent,
@@ -271,9 +271,7 @@ class Request:
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
         """A scenario with these overrides; InputError where a name is unknown or a value out of range."""
         protocol = scenario.protocol
-        for key, value in overrides.parameters.items():
-            with _option(f"--set {key}={value}"):
-                parameter_of(protocol, key, value)
+        changes = {key: _value(protocol, key, value) for key, value in overrides.parameters.items()}
         for key, on in overrides.rules.items():
             with _option(f"--rule {key}={'on' if on else 'off'}"):
                 rule_of(protocol, key)
@@ -282,7 +280,7 @@ class Request:
                 profile_of(protocol, overrides.profile)
         profile = overrides.profile or scenario.profile
         rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
-        parameters = scenario.parameter_values(overrides.parameters)
+        parameters = scenario.parameter_values(changes)
         absent = partial(why_absent, rules.__getitem__, parameters)
         names = _properties(scenario, overrides)
         with _option(OPTION if overrides.properties else "properties"):
@@ -461,14 +459,19 @@ class _option:
             raise InputError(f"{self.text}: {wrong}") from None
 
 
+def _value(protocol: type[Protocol], name: str, value: int) -> int:
+    with _option(f"--set {name}={value}"):
+        return parameter_value(protocol, name, value)
+
+
 def _setting(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise InputError(f"--set {text}: write NAME=VALUE")
     try:
-        return name, int(value)
+        return name, value == "true" if value in ("true", "false") else int(value)
     except ValueError:
-        raise InputError(f"--set {text}: the value is a whole number, not {value!r}") from None
+        raise InputError(f"--set {text}: the value is a whole number, true or false, not {value!r}") from None
 
 
 def _switch(text: str) -> tuple[str, bool]:

@@ -42,7 +42,7 @@ from highwater.model.language.protocol import (
     Goal,
     Invariant,
     Protocol,
-    parameter_of,
+    parameter_value,
     profile_of,
     rule_of,
     rules_on,
@@ -352,14 +352,14 @@ def read(path: Path, name: str) -> Scenario:
     definition = _with_procedure(file, file.definition(table["protocol"]))
     protocol = definition.protocol
     profile = table.get("profile")
-    rules, parameters = table.get("rules", {}), table.get("parameters", {})
+    rules, parameters = table.get("rules", {}), dict(table.get("parameters", {}))
     properties, expect = table.get("properties"), table.get("expect", {})
     with file.at("profile"):
         if profile is not None:
             profile_of(protocol, profile)
     for key, value in parameters.items():
         with file.at(key, "parameters"):
-            parameter_of(protocol, key, value)
+            parameters[key] = parameter_value(protocol, key, value)
     for key, value in rules.items():
         with file.at(key, "rules"):
             rule_of(protocol, key)

@@ -239,8 +239,8 @@ _key_of = lru_cache(maxsize=4)(model_key)
 
 
 def _called(model: Model) -> str:
-    declared, given = model.protocol.parameters, model.protocol.p
-    other = [f"{n} {getattr(given, n)}" for n in declared if getattr(given, n) != declared[n].default]
+    declared, given = model.protocol.parameters, model.protocol.parameter_values
+    other = [f"{n} {value}" for n, value in given.items() if value != declared[n].default]
     return f"{model.protocol.name} with {', '.join(other)}" if other else model.protocol.name
 
 

@@ -35,7 +35,7 @@ def spent(m: Replication, s: State, *budgets: str) -> Number:
 
 def is_stated_for(m: Replication) -> bool:
     """True if the helper invariants apply to the scenario."""
-    return bool(m.p.elr_at_start) and not any(getattr(m.p, name) for name in BEYOND)
+    return m.p.elr_at_start and not any(getattr(m.p, name) for name in BEYOND)
 
 
 def helper(source: str) -> Callable[[Callable[[Any, Any], Any]], Invariant]:

@@ -36,7 +36,7 @@ def is_void(m: Replication, s: State) -> Truth:
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
-    asked = as_bool(bool(m.p.unclean_election))
+    asked = as_bool(m.p.unclean_election)
     if m.p.risky_elections:
         asked = asked | (spent(m, s, "elections") > 0)
     return (lost >= tolerated(m)["min_isr"]) | (failed & asked)

@@ -43,18 +43,33 @@ from highwater.model.names import unknown
 
 @dataclass(frozen=True)
 class Parameter:
-    """A whole number that a scenario can set: its default, the inclusive range, what it means."""
+    """A whole number, or a switch, that a scenario can set: its default, the inclusive range, what it means."""
 
     default: int
     low: int
     high: int
     meaning: str
+    is_switch: bool = False
+    """Its values are true and false; ``p`` has it as a bool. Files and options may also write 1 and 0."""
+
+    @classmethod
+    def switch(cls, meaning: str, *, default: bool = False) -> Parameter:
+        """A parameter that is true or false."""
+        return cls(int(default), 0, 1, meaning, is_switch=True)
 
     def __post_init__(self) -> None:
         if not self.low <= self.default <= self.high:
             raise fail(
                 f"the default {self.default} of a parameter is not in its range, {self.low} to {self.high}"
             )
+
+    def refusal(self, value: object) -> str:
+        """Why the parameter cannot have a value, as the end of a sentence; "" if it can."""
+        if self.is_switch:
+            return "" if isinstance(value, int) and value in (0, 1) else f"is true or false, not {value!r}"
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"is a whole number, not {value!r}"
+        return "" if self.low <= value <= self.high else f"is {self.low} to {self.high}, not {value}"
 
 
 @dataclass(frozen=True)
@@ -374,13 +389,10 @@ class Protocol:
             known = self.parameters.get(key)
             if known is None:
                 raise LanguageError(_no_parameter(self, key))
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise LanguageError(f"parameter {key} of {self.name} is a whole number, not {value!r}")
-            if not known.low <= value <= known.high:
-                raise LanguageError(
-                    f"parameter {key} of {self.name} is {known.low} to {known.high}, not {value}"
-                )
-        self.p = Parameters(**{key: chosen.get(key, known.default) for key, known in self.parameters.items()})
+            if refusal := known.refusal(value):
+                raise LanguageError(f"parameter {key} of {self.name} {refusal}")
+        values = {key: (known, chosen.get(key, known.default)) for key, known in self.parameters.items()}
+        self.p = Parameters(**{k: bool(v) if known.is_switch else v for k, (known, v) in values.items()})
         on = frozenset(self.rules if rules is None else rules)
         for rule in on - set(self.rules):
             raise LanguageError(no_rule(self, rule))
@@ -511,6 +523,11 @@ class Protocol:
         return not why_absent(self.ever_on, vars(self.p), stated)
 
     @property
+    def parameter_values(self) -> dict[str, int]:
+        """The parameters as they are written to files: a switch is 0 or 1."""
+        return {name: int(getattr(self.p, name)) for name in self.parameters}
+
+    @property
     def rules_on(self) -> frozenset[str]:
         """The rules that are switched on."""
         self.consulted.update(self.rules)
@@ -609,16 +626,14 @@ def rule_of(protocol: type[Protocol], name: str) -> Rule:
     return protocol.rules[name]
 
 
-def parameter_of(protocol: type[Protocol], name: str, value: object) -> Parameter:
-    """The parameter of this name, which this value is in the range of; else ChoiceError."""
+def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
+    """The value of a parameter as a number: a switch is 0 or 1. ChoiceError for a name or value that is refused."""
     if name not in protocol.parameters:
         raise ChoiceError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
-    found = protocol.parameters[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ChoiceError(f"{name} is a whole number, not {value!r}")
-    if not found.low <= value <= found.high:
-        raise ChoiceError(f"{name} is {found.low} to {found.high}, not {value}")
-    return found
+    if refusal := protocol.parameters[name].refusal(value):
+        raise ChoiceError(f"{name} {refusal}")
+    assert isinstance(value, int)
+    return int(value)
 
 
 def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[str, bool]) -> frozenset[str]:

@@ -32,7 +32,7 @@ class Promise(Protocol):
         ),
         "brokers": Parameter(2, 1, 4, "brokers that clients ask"),
         "min_isr": Parameter(2, 1, 4, "min.insync.replicas: fewer can lose data, and clients lose none"),
-        "unclean": Parameter(0, 0, 1, "whether leaders may be elected uncleanly"),
+        "unclean": Parameter.switch("whether leaders may be elected uncleanly"),
     }
 
     def define(self) -> Struct:
@@ -115,7 +115,7 @@ class Promise(Protocol):
         if one_of("by", ["another data loss", "an unclean election"]) == "another data loss":
             require("min ISR - 1 brokers have lost data", s.lost == self.p.min_isr - 1)
         else:
-            require("leaders may be elected uncleanly", bool(self.p.unclean))
+            require("leaders may be elected uncleanly", self.p.unclean)
         s.next.log, s.next.shown, s.next.lost, s.next.void = [], [[]] * self.p.brokers, 0, True
 
 

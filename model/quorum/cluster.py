@@ -77,12 +77,12 @@ class Cluster(Protocol):
         "consumers": Parameter(
             0, 0, 1, "observers, the last one, that read as a consumer of a partition does"
         ),
-        "finalised_late": Parameter(
-            0, 0, 1, "whether version 18 of Fetch is finalised while members run, who learn of it one by one"
+        "finalised_late": Parameter.switch(
+            "whether version 18 of Fetch is finalised while members run, who learn of it one by one"
         ),
-        "timer": Parameter(1, 0, 1, "whether the park timer can end a fetch"),
-        "settled": Parameter(
-            0, 0, 1, "whether all have the first leader's first record, and know it is committed"
+        "timer": Parameter.switch("whether the park timer can end a fetch", default=True),
+        "settled": Parameter.switch(
+            "whether all have the first leader's first record, and know it is committed"
         ),
         "impatient": Parameter(
             31, 0, 31, "voters whose timers can run out, as bits; of elections whose votes are messages"
@@ -145,7 +145,7 @@ class Cluster(Protocol):
             vote_requests=Only(Array(self.voter, Array(self.voter, self.some_vote_request)), votes_travel),
             vote_responses=Only(Array(self.voter, Array(self.voter, self.some_vote_response)), votes_travel),
             elected=Array(self.epoch, Option(self.member)),
-            finalised=Only(Array(self.member, Bool), p.finalised_late > 0),
+            finalised=Only(Array(self.member, Bool), p.finalised_late),
             committed=Seq(self.record, self.size),
             budgets=BUDGETS.type(p),
         ).about(
@@ -182,7 +182,7 @@ class Cluster(Protocol):
             leader=self.member,
             epoch=self.epoch,
             offset=offset,
-            told=Only(Bool, self.p.finalised_late > 0),
+            told=Only(Bool, self.p.finalised_late),
             answer=Only(hwm, self.on("timer_answers_as_parked")),
         ).about(
             leader="member at which it waits",
@@ -279,7 +279,7 @@ class Cluster(Protocol):
 
     def no_ballot(self, voted: int | None) -> dict[str, Any]:
         """The vote fields of a member that requests no votes. In a settled quorum all followers are in contact."""
-        heard = bool(self.p.settled) and voted is None
+        heard = self.p.settled and voted is None
         return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}
 
     # --- words ------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ def send_fetch(q: Cluster, s: State, f: Number) -> None:
 @action("1166.1", says="member {m} learns that version 18 of Fetch is finalised", m="member")
 def learn_version(q: Cluster, s: State, m: Number) -> None:
     """A member learns that Fetch version 18 is finalised. Its later fetches carry its HWM; a parked one does not."""
-    require("versions are finalised", bool(q.p.finalised_late))
+    require("versions are finalised", q.p.finalised_late)
     require("the member supports it", not q.is_older(m))
     require("the member does not know yet", ~s.finalised[m])
     s.next.finalised[m] = True
@@ -325,7 +325,7 @@ def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
     Kafka answers with the HWM at the time of parking, so even the timer need not deliver the current HWM.
     """
     parked, me = s.parked[f], s.members[leader]
-    require("there is a park timer", bool(q.p.timer))
+    require("there is a park timer", q.p.timer)
     require("the fetch is parked", parked.is_some)
     require("it is parked with this leader", parked.value.leader == leader)
     hwm = parked.value.answer if q.on("timer_answers_as_parked") else me.hwm

@@ -81,31 +81,80 @@ BUDGETS = Budgets(
 """Faults and operator actions; a scenario grants a number of each. Healing has no bound."""
 
 
+START = {
+    "brokers": Parameter(3, 2, 4, "brokers of the cluster"),
+    "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),
+    "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
+    "any_first_leader": Parameter.switch("whether any ISR member leads at the start, not the first alone"),
+    "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
+    "records": Parameter(1, 1, 4, "records that producers write"),
+    "initial_records": Parameter(0, 0, 4, "records that are committed at the start"),
+    "unclean_election": Parameter.switch("unclean.leader.election.enable; Balanced or Aggressive recovery"),
+    "recovers_by_itself": Parameter.switch(
+        "whether the controller begins unclean recoveries; false: unclean.recovery.strategy is None",
+        default=True,
+    ),
+    "elr_at_start": Parameter.switch("whether the metadata version has the ELR at the start", default=True),
+}
+"""Size, configuration and initial state of the cluster."""
+
+MESSAGES = {
+    "recovery": Parameter.switch("whether unclean recovery (966.14) is part of the exploration"),
+    "metadata_in_flight": Parameter.switch("whether metadata travels in batches, which can be in flight"),
+    "late_fetches": Parameter.switch("whether a fetch can arrive after its sender has sent another one"),
+    "late_reads": Parameter.switch(
+        "whether a leader reads the record of a fetch response when it sends the response, which can be later"
+    ),
+}
+"""Messages that most scenarios leave out, because they enlarge the state space."""
+
+OLDER_BROKERS = {
+    "ungated_broker": Parameter(-1, -1, 3, "the broker without the gate of the HWM (966.1); -1: none"),
+    "old_fetcher": Parameter(
+        -1, -1, 3, "the broker whose fetches have no broker epoch (version 14); -1: none"
+    ),
+    "old_proposer": Parameter(
+        -1, -1, 3, "the broker whose AlterPartitions have no broker epochs (version 2); -1: none"
+    ),
+}
+"""Brokers of an older version during a rolling upgrade, at most one of each kind; see ``is_the``."""
+
+DISKS = {
+    "log_directories": Parameter(
+        1, 1, 2, "log directories of a broker; with 2, disks of brokers that are down are replaced, too"
+    ),
+    "flushes": Parameter.switch("whether brokers flush their logs now and then"),
+}
+
+BOUNDS = {
+    "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
+    "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
+    "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
+}
+"""Where the exploration is pruned."""
+
 FREEDOMS = {
-    "shutdown_requests": Parameter(
-        0, 0, 1, "whether a broker knows of its shutdown before the controller does"
+    "shutdown_requests": Parameter.switch(
+        "whether a broker knows of its shutdown before the controller does"
     ),
-    "many_at_once": Parameter(0, 0, 1, "whether an AlterPartition can change several members of the ISR"),
-    "late_proposals": Parameter(
-        0,
-        0,
-        1,
-        "whether an AlterPartition can arrive after its sender has given it up, and sent another one",
+    "many_at_once": Parameter.switch("whether an AlterPartition can change several members of the ISR"),
+    "late_proposals": Parameter.switch(
+        "whether an AlterPartition can arrive after its sender has given it up and sent another one"
     ),
-    "former_controller": Parameter(
-        0, 0, 1, "whether a controller that was replaced, and does not know, can answer an AlterPartition"
+    "former_controller": Parameter.switch(
+        "whether a replaced controller that does not know of its successor can answer an AlterPartition"
     ),
-    "old_checkpoints": Parameter(
-        0, 0, 1, "whether a broker that has crashed can come back with an older HWM than it had"
+    "old_checkpoints": Parameter.switch(
+        "whether a broker that has crashed can come back with an older HWM than it had"
     ),
-    "old_disks": Parameter(
-        0, 0, 1, "whether a broker that is down can get an older copy of its disk, with its CleanShutdownFile"
+    "old_disks": Parameter.switch(
+        "whether a broker that is down can get an older copy of its disk, with its CleanShutdownFile"
     ),
-    "risky_elections": Parameter(
-        1, 0, 1, "whether an operator asks for UNCLEAN, DESIGNATION and LONGEST_LOG_AGGRESSIVE elections"
+    "risky_elections": Parameter.switch(
+        "whether an operator requests UNCLEAN, DESIGNATION and LONGEST_LOG_AGGRESSIVE elections", default=True
     ),
-    "waiting_producers": Parameter(
-        0, 0, 1, "whether a producer waits at its leader beyond the epoch that it wrote in"
+    "waiting_producers": Parameter.switch(
+        "whether a producer waits at its leader beyond the epoch that it wrote in"
     ),
 }
 """Optional behaviours of brokers and controllers; each enlarges the state space, so a scenario enables it."""
@@ -116,44 +165,11 @@ class Cluster(Protocol):
 
     rulebook = RULEBOOK
     parameters = {
-        "brokers": Parameter(3, 2, 4, "brokers of the cluster"),
-        "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),
-        "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
-        "any_first_leader": Parameter(
-            0, 0, 1, "whether any ISR member leads at the start, not the first alone"
-        ),
-        "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
-        "records": Parameter(1, 1, 4, "records that producers write"),
-        "initial_records": Parameter(0, 0, 4, "records that are committed at the start"),
-        "unclean_election": Parameter(
-            0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"
-        ),
-        "recovers_by_itself": Parameter(
-            1, 0, 1, "whether the controller begins unclean recoveries; 0: unclean.recovery.strategy is None"
-        ),
-        "elr_at_start": Parameter(1, 0, 1, "whether the metadata version has the ELR at the start"),
-        "recovery": Parameter(0, 0, 1, "whether unclean recovery (966.14) is part of the exploration"),
-        "metadata_in_flight": Parameter(0, 0, 1, "whether metadata travels in batches that can be under way"),
-        "late_fetches": Parameter(
-            0, 0, 1, "whether a fetch can arrive after its sender has sent another one"
-        ),
-        "late_reads": Parameter(
-            0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
-        ),
-        "ungated_broker": Parameter(-1, -1, 3, "the broker without the gate of the HWM (966.1); -1: none"),
-        "old_fetcher": Parameter(
-            -1, -1, 3, "the broker whose fetches have no broker epoch (version 14); -1: none"
-        ),
-        "old_proposer": Parameter(
-            -1, -1, 3, "the broker whose AlterPartitions have no broker epochs (version 2); -1: none"
-        ),
-        "log_directories": Parameter(
-            1, 1, 2, "log directories of a broker; with 2, disks of brokers that are down are replaced, too"
-        ),
-        "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
-        "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
-        "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
-        "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
+        **START,
+        **MESSAGES,
+        **OLDER_BROKERS,
+        **DISKS,
+        **BOUNDS,
         **FREEDOMS,
         **BUDGETS.parameters,
     }
@@ -182,13 +198,13 @@ class Cluster(Protocol):
             committed=self.log,
             budgets=BUDGETS.type(p),
             **features.fields(self),
-            late_fetches=Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches > 0),
-            metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
-            log_infos_sent=Only(self.log_infos, p.recovery > 0),
-            log_infos=Only(self.log_infos, p.recovery > 0),
-            late_proposals=Only(Array(self.broker, Option(self.alter_request)), p.late_proposals > 0),
-            former=Only(Option(self.former_controller), p.former_controller > 0),
-            waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers > 0),
+            late_fetches=Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches),
+            metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight),
+            log_infos_sent=Only(self.log_infos, p.recovery),
+            log_infos=Only(self.log_infos, p.recovery),
+            late_proposals=Only(Array(self.broker, Option(self.alter_request)), p.late_proposals),
+            former=Only(Option(self.former_controller), p.former_controller),
+            waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers),
         ).about(
             registrations="the controller's registrations of brokers",
             partition="the partition as the controller has it",
@@ -288,7 +304,7 @@ class Cluster(Protocol):
         """Brokers, and a leader's fetch state of its followers. Optional fields depend on the rules."""
         # An epoch that is given with a proposal is looked at again only when the proposal is sent again, and that
         # is of use only where the first one can have been lost, or given up.
-        again = self.p.losses > 0 or self.p.late_proposals > 0
+        again = self.p.losses > 0 or self.p.late_proposals
         self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and again
         self.member_epochs = Array(self.broker, Option(self.broker_epoch))
         self.fetch_state = Struct(
@@ -351,7 +367,7 @@ class Cluster(Protocol):
         self.some_record = Option(self.record)
         self.fetch_response = Struct(
             "FetchResponse",
-            sender=Only(self.broker, self.p.late_reads > 0),
+            sender=Only(self.broker, self.p.late_reads),
             leader_epoch=self.leader_epoch,
             offset=self.offset,
             diverging=Bool,
@@ -463,7 +479,7 @@ class Cluster(Protocol):
 
     def unclean_allowed(self, s: State) -> Truth:
         """True if unclean.leader.election.enable elects directly; unclean recovery replaces that."""
-        return as_bool(bool(self.p.unclean_election)) & ~self.has_recovery(s)
+        return as_bool(self.p.unclean_election) & ~self.has_recovery(s)
 
     def is_up(self, broker: StructValue) -> Truth:
         """True if a broker's process runs, shutting down or not."""

@@ -177,7 +177,7 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
     ``unclean_stays_an_option`` is on; otherwise the controller first asks replicas for their logs.
     """
     spend(s, "elections")
-    require("the operator takes the risk", bool(m.p.risky_elections))
+    require("the operator takes the risk", m.p.risky_elections)
     remains = m.on("unclean_stays_an_option")
     require("unclean elections are not done by recovery", ~m.has_recovery(s) | remains)
     now = m.context(s)
@@ -193,7 +193,7 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
     The operator may know which log to keep, or that the other replicas will not come back.
     """
     spend(s, "elections")
-    require("the operator takes the risk", bool(m.p.risky_elections))
+    require("the operator takes the risk", m.p.risky_elections)
     handled = handlers.designate_leader(m.context(s), b)
     handled.checks.require()
     require("the replica is live", ~is_empty_record(m.t, handled.record))
@@ -327,7 +327,7 @@ def handle_late_proposal(m: Cluster, s: State, b: Number) -> None:
     The request was on a stale connection while the leader sent newer ones. The controller applies the usual checks: a
     request from before the partition's last change has a stale partition epoch.
     """
-    require("an AlterPartition can be late", bool(m.p.late_proposals))
+    require("an AlterPartition can be late", m.p.late_proposals)
     late = s.late_proposals[b]
     require("one that was given up is under way", late.is_some)
     handled = decide_alter_partition(m, m.context(s), b, late.value)
@@ -341,7 +341,7 @@ def replace_controller(m: Cluster, s: State) -> None:
 
     Nothing that the former controller decides enters the metadata log.
     """
-    require("a former controller can answer", bool(m.p.former_controller))
+    require("a former controller can answer", m.p.former_controller)
     require("there is none yet", s.former.is_none)
     spend(s, "failovers")
     s.next.former = m.former_controller(partition=s.partition, registrations=s.registrations)
@@ -356,7 +356,7 @@ def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     answers once:
     a leader without an answer looks for the active controller.
     """
-    require("a former controller can answer", bool(m.p.former_controller))
+    require("a former controller can answer", m.p.former_controller)
     require("there is one", s.former.is_some)
     require("a request is under way", s.alter_requests[b].is_some)
     require("no answer is under way", s.alter_responses[b].is_none)

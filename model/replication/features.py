@@ -73,7 +73,7 @@ def fields(m: FeatureCluster) -> dict[str, Only]:
 
 def initial(m: FeatureCluster) -> dict[str, Any]:
     """The initial values of these fields; both flags are set."""
-    level = bool(m.p.elr_at_start)
+    level = m.p.elr_at_start
     enough = min(m.p.initial_isr, m.factor) >= min(m.p.min_isr, m.factor)
     return {"elr_level": level, "elr_flag": True, "recovery_flag": True, "elr_is_whole": level and enough}
 

@@ -55,7 +55,7 @@ def receive_late_fetch(m: Cluster, s: State, f: Number) -> None:
     A stale connection can hold a fetch for long. Its offset was right when the follower sent it, but the follower may
     have lost or truncated its log since.
     """
-    require("fetches can be late", bool(m.p.late_fetches))
+    require("fetches can be late", m.p.late_fetches)
     require("a fetch that was given up is under way", s.late_fetches[f].is_some)
     require("no newer one is under way", s.fetch_requests[f].is_none)
     s.next.fetch_requests[f] = s.late_fetches[f]
@@ -189,7 +189,7 @@ def read_late(m: Cluster, s: State, f: Number) -> None:
     Kafka reads the bytes when it sends the response. By then the sender may follow another leader, may have truncated
     its log, and may have appended another record at that offset. The response then carries that record.
     """
-    require("logs are read late", bool(m.p.late_reads))
+    require("logs are read late", m.p.late_reads)
     answer = s.fetch_responses[f]
     require("an answer with a record is under way", answer.is_some & answer.value.record.is_some)
     log, offset = s.brokers[answer.value.sender].log, answer.value.offset

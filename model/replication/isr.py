@@ -99,7 +99,7 @@ def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
     Kafka removes all lagging followers in one request, and no rule limits a request to one change.
     Preconditions: each added member is eligible, and each removed member lags.
     """
-    require("a proposal can change several members", bool(m.p.many_at_once))
+    require("a proposal can change several members", m.p.many_at_once)
     broker = s.brokers[leader]
     require("the broker takes itself for the leader", m.leads(leader, broker))
     require("nothing is proposed", broker.proposed.is_none)
@@ -203,7 +203,7 @@ def send_alter_partition(
     """
     old = s.alter_requests[leader]
     require("no answer is under way", s.alter_responses[leader].is_none)
-    require("no AlterPartition is under way", old.is_none | bool(m.p.late_proposals))
+    require("no AlterPartition is under way", old.is_none | m.p.late_proposals)
     if m.p.late_proposals:
         s.next.late_proposals[leader] = where(old.is_some, old, s.late_proposals[leader])
     s.next.alter_requests[leader] = m.alter_request(

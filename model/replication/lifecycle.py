@@ -136,7 +136,7 @@ def start_broker_in_part(m: Cluster, s: State, b: Number) -> None:
 @action("841.5", says="broker {b} is to shut down, and asks the controller", b="broker")
 def ask_for_shutdown(m: Cluster, s: State, b: Number) -> None:
     """A broker starts its controlled shutdown before the controller knows (841.5)."""
-    require("a shutdown is asked for", bool(m.p.shutdown_requests))
+    require("a shutdown is asked for", m.p.shutdown_requests)
     spend(s, "controlled_shutdowns")
     require("the broker runs", s.brokers[b].status == "RUNNING")
     s.next.brokers[b].status = "SHUTTING_DOWN"
@@ -231,7 +231,7 @@ def restore_disk(m: Cluster, s: State, b: Number, keep: int) -> None:
     The copy is a prefix of the log. Its CleanShutdownFile has an earlier broker epoch. The model does not check if the
     broker ever stopped cleanly in that epoch.
     """
-    require("there are older copies of disks", bool(m.p.old_disks))
+    require("there are older copies of disks", m.p.old_disks)
     spend(s, "disk_losses")
     broker = s.brokers[b]
     require("the broker is down", ~m.is_up(broker))
@@ -247,7 +247,7 @@ def flush_log(m: Cluster, s: State, b: Number) -> None:
 
     Flushing only limits what a crash can lose, so few scenarios need it.
     """
-    require("brokers flush now and then", bool(m.p.flushes))
+    require("brokers flush now and then", m.p.flushes)
     broker = s.brokers[b]
     require("the broker runs", m.is_up(broker))
     require("there is something to flush", broker.flushed < broker.log.length)

@@ -71,7 +71,7 @@ def send_metadata(m: Cluster, s: State, b: Number) -> None:
     Precondition: no batch to the broker is in flight, and the broker has not replayed the whole log.
     While the batch is in flight, the broker can learn of later changes from an AlterPartition response.
     """
-    require("metadata travels in batches", bool(m.p.metadata_in_flight))
+    require("metadata travels in batches", m.p.metadata_in_flight)
     require("the broker runs", m.is_up(s.brokers[b]))
     require("no batch is under way", s.metadata[b].is_none)
     latest = m.latest_view(s)

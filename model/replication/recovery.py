@@ -134,7 +134,7 @@ def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> 
 
 def recovers(m: Cluster, s: State) -> Truth:
     """966.13, 966.16. True if the partition is in unclean recovery under the scenario's strategy."""
-    mapped = elections.mapped_strategy(bool(m.p.unclean_election))
+    mapped = elections.mapped_strategy(m.p.unclean_election)
     strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
     keeps_last = ~m.has_elr(s) if features.changes(m) else False
     may = elections.may_recover(m.t, m.as_read(s), s.registrations, strategy, keeps_last)
@@ -193,4 +193,4 @@ def forget_answers(m: Cluster, s: State) -> None:
 
 def require_recovery(m: Cluster) -> None:
     """Precondition: the scenario includes unclean recovery; most scenarios leave out its messages."""
-    require("the scenario has unclean recovery", bool(m.p.recovery))
+    require("the scenario has unclean recovery", m.p.recovery)

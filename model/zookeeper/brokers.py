@@ -129,7 +129,7 @@ def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: 
 
     The last request to arrive therefore wins: a late copy sends clients to a former leader.
     """
-    require("UpdateMetadata is part of the exploration", bool(m.p.metadata))
+    require("UpdateMetadata is part of the exploration", m.p.metadata)
     request = arrives(m, s, b, position, Kind.UPDATE_METADATA, again)
     broker = s.brokers[b]
     obeys = ~refused(m, broker, request, "update_metadata_epoch_check")

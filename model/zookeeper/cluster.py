@@ -157,7 +157,7 @@ class Cluster(Protocol):
 
     parameters = {
         "brokers": Parameter(2, 2, 3, "brokers, each with a replica of the partition"),
-        "metadata": Parameter(1, 0, 1, "whether UpdateMetadata is part of the exploration"),
+        "metadata": Parameter.switch("whether UpdateMetadata is part of the exploration", default=True),
         "partitions": Parameter(
             1, 1, 2, "partitions with a replica on each broker; of the second one only the checkpoint is told"
         ),
@@ -227,7 +227,7 @@ class Cluster(Protocol):
             leader=self.some_broker,
             leader_epoch=self.some_leader_epoch,
             stopped_for=self.some_epoch,
-            metadata=Only(self.some_leadership, p.metadata > 0),
+            metadata=Only(self.some_leadership, p.metadata),
             has_second=Only(Bool, p.partitions > 1),
             checkpointed=Only(Bool, p.partitions > 1),
             deleted=Only(Bool, p.removals > 0),

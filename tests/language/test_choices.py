@@ -7,8 +7,9 @@ import pytest
 from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.catalogue import load
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model import registry
-from highwater.model.language.protocol import ChoiceError, parameter_of, profile_of, rule_of, rules_on
+from highwater.model.language.protocol import ChoiceError, parameter_value, profile_of, rule_of, rules_on
 from highwater.model.replication.controller import Controller
 from highwater.traces.rules.profiles import rule_set
 
@@ -43,11 +44,23 @@ def test_what_there_is_not_is_one_line() -> None:
     with pytest.raises(ChoiceError, match=r"^unknown rule of"):
         rule_of(Controller, "x\n" * 1000)
     with pytest.raises(ChoiceError, match=r"^brokers is 1 to 12, not 13$"):
-        parameter_of(Controller, "brokers", 13)
+        parameter_value(Controller, "brokers", 13)
     with pytest.raises(ChoiceError, match=r"^brokers is a whole number, not True$"):
-        parameter_of(Controller, "brokers", True)
+        parameter_value(Controller, "brokers", True)
+    with pytest.raises(ChoiceError, match=r"^removals is true or false, not 2$"):
+        parameter_value(Controller, "removals", 2)
     for name in ("language", "replication.controller.protocol", "..checker", ""):
         with pytest.raises(ChoiceError, match=r"^unknown protocol '"):
             registry.protocol_of(name)
         with pytest.raises(InputError, match=r"^unknown protocol '"):
             load(name)
+
+
+@pytest.mark.parametrize("value", [True, 1])
+def test_a_switch_is_a_bool_in_the_protocol_and_a_number_in_files(value: int) -> None:
+    protocol = Controller({"removals": parameter_value(Controller, "removals", value)})
+    assert protocol.p.removals is True
+    assert repr(protocol.parameter_values["removals"]) == "1"
+    scenario = scenario_files.find("replication/controller/trunk-min-isr")
+    request = Request.of(scenario, Overrides.parse(settings=["removals=true"]))
+    assert repr(request.parameters["removals"]) == "1"

@@ -18,7 +18,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter, differences
 from highwater.model.language.model import Instance, Model
-from highwater.model.language.protocol import ChoiceError, parameter_of, rules_on
+from highwater.model.language.protocol import ChoiceError, parameter_value, rules_on
 from highwater.model.language.types import Type
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reading import Place, TraceError, printable
@@ -360,7 +360,7 @@ def model_for(
     place = meta.place.at("parameters")
     for key, value in meta.parameters.items():
         with _blaming(place.at(key) if key in protocol.parameters else place):
-            parameter_of(protocol, key, value)
+            parameter_value(protocol, key, value)
     name = meta.profile if profile is None else profile
     on = rules_on(protocol, name, meta.rules, rules or {})
     try:

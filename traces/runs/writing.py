@@ -126,7 +126,7 @@ def meta_of(
     if profile is not None:
         meta["profile"] = profile
     meta["rules"] = {r: built.ever_on(r) for r in built.rules if built.ever_on(r) != (r in usual)}
-    meta["parameters"] = {name: getattr(built.p, name) for name in built.parameters}
+    meta["parameters"] = built.parameter_values
     if about:
         meta["about"] = dict(about)
     return {"meta": meta}

@@ -101,7 +101,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
     model, options = run.program.model, run.options
     return {
         "protocol": model.protocol.name,
-        "parameters": {key: getattr(model.protocol.p, key) for key in sorted(model.protocol.parameters)},
+        "parameters": dict(sorted(model.protocol.parameter_values.items())),
         "rules": sorted(model.protocol.rules_on),
         "properties": run.names + run.step_names,
         "symmetry": options.symmetry,

@@ -83,7 +83,7 @@ class ModelRequest:
         return cls(
             name,
             source,
-            {key: getattr(model.protocol.p, key) for key in sorted(model.protocol.parameters)},
+            dict(sorted(model.protocol.parameter_values.items())),
             tuple(sorted(model.protocol.rules_on)),
             tuple(model.safety),
             symmetry,

@@ -63,9 +63,9 @@ class Controller(Protocol):
         "max_min_isr": Parameter(
             0, 0, 12, "the highest value that min.insync.replicas is changed to; 0: no changes"
         ),
-        "reassignments": Parameter(0, 0, 1, "whether replicas are reassigned"),
-        "replication_factor_changes": Parameter(
-            0, 0, 1, "whether replicas are reassigned to more or fewer of them, too"
+        "reassignments": Parameter.switch("whether replicas are reassigned"),
+        "replication_factor_changes": Parameter.switch(
+            "whether replicas are reassigned to more or fewer of them, too"
         ),
         "unclean_election": Parameter(
             0,
@@ -74,17 +74,15 @@ class Controller(Protocol):
             "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
         ),
         **recovery_steps.PARAMETERS,
-        "elections_on_request": Parameter(
-            1,
-            0,
-            1,
+        "elections_on_request": Parameter.switch(
             "whether an operator asks for elections; without it the controller elects by itself alone",
+            default=True,
         ),
-        "resumed_shutdowns": Parameter(
-            0, 0, 1, "whether a fenced broker that was shutting down can be unfenced without a restart"
+        "resumed_shutdowns": Parameter.switch(
+            "whether a fenced broker that was shutting down can be unfenced without a restart"
         ),
-        "leads_elsewhere": Parameter(
-            0, 0, 1, "whether brokers lead other partitions, so that each can start a controlled shutdown"
+        "leads_elsewhere": Parameter.switch(
+            "whether brokers lead other partitions, so that each can start a controlled shutdown"
         ),
         "first_partition_replicas": Parameter(
             0,
@@ -92,8 +90,8 @@ class Controller(Protocol):
             12,
             "the most replicas that another partition has by which min ISR goes; 0: it goes by this one's",
         ),
-        "first_partition_changes": Parameter(
-            0, 0, 1, "whether that other partition is reassigned to more or fewer replicas"
+        "first_partition_changes": Parameter.switch(
+            "whether that other partition is reassigned to more or fewer replicas"
         ),
         "elr_changes": Parameter(
             0,
@@ -101,7 +99,7 @@ class Controller(Protocol):
             2,
             "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2",
         ),
-        "removals": Parameter(0, 0, 1, "whether brokers are removed from the cluster"),
+        "removals": Parameter.switch("whether brokers are removed from the cluster"),
         "directories": Parameter(
             0,
             0,
@@ -116,7 +114,7 @@ class Controller(Protocol):
             "1: the controller fails in the middle of a registration; 2: and the broker whose it was tries again, and "
             "speaks for itself no more until it is registered",
         ),
-        "judged_elections": Parameter(0, 0, 1, "whether each change of leaders is judged: was it needed?"),
+        "judged_elections": Parameter.switch("whether each change of leaders is judged: was it needed?"),
         "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
         "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
@@ -135,7 +133,7 @@ class Controller(Protocol):
         self.stale_choice = Option(t.broker)
         self.clean_choice = Bool
         asked_for = [ElectionType.PREFERRED] + [ElectionType.UNCLEAN] * (not self.on("unclean_recovery"))
-        self.election_choice = asked_for * p.elections_on_request
+        self.election_choice = asked_for if p.elections_on_request else []
         self.factor = min(p.replication_factor, p.brokers)
         most = p.first_partition_replicas if p.first_partition_changes else 0
         self.first_partition_choice = range(1, most + 1)
@@ -154,10 +152,10 @@ class Controller(Protocol):
             diminished=Bool,
             elr_entries=Only(Array(t.broker, entries), self.has_index),
             elr_on=Only(Bool, p.elr_changes > 0),
-            needless=Only(Bool, p.judged_elections > 0),
+            needless=Only(Bool, p.judged_elections),
             restarting=Only(t.brokers, p.failovers > 1),
             recovery_strategy=Only(RecoveryStrategy, self.has_strategy),
-            requested=Only(Option(t.requested), p.recovery_requests > 0),
+            requested=Only(Option(t.requested), p.recovery_requests),
         ).about(
             min_insync_replicas="the topic's min.insync.replicas, in replicas",
             unclean_election="the topic's unclean.leader.election.enable",
@@ -181,7 +179,7 @@ class Controller(Protocol):
     @property
     def has_strategy(self) -> bool:
         """True if an operator can set unclean.recovery.strategy independently."""
-        return self.on("unclean_recovery") and self.p.strategy_changes > 0
+        return self.on("unclean_recovery") and self.p.strategy_changes
 
     @cached_property
     def target_choice(self) -> list[SeqValue]:
@@ -247,7 +245,7 @@ class Controller(Protocol):
 
     def leads(self, s: State, broker: Number) -> Truth:
         """True if a broker leads a partition: this one or, with ``leads_elsewhere``, another."""
-        return s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere)
+        return s.partition.leader.is_(broker) | self.p.leads_elsewhere
 
     # --- the effects of decisions -------------------------------------------------------------------
 
@@ -517,7 +515,7 @@ class Controller(Protocol):
     )
     def unregister(self, s: State, broker: Number) -> None:
         """The operator removes a broker. It leaves the ISR, and stays in the ELR until it registers again."""
-        require("brokers are removed", bool(self.p.removals))
+        require("brokers are removed", self.p.removals)
         self._require_registered(s, broker)
         record = registrations.remove(self.context(s), broker).record
         by_index = registrations.elr_index_visits(self.t, s.elr_entries[broker], s.partition.elr.has(broker))
@@ -618,7 +616,7 @@ class Controller(Protocol):
     @action("966.9", says="the partition is to have the replicas {target}", target="target_choice")
     def reassign(self, s: State, target: SeqValue) -> None:
         """The operator requests other replicas."""
-        require("replicas are reassigned", bool(self.p.reassignments))
+        require("replicas are reassigned", self.p.reassignments)
         handled = handlers.reassign(self.context(s), target)
         handled.checks.require()
         require("something changes", ~is_empty_record(self.t, handled.record))
@@ -627,7 +625,7 @@ class Controller(Protocol):
     @action("966.9", says="the reassignment is cancelled")
     def cancel_reassignment(self, s: State) -> None:
         """The operator cancels a reassignment in progress."""
-        require("replicas are reassigned", bool(self.p.reassignments))
+        require("replicas are reassigned", self.p.reassignments)
         handled = handlers.cancel_reassignment(self.context(s))
         handled.checks.require()
         chosen = Bool.lift(not self.on("reassignment_needs_min_isr"))

@@ -14,18 +14,15 @@ if TYPE_CHECKING:
     from highwater.model.replication.controller.protocol import Controller
 
 PARAMETERS = {
-    "strategy_changes": Parameter(
-        0,
-        0,
-        1,
+    "strategy_changes": Parameter.switch(
         "whether an operator changes unclean.recovery.strategy, which begins as Balanced; else it is as "
-        "unclean.leader.election.enable is mapped to it (966.16)",
+        "unclean.leader.election.enable is mapped to it (966.16)"
     ),
-    "recovery_requests": Parameter(
-        0, 0, 1, "whether an operator asks for DESIGNATION and LONGEST_LOG elections, too (966.17)"
+    "recovery_requests": Parameter.switch(
+        "whether an operator asks for DESIGNATION and LONGEST_LOG elections, too (966.17)"
     ),
-    "harmless_crashes": Parameter(
-        0, 0, 1, "whether a broker can lose nothing in an unclean shutdown; else it loses its log"
+    "harmless_crashes": Parameter.switch(
+        "whether a broker can lose nothing in an unclean shutdown; else it loses its log"
     ),
 }
 
@@ -40,7 +37,7 @@ def register_undamaged(m: Controller, s: State, broker: Number) -> None:
 
     The controller cannot know this, and treats the broker as one that lost its log.
     """
-    require("an unclean shutdown can lose nothing", bool(m.p.harmless_crashes))
+    require("an unclean shutdown can lose nothing", m.p.harmless_crashes)
     m.restart(s, broker, clean=Bool.lift(False), whole=Bool.lift(True))
 
 
@@ -56,7 +53,7 @@ def change_recovery_strategy(m: Controller, s: State, strategy: Number) -> None:
     The change affects no partition by itself. A change of the cluster's strategy has no effect on a topic with its
     own, so it is no action.
     """
-    require("an operator changes it", bool(m.p.strategy_changes))
+    require("an operator changes it", m.p.strategy_changes)
     if m.has_strategy:
         require("the strategy is another one", s.recovery_strategy != strategy)
         s.next.recovery_strategy = strategy
@@ -70,7 +67,7 @@ def change_recovery_strategy(m: Controller, s: State, strategy: Number) -> None:
 )
 def designate_leader(m: Controller, s: State, broker: Number) -> None:
     """DESIGNATION: the operator elects a live replica of a partition without a leader (966.17)."""
-    require("an operator asks for it", bool(m.p.recovery_requests))
+    require("an operator asks for it", m.p.recovery_requests)
     handled = handlers.designate_leader(m.context(s), broker)
     elect_from_outside(m, s, handled, _request(m, RecoveryRequest.DESIGNATION, broker))
 
@@ -88,7 +85,7 @@ def elect_by_log(m: Controller, s: State, winner: Number, balanced: bool) -> Non
     Preconditions: there is no leader, and the replica with the best log is live. Answers take no time here, and
     ``complete`` determines which log can be the best.
     """
-    require("an operator asks for it", bool(m.p.recovery_requests))
+    require("an operator asks for it", m.p.recovery_requests)
     elections.request_checks(m.t, s.partition, balanced).require()
     unfenced = m.assigned(s.partition) & m.active(s)
     compared = elections.compared_logs(s.partition, unfenced, balanced)

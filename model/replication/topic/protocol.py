@@ -166,7 +166,7 @@ class Topic(Controller):
     def leads(self, s: Any, broker: Number) -> Truth:
         """True if a broker leads one of the partitions or, with ``leads_elsewhere``, another."""
         leaders = (s.whole.partition.leader, s.whole.second.partition.leader)
-        return any_of(leader.is_(broker) for leader in leaders) | bool(self.p.leads_elsewhere)
+        return any_of(leader.is_(broker) for leader in leaders) | self.p.leads_elsewhere
 
     def index(self, s: Any, new: StructValue) -> None:
         """The changes of the index of ELR members; further entries move to the first partition."""
