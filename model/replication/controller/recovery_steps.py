@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from highwater.model.language import Bool, Number, Parameter, State, StructValue, action, require
+from highwater.model.language import Bool, Number, State, StructValue, action, require
 from highwater.model.replication.controller import elections, handlers, outlook
 from highwater.model.replication.controller.partition_change import is_empty_record
+from highwater.model.replication.controller.state import ControllerBase
 from highwater.model.replication.controller.types import Handled, RecoveryRequest
-
-if TYPE_CHECKING:
-    from highwater.model.replication.controller.protocol import Controller
-
-PARAMETERS = {
-    "strategy_changes": Parameter.switch(
-        "whether an operator changes unclean.recovery.strategy, which begins as Balanced; else it is as "
-        "unclean.leader.election.enable is mapped to it (966.16)"
-    ),
-    "recovery_requests": Parameter.switch(
-        "whether an operator asks for DESIGNATION and LONGEST_LOG elections, too (966.17)"
-    ),
-    "harmless_crashes": Parameter.switch(
-        "whether a broker can lose nothing in an unclean shutdown; else it loses its log"
-    ),
-}
 
 
 @action(
@@ -32,7 +16,7 @@ PARAMETERS = {
     says="broker {broker} registers after an unclean shutdown that lost no record",
     broker="broker",
 )
-def register_undamaged(m: Controller, s: State, broker: Number) -> None:
+def register_undamaged(m: ControllerBase, s: State, broker: Number) -> None:
     """A broker registers after a crash that lost nothing (966.12).
 
     The controller cannot know this, and treats the broker as one that lost its log.
@@ -47,7 +31,7 @@ def register_undamaged(m: Controller, s: State, broker: Number) -> None:
     says="unclean.recovery.strategy becomes {strategy}",
     strategy="strategy_choice",
 )
-def change_recovery_strategy(m: Controller, s: State, strategy: Number) -> None:
+def change_recovery_strategy(m: ControllerBase, s: State, strategy: Number) -> None:
     """The operator changes unclean.recovery.strategy: the topic's or, if it has none, the cluster's (966.13).
 
     The change affects no partition by itself. A change of the cluster's strategy has no effect on a topic with its
@@ -65,7 +49,7 @@ def change_recovery_strategy(m: Controller, s: State, strategy: Number) -> None:
     says="the operator designates broker {broker} as leader",
     broker="broker",
 )
-def designate_leader(m: Controller, s: State, broker: Number) -> None:
+def designate_leader(m: ControllerBase, s: State, broker: Number) -> None:
     """DESIGNATION: the operator elects a live replica of a partition without a leader (966.17)."""
     require("an operator asks for it", m.p.recovery_requests)
     handled = handlers.designate_leader(m.context(s), broker)
@@ -79,7 +63,7 @@ def designate_leader(m: Controller, s: State, broker: Number) -> None:
     winner="broker",
     balanced="balanced",
 )
-def elect_by_log(m: Controller, s: State, winner: Number, balanced: bool) -> None:
+def elect_by_log(m: ControllerBase, s: State, winner: Number, balanced: bool) -> None:
     """LONGEST_LOG_BALANCED, LONGEST_LOG_AGGRESSIVE: the operator elects the best of the compared logs (966.17).
 
     Preconditions: there is no leader, and the replica with the best log is live. Answers take no time here, and
@@ -97,7 +81,7 @@ def elect_by_log(m: Controller, s: State, winner: Number, balanced: bool) -> Non
     elect_from_outside(m, s, handled, _request(m, kind, winner))
 
 
-def strategy(m: Controller, s: State) -> Number:
+def strategy(m: ControllerBase, s: State) -> Number:
     """966.13. The recovery strategy: its own setting, or mapped from unclean.leader.election.enable (966.16)."""
     if m.has_strategy:
         own: Number = s.recovery_strategy
@@ -105,12 +89,12 @@ def strategy(m: Controller, s: State) -> Number:
     return elections.mapped_strategy(s.unclean_election)
 
 
-def _request(m: Controller, kind: Number, leader: Number) -> StructValue | None:
+def _request(m: ControllerBase, kind: Number, leader: Number) -> StructValue | None:
     return m.t.requested(kind=kind, leader=leader) if m.p.recovery_requests else None
 
 
 def elect_from_outside(
-    m: Controller, s: State, handled: Handled, requested: StructValue | None = None
+    m: ControllerBase, s: State, handled: Handled, requested: StructValue | None = None
 ) -> None:
     """966.14. Make a live replica leader, in ISR and ELR or not; ``requested`` is the operator's request, if any."""
     handled.checks.require()

@@ -1,0 +1,382 @@
+"""The controller-only protocol's parameters and state, the input of its decisions, and their effects on the state."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from highwater.model.language import (
+    Array,
+    Bool,
+    Int,
+    Number,
+    Only,
+    Option,
+    Parameter,
+    Protocol,
+    SeqValue,
+    SetValue,
+    State,
+    Struct,
+    StructValue,
+    Truth,
+    require,
+    where,
+)
+from highwater.model.replication.controller import outlook, registrations
+from highwater.model.replication.controller.outlook import AbstractLogs, Decision, RegistrationEffect
+from highwater.model.replication.controller.partition_change import effective_min_isr, merge
+from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES, RULES
+from highwater.model.replication.controller.types import (
+    ControllerContext,
+    ControllerTypes,
+    ElectionType,
+    EpochBounds,
+    RecoveryStrategy,
+)
+from highwater.model.rulebook import RULEBOOK
+
+
+class ControllerBase(Protocol):
+    """One partition as the controller sees it: parameters, state, and the effects of decisions."""
+
+    rulebook = RULEBOOK
+    parameters = {
+        "brokers": Parameter(3, 1, 12, "brokers of the cluster"),
+        "replication_factor": Parameter(3, 1, 5, "replicas of the partition, at most as many as brokers"),
+        "min_isr": Parameter(2, 1, 5, "min.insync.replicas at the start"),
+        "max_min_isr": Parameter(
+            0, 0, 12, "the highest value that min.insync.replicas is changed to; 0: no changes"
+        ),
+        "reassignments": Parameter.switch("whether replicas are reassigned"),
+        "replication_factor_changes": Parameter.switch(
+            "whether replicas are reassigned to more or fewer of them, too"
+        ),
+        "unclean_election": Parameter(
+            0,
+            0,
+            2,
+            "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
+        ),
+        "strategy_changes": Parameter.switch(
+            "whether an operator changes unclean.recovery.strategy, which begins as Balanced; else it is as "
+            "unclean.leader.election.enable is mapped to it (966.16)"
+        ),
+        "recovery_requests": Parameter.switch(
+            "whether an operator asks for DESIGNATION and LONGEST_LOG elections, too (966.17)"
+        ),
+        "harmless_crashes": Parameter.switch(
+            "whether a broker can lose nothing in an unclean shutdown; else it loses its log"
+        ),
+        "elections_on_request": Parameter.switch(
+            "whether an operator asks for elections; without it the controller elects by itself alone",
+            default=True,
+        ),
+        "resumed_shutdowns": Parameter.switch(
+            "whether a fenced broker that was shutting down can be unfenced without a restart"
+        ),
+        "leads_elsewhere": Parameter.switch(
+            "whether brokers lead other partitions, so that each can start a controlled shutdown"
+        ),
+        "first_partition_replicas": Parameter(
+            0,
+            0,
+            12,
+            "the most replicas that another partition has by which min ISR goes; 0: it goes by this one's",
+        ),
+        "first_partition_changes": Parameter.switch(
+            "whether that other partition is reassigned to more or fewer replicas"
+        ),
+        "elr_changes": Parameter(
+            0,
+            0,
+            2,
+            "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2",
+        ),
+        "removals": Parameter.switch("whether brokers are removed from the cluster"),
+        "directories": Parameter(
+            0,
+            0,
+            2,
+            "1: log directories fail, and replicas are assigned to others; 2: so are those whose directory failed, and "
+            "an ISR is asked for with them, as the controller lets any broker",
+        ),
+        "failovers": Parameter(
+            0,
+            0,
+            2,
+            "1: the controller fails in the middle of a registration; 2: and the broker whose it was tries again, and "
+            "speaks for itself no more until it is registered",
+        ),
+        "judged_elections": Parameter.switch("whether each change of leaders is judged: was it needed?"),
+        "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
+        "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
+        "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
+        "max_partition_epoch": Parameter(4, 0, 50, "the last partition epoch"),
+    }
+    rules = RULES
+    profiles = PROFILES
+
+    def define(self) -> Struct:
+        """Define the state, and the values that actions choose from."""
+        p = self.p
+        bounds = EpochBounds(p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
+        t = ControllerTypes(p.brokers, self.rules_on, bounds)
+        self.t = t = t.under_any_features(ELR_FEATURE)
+        self.broker, self.isr_choice = t.broker, t.brokers
+        self.stale_choice = Option(t.broker)
+        self.clean_choice = Bool
+        asked_for = [ElectionType.PREFERRED] + [ElectionType.UNCLEAN] * (not self.on("unclean_recovery"))
+        self.election_choice = asked_for if p.elections_on_request else []
+        self.factor = min(p.replication_factor, p.brokers)
+        most = p.first_partition_replicas if p.first_partition_changes else 0
+        self.first_partition_choice = range(1, most + 1)
+        self.strategy_choice = RecoveryStrategy
+        self.balanced = (True, False)
+        self.min_isr_choice = range(1, p.max_min_isr + 1)
+        entries = Int(0, p.max_elr_entries, bound="max_elr_entries")
+        return Struct(
+            "State",
+            registrations=Array(t.broker, t.registration),
+            partition=t.partition,
+            min_insync_replicas=Int(1, max(p.min_isr, p.max_min_isr)),
+            unclean_election=Bool,
+            first_partition_replicas=Int(0, p.first_partition_replicas),
+            complete=t.brokers,
+            diminished=Bool,
+            elr_entries=Only(Array(t.broker, entries), self.has_index),
+            elr_on=Only(Bool, p.elr_changes > 0),
+            needless=Only(Bool, p.judged_elections),
+            restarting=Only(t.brokers, p.failovers > 1),
+            recovery_strategy=Only(RecoveryStrategy, self.has_strategy),
+            requested=Only(Option(t.requested), p.recovery_requests),
+        ).about(
+            min_insync_replicas="the topic's min.insync.replicas, in replicas",
+            unclean_election="the topic's unclean.leader.election.enable",
+            first_partition_replicas="number of replicas of the topic's first partition; 0: this is the first",
+            complete="brokers with every committed record; not known to the controller",
+            diminished="whether fewer than min ISR brokers have them because a member of ISR or ELR lost its log; not "
+            "known to the controller",
+            elr_entries="the controller's index: how often each broker is entered as an ELR member",
+            elr_on="whether the feature eligible.leader.replicas.version is on",
+            needless="whether a leader changed needlessly; not known to the controller",
+            restarting="brokers that restart and have not registered yet; not known to the controller",
+            recovery_strategy="effective unclean.recovery.strategy: the topic's own, else the cluster's",
+            requested="the election that an operator requested in the last decision, if any, and its leader",
+        )
+
+    @property
+    def has_index(self) -> bool:
+        """True if the controller's index of ELR members can differ from the ELR, so that the state contains it."""
+        return self.on("cleared_elr_stays_indexed")
+
+    @property
+    def has_strategy(self) -> bool:
+        """True if an operator can set unclean.recovery.strategy independently."""
+        return self.on("unclean_recovery") and self.p.strategy_changes
+
+    @cached_property
+    def target_choice(self) -> list[SeqValue]:
+        """The replica lists that an operator can request."""
+        sizes = range(1, self.p.brokers + 1) if self.p.replication_factor_changes else (self.factor,)
+        targets = (t for size in sizes for t in itertools.permutations(range(self.p.brokers), size))
+        return [self.t.replicas.lift(list(target)) for target in targets]
+
+    def initial(self) -> list[dict[str, Any]]:
+        """All brokers are up; the first brokers are the replicas and the ISR, and the first of them leads."""
+        replicas = list(range(self.factor))
+        broker = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
+        partition = self.t.initial_partition(replicas, replicas)
+        return [
+            {
+                "registrations": [broker] * self.p.brokers,
+                "partition": partition,
+                "min_insync_replicas": self.p.min_isr,
+                "unclean_election": self.p.unclean_election == 1,
+                "first_partition_replicas": 0,
+                "complete": replicas,
+                "diminished": self.p.min_isr > self.factor,
+                **({"elr_entries": [0] * self.p.brokers} if self.has_index else {}),
+                **({"elr_on": self.p.elr_changes == 1} if self.p.elr_changes else {}),
+                **({"needless": False} if self.p.judged_elections else {}),
+                **({"restarting": []} if self.p.failovers > 1 else {}),
+                **({"recovery_strategy": "BALANCED"} if self.has_strategy else {}),
+                **({"requested": None} if self.p.recovery_requests else {}),
+            }
+        ]
+
+    # --- the input of decisions ---------------------------------------------------------------------
+
+    def min_isr(self, s: State) -> Number:
+        """966.2. The effective min ISR."""
+        return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
+
+    def controllers_min_isr(self, s: State) -> Number:
+        """The effective min ISR that the controller uses.
+
+        Kafka's controller uses the replica count of the topic's first partition, which a reassignment can make
+        different.
+        """
+        of_first = effective_min_isr(s.min_insync_replicas, s.first_partition_replicas)
+        return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
+
+    def unclean_election(self, s: State) -> Truth:
+        """True if the topic allows unclean election; unclean recovery replaces it (966.13)."""
+        return s.unclean_election & (not self.on("unclean_recovery"))
+
+    def context(self, s: State) -> ControllerContext:
+        """The input of a decision, under the current level of eligible.leader.replicas.version."""
+        on = self.t.under(self.t.rules)
+        by_level = ((Bool.lift(True), self.t.without_elr()), (s.elr_on, on)) if self.p.elr_changes else ()
+        return ControllerContext(
+            self.t if by_level else on,
+            s.partition,
+            s.registrations,
+            self.controllers_min_isr(s),
+            self.unclean_election(s),
+            by_level,
+        )
+
+    def leads(self, s: State, broker: Number) -> Truth:
+        """True if a broker leads a partition: this one or, with ``leads_elsewhere``, another."""
+        return s.partition.leader.is_(broker) | self.p.leads_elsewhere
+
+    # --- the effects of decisions -------------------------------------------------------------------
+
+    def decision(self, s: State, record: StructValue, again: Number | None = None) -> Decision:
+        """The decision to write a record, and to repeat it ``again`` times; nothing else happens."""
+        if self.on("unassigned_candidate_fails"):
+            require("no candidate for leader is a broker that is no replica", ~record.fails)
+        new = merge(self.t, s.partition, record)
+        for repetition in range(self.p.max_elr_entries if again is not None else 0):
+            assert again is not None
+            new = where(again > repetition, merge(self.t, new, record), new)
+        nobody = self.t.brokers.zero()
+        live = self.t.active(s.registrations)
+        return Decision(
+            old=s.partition,
+            new=new,
+            min_insync_replicas=s.min_insync_replicas,
+            live=live,
+            joining=nobody,
+            lost=nobody,
+            chosen=Bool.lift(False),
+            offline=nobody,
+            online=nobody,
+        )
+
+    def carry_out(self, s: State, decision: Decision) -> None:
+        """Apply a decision: partition, ELR index, and the state that the controller does not know."""
+        if self.has_index:
+            self.index(s, decision.new)
+        self.store(s, decision)
+
+    def own_next(self, s: State) -> Any:
+        """The partition's own fields after the step; a protocol of several partitions has them elsewhere."""
+        return s.next
+
+    def store(self, s: State, decision: Decision) -> None:
+        """Apply a decision without the index of ELR members."""
+        if self.on("offline_directory_check"):
+            decision = self._with_directories(decision)
+        if self.p.judged_elections:
+            self._judge(s, decision)
+        self.own_next(s).partition = decision.new
+        self._carry_logs(s, decision)
+        if self.p.recovery_requests:
+            self.own_next(s).requested = decision.requested
+
+    def _with_directories(self, decision: Decision) -> Decision:
+        """The decision with the replicas in offline directories; a removed replica is in no directory."""
+        offline = (decision.new.offline | decision.offline) - decision.online
+        return replace(decision, new=decision.new.replace(offline=offline & self.assigned(decision.new)))
+
+    def _judge(self, s: State, decision: Decision) -> None:
+        """Record whether the decision changes the leader needlessly."""
+        if self.on("offline_directory_check"):
+            decision = replace(decision, live=decision.live - decision.new.offline)
+        elr = where(self.elr_is_on(s), decision.old.elr, self.t.brokers.zero())
+        self.own_next(s).needless = s.needless | outlook.is_needless(self.t, decision, elr)
+
+    def _carry_logs(self, s: State, decision: Decision) -> None:
+        """Record the brokers that hold every committed record after the decision (966.6)."""
+        before = AbstractLogs(s.complete, s.diminished)
+        if self.p.elr_changes:  # by turning the ELR off, the operator accepts an empty one
+            decision = replace(decision, chosen=decision.chosen | ~self.elr_is_on(s))
+        after = outlook.after_decision(self.t, before, decision)
+        holding = after.complete
+        if self.p.elr_changes:
+            holding = where(self.elr_is_on(s), holding, outlook.without_promise(decision.new, holding))
+        self.own_next(s).complete = holding
+        self.own_next(s).diminished = after.diminished
+
+    def index(self, s: State, new: StructValue) -> None:
+        """Update the index of ELR members; extra entries move to the topic's first partition."""
+        for b in self.t.broker:
+            was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
+            own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)
+            if self.p.first_partition_replicas:
+                astray = where(s.first_partition_replicas > 0, 0, astray)
+            self.own_next(s).elr_entries[b] = own + astray
+
+    def _only(self, broker: Number) -> SetValue:
+        return self.t.brokers.zero().with_(broker)
+
+    def restart(self, s: State, broker: Number, clean: Truth, whole: Truth) -> None:
+        """A broker registers after a clean or unclean shutdown; ``whole``: it lost no record."""
+        self._changes_of_registration(
+            s, broker, whole, self.registration(s, broker, clean), online=self._only(broker)
+        )
+        s.next.registrations[broker] = registrations.registration_after(
+            self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
+        )
+        if self.p.failovers > 1:
+            s.next.restarting = s.restarting.without(broker)
+
+    def registration(self, s: State, broker: Number, clean: Truth) -> RegistrationEffect:
+        """The effect of a clean or unclean registration on the partition."""
+        t, registration, now = self.t, s.registrations[broker], self.context(s)
+        previous = where(clean, registration.epoch, -1)
+        counts_as_clean = registrations.is_clean_registration(t, registration, previous, Bool.lift(False))
+        record = registrations.register(now, broker, previous).record
+        if not self.has_index:
+            return RegistrationEffect(record, None, counts_as_clean)
+        as_fenced = counts_as_clean | now.decided(lambda by: Bool.lift(registrations.treats_as_fenced(by.t)))
+        by_index = registrations.elr_index_visits(t, s.elr_entries[broker], s.partition.elr.has(broker))
+        visits = where(s.partition.isr.has(broker), 1, 0) + where(as_fenced, 0, by_index)
+        return RegistrationEffect(
+            where(visits > 0, record, t.record.zero()), where(visits > 0, visits - 1, 0), counts_as_clean
+        )
+
+    def _changes_of_registration(
+        self, s: State, broker: Number, whole: Truth, registration: RegistrationEffect, online: SetValue
+    ) -> None:
+        """Apply a registration's partition change (966.5). ``online`` is empty if no registration is stored (K14)."""
+        decision = self.decision(s, registration.record, registration.again)
+        # A clean restart that is treated as unclean also removes a member from ISR and ELR.
+        taken_out = ~registration.counts_as_clean & (s.partition.isr | s.partition.elr).has(broker)
+        decision = replace(
+            decision,
+            live=decision.live - self._only(broker),
+            lost=where(whole, self.t.brokers.zero(), self._only(broker)),
+            online=online,
+            chosen=taken_out,
+        )
+        self.carry_out(s, decision)
+
+    # --- for properties -------------------------------------------------------------------------------
+
+    def assigned(self, partition: StructValue) -> SetValue:
+        """The replicas of the partition, as a set."""
+        return self.t.brokers.of(partition.replicas.has)
+
+    def active(self, s: State) -> SetValue:
+        """The brokers that are unfenced and not shutting down."""
+        return self.t.active(s.registrations)
+
+    def elr_is_on(self, s: State) -> Truth:
+        """True if eligible.leader.replicas.version is above 0 under rules with an ELR."""
+        on = Bool.lift(self.on("eligible_leader_replicas"))
+        return on & s.elr_on if self.p.elr_changes else on
