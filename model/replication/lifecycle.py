@@ -28,7 +28,7 @@ from highwater.model.replication.control import electing, merged, write_record
 from highwater.model.replication.controller import registrations
 from highwater.model.replication.controller.partition_change import is_empty_record
 from highwater.model.replication.high_watermark import advance_hwm
-from highwater.model.replication.metadata import with_metadata
+from highwater.model.replication.metadata import news_at_start, with_metadata
 
 
 @action("966.12", says="broker {b} crashes; its page cache is kept", b="broker")
@@ -89,7 +89,7 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     s.next.registrations[b] = registered
     latest = m.view_of(partition, s.registrations.set(b, registered), s.min_insync_replicas)
     started = broker.replace(status="RUNNING", epoch=registered.epoch, hwm=hwm_at_start(m, broker))
-    advance_hwm(m, s, b, with_metadata(m, b, started, latest, restarts=True))
+    advance_hwm(m, s, b, with_metadata(m, b, started, news_at_start(b, latest)))
 
 
 def hwm_at_start(m: Cluster, broker: StructValue) -> Number:

@@ -40,10 +40,10 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
         require("it is not shutting down", broker.status == "RUNNING")
     if m.p.metadata_in_flight:
         require("a batch of metadata is under way", s.metadata[b].is_some)
-        after = with_metadata(m, b, broker, s.metadata[b].value)
+        after = with_metadata(m, b, broker, news_of(b, broker, s.metadata[b].value))
         s.next.metadata[b] = None
     else:
-        after = with_metadata(m, b, broker, m.latest_view(s))
+        after = with_metadata(m, b, broker, news_of(b, broker, m.latest_view(s)))
         require("there is something to replay", (after.view != broker.view) | broker.ahead)
     if not m.on("changes_are_no_stop_replica"):
         after = where(broker.status == "SHUTTING_DOWN", stopped_by(m, broker, after), after)
@@ -83,6 +83,8 @@ def send_metadata(m: Cluster, s: State, b: Number) -> None:
 class ReplayedMetadata:
     """The metadata that a broker replays, compared with its current view."""
 
+    latest: StructValue
+    """The replayed metadata."""
     view: StructValue
     """The broker's view after the replay."""
     is_newer: Truth
@@ -94,37 +96,44 @@ class ReplayedMetadata:
     """The broker leads by the new view, and led by the previous one."""
 
 
-def with_metadata(
-    m: Cluster, b: Number, broker: StructValue, latest: StructValue, restarts: bool = False
-) -> StructValue:
-    """B8. A broker after it has replayed metadata, while running or on restart.
+def with_metadata(m: Cluster, b: Number, broker: StructValue, news: ReplayedMetadata) -> StructValue:
+    """B8. A broker after it has replayed metadata.
 
-    It becomes leader, remains leader, becomes follower, waits for a leader, or deletes its log.
+    It deletes its log if it is no longer a replica. Then it becomes leader, remains leader, or follows or waits.
     """
-    news = news_of(b, broker, latest, restarts)
-    after = forget_proposal(broker, latest, news).replace(view=news.view)
+    after = forget_proposal(broker, news).replace(view=news.view)
     if not m.on("divergence_check"):
         after = truncate_to_hwm(after, news)
-    after = where(deletes_log(m, b, latest, news.view), delete_log(after), after)
+    after = where(deletes_log(m, b, news), delete_log(after), after)
     after = after.replace(flushed=least(after.flushed, after.log.length))
-    # In its epoch a leader remains as it is: it knows where the epoch started.
-    leader = where(news.starts, become_leader(after), after)
+    leader = where(news.starts, become_leader(after), remain_leader(after))
     after = where(news.leads, leader, follow_or_wait(after))
     return after.replace(followers=known_followers(m, broker, news))
 
 
-def news_of(b: Number, broker: StructValue, latest: StructValue, restarts: bool) -> ReplayedMetadata:
-    """Compare the latest metadata with the broker's view; after a restart everything counts as new."""
-    newer = as_bool(True) if restarts else latest.partition_epoch > broker.view.partition_epoch
-    new_epoch = as_bool(True) if restarts else latest.leader_epoch > broker.view.leader_epoch
+def news_of(b: Number, broker: StructValue, latest: StructValue) -> ReplayedMetadata:
+    """Compare the latest metadata with a running broker's view."""
+    newer = latest.partition_epoch > broker.view.partition_epoch
+    new_epoch = latest.leader_epoch > broker.view.leader_epoch
     view = where(newer, latest, only_brokers_are_news(latest, broker.view))
-    led = as_bool(False) if restarts else broker.view.leader.is_(b)
-    return ReplayedMetadata(view, newer, newer & new_epoch, view.leader.is_(b), led)
+    led = broker.view.leader.is_(b)
+    return ReplayedMetadata(latest, view, newer, newer & new_epoch, view.leader.is_(b), led)
+
+
+def news_at_start(b: Number, latest: StructValue) -> ReplayedMetadata:
+    """The latest metadata for a broker that starts: all of it is new, and the broker has not led before."""
+    new = as_bool(True)
+    return ReplayedMetadata(latest, latest, new, new, latest.leader.is_(b), as_bool(False))
 
 
 def become_leader(broker: StructValue) -> StructValue:
     """B5. A new leader notes its leader epoch start offset (LESO): its LEO."""
     return broker.replace(leso=broker.log.length)
+
+
+def remain_leader(broker: StructValue) -> StructValue:
+    """A leader in the same leader epoch keeps its state: it knows where the epoch started."""
+    return broker
 
 
 def follow_or_wait(broker: StructValue) -> StructValue:
@@ -149,14 +158,14 @@ def delete_log(broker: StructValue) -> StructValue:
     return broker.replace(log=broker.log.truncate(0), hwm=0)
 
 
-def forget_proposal(broker: StructValue, latest: StructValue, news: ReplayedMetadata) -> StructValue:
+def forget_proposal(broker: StructValue, news: ReplayedMetadata) -> StructValue:
     """B7. A newer partition epoch decides or voids a leader's pending proposal. A follower has none."""
-    repeated = broker.ahead & (latest.partition_epoch == broker.view.partition_epoch)
+    repeated = broker.ahead & (news.latest.partition_epoch == broker.view.partition_epoch)
     kept = where(news.is_newer | ~news.leads | repeated, without_proposal(broker), broker)
     return kept.replace(ahead=broker.ahead & ~news.is_newer & ~repeated)
 
 
-def deletes_log(m: Cluster, b: Number, latest: StructValue, view: StructValue) -> Truth:
+def deletes_log(m: Cluster, b: Number, news: ReplayedMetadata) -> Truth:
     """966.9. True if a broker, running or on restart, learns that it is no longer a replica.
 
     While the broker is only being removed, it can still be elected, and the reassignment can be cancelled.
@@ -165,8 +174,8 @@ def deletes_log(m: Cluster, b: Number, latest: StructValue, view: StructValue) -
     """
     if not m.p.reassignments:
         return as_bool(False)
-    stays = view.replicas.has(b)
-    return ~stays if m.on("removed_replicas_delete") else ~stays | latest.removing.has(b)
+    stays = news.view.replicas.has(b)
+    return ~stays if m.on("removed_replicas_delete") else ~stays | news.latest.removing.has(b)
 
 
 def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValue:

@@ -190,10 +190,11 @@ class Rules:
                     "leader_epoch": 0,
                     "partition_epoch": 0,
                     "new_isr": [{"broker": s, "epoch": 0} for s in asked.members],
+                    "reorders": False,
                     "leader_recovery_state": "RECOVERED",
                 }
                 found = rules.alter_partition(
-                    **inputs, request=request, topic_known=True, partition_known=True, reorders=False
+                    **inputs, request=request, topic_known=True, partition_known=True
                 )
             case _:
                 raise ValueError(f"no decision is called {asked.decision!r}")

@@ -85,6 +85,7 @@ def alter(d: Decisions, p: dict[str, Any], isr: list[tuple[int, int | None]], **
         "leader_epoch": 5,
         "partition_epoch": 7,
         "new_isr": [{"broker": b, "epoch": e} for b, e in isr],
+        "reorders": False,
         "leader_recovery_state": "RECOVERED",
     } | changes
     return d.alter_partition(
@@ -95,7 +96,6 @@ def alter(d: Decisions, p: dict[str, Any], isr: list[tuple[int, int | None]], **
         request=request,
         topic_known=True,
         partition_known=True,
-        reorders=False,
     )
 
 

@@ -300,7 +300,6 @@ def _answer(
         unclean_election=bool(version.unclean_election),
         topic_known=True,
         partition_known=True,
-        reorders=False,
         request={
             "version": proposal.version,
             "broker": slots[proposal.broker],
@@ -308,6 +307,7 @@ def _answer(
             "leader_epoch": max(0, proposal.leader_epoch),
             "partition_epoch": max(0, proposal.partition_epoch),
             "new_isr": members[: model.t.proposed_isr.maximum],
+            "reorders": False,
             "leader_recovery_state": "RECOVERING" if proposal.recovering else "RECOVERED",
         },
     )

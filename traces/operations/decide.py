@@ -277,7 +277,6 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
         **inputs,
         topic_known=args["topic"] in state.topic_ids,
         partition_known=known,
-        reorders=known and state.reorders(key, order),
         request={
             "version": args["requestVersion"],
             "broker": state.slot(args["broker"]),
@@ -291,6 +290,7 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
                 }
                 for m in members
             ],
+            "reorders": known and state.reorders(key, order),
             "leader_recovery_state": args["leaderRecoveryState"],
         },
     )

@@ -39,7 +39,7 @@ Result = dict[str, Any]
 """The result of a rule, by name: symbolic values and checks; plain ones for the caller of a Function."""
 _FLAGS = (
     "broker_has_min_isr", "changes", "chosen", "clean", "cluster_has_min_isr", "diminished", "factor_may_change",
-    "features_supported", "has_leaderships", "is_member", "partition_known", "removes", "reorders",
+    "features_supported", "has_leaderships", "is_member", "partition_known", "removes",
     "same_incarnation", "supported", "topic_known", "unclean_election", "valid", "was_member",
 )  # fmt: skip
 _COUNTS = ("before", "entries", "factor", "level", "min_insync_replicas", "min_isr", "request_version")

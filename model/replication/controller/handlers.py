@@ -49,26 +49,25 @@ from highwater.model.replication.controller.types import (
 # --- AlterPartition -----------------------------------------------------------------------------------------
 
 
-def alter_partition(now: ControllerContext, request: StructValue, reorders: Truth | bool = False) -> Handled:
+def alter_partition(now: ControllerContext, request: StructValue) -> Handled:
     """B8. The controller handles a leader's AlterPartition.
 
     The leader decides the ISR, because it alone sees the fetches. The controller decides the effects: a member that
     leaves may enter the ELR (966.4), and a reassignment may complete (966.9).
-    ``reorders``: the request lists the ISR's members in another order.
     """
-    checks, record = alter_partition_checks(now, request), now.decided(altered, request, reorders)
+    checks, record = alter_partition_checks(now, request), now.decided(altered, request)
     carried_out = Handled(checks, record).appended(now.t)
     return Handled(checks, record, alter_partition_error(request, carried_out))
 
 
-def altered(now: ControllerContext, request: StructValue, reorders: Truth | bool = False) -> StructValue:
+def altered(now: ControllerContext, request: StructValue) -> StructValue:
     """B8. The record of a checked AlterPartition: the proposed ISR and recovery state."""
     ends_recovery = now.t.on("proposals_end_recovery")
     change = RequestedChange(
         now.election,
         isr=proposed_isr(now.t, request),
         leader_recovery_state=request.leader_recovery_state if ends_recovery else None,
-        reorders=reorders,
+        reorders=request.reorders,
     )
     return partition_change(now, change)
 

@@ -122,6 +122,12 @@ class ControllerTypes:
             in_controlled_shutdown="whether the broker has asked to shut down",
         )
         self.registrations = Array(self.broker, self.registration)
+        self._define_partition(epoch("leader_epoch", most.leader), epoch("partition_epoch", most.partition))
+        self._define_record()
+        self._define_requests(most, bounded)
+
+    def _define_partition(self, leader_epoch: Int, partition_epoch: Int) -> None:
+        """Define the partition as the controller's metadata has it."""
         self.partition = Struct(
             "Partition",
             replicas=self.replicas,
@@ -132,8 +138,8 @@ class ControllerTypes:
             last_known_elr=self.brokers,
             last_known_leader=Option(self.node),
             leader=Option(self.broker),
-            leader_epoch=epoch("leader_epoch", most.leader),
-            partition_epoch=epoch("partition_epoch", most.partition),
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
             leader_recovery_state=LeaderRecoveryState,
             offline=Only(self.brokers, self.on("offline_directory_check")),
         ).about(
@@ -150,14 +156,16 @@ class ControllerTypes:
             leader_recovery_state="RECOVERING after an unclean election until the leader has recovered",
             offline="replicas in a log directory that their broker has no more",
         )
-        self._define_record()
+
+    def _define_requests(self, most: EpochBounds, bounded: bool) -> None:
+        """Define AlterPartition and heartbeat requests, and the controller's sessions of brokers."""
         # A recorded request can contain any number.
         least = 0 if bounded else -MAX_INT
         # A member of a proposed ISR; without an epoch (−1 in the request) it is not checked.
         said_epoch = self.offset if bounded else Int(least, MAX_LONG)
         self.isr_member = Struct("IsrMember", broker=self.broker, epoch=Option(said_epoch))
         # One more than there are brokers: a list that long has some broker twice.
-        self.proposed_isr = Seq(self.isr_member, brokers + 1)
+        self.proposed_isr = Seq(self.isr_member, self.broker.size + 1)
         self.alter_partition = Struct(
             "AlterPartitionRequest",
             version=Int(0, 3),
@@ -166,6 +174,8 @@ class ControllerTypes:
             leader_epoch=Int(least, most.leader),
             partition_epoch=Int(least, most.partition),
             new_isr=self.proposed_isr,
+            # A recorded request can list the ISR's members in another order than the controller.
+            reorders=Only(Bool, not bounded),
             leader_recovery_state=LeaderRecoveryState,
         )
         # The active controller's memory of a broker's heartbeats; it is not in the metadata log.
