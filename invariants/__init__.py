@@ -1,1 +1,1 @@
-"""What must hold, one module a protocol, each property with its rule and the reason why it matters."""
+"""The properties of each protocol, one module or package a protocol: each with its rule and its reason."""

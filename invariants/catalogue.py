@@ -18,12 +18,12 @@ from highwater.model.language.protocol import Goal, Invariant
 from highwater.model.language.step_properties import StepProperty
 
 METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "request logs"
-"""What a replay holds properties against, as the catalogue calls it."""
+"""The kinds of recordings that a replay checks properties on."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of a protocol: of states, steps and runs, and what an induction takes with it."""
+    """The properties of a protocol: of states, steps and runs, and the helpers of an induction."""
 
     invariants: tuple[Invariant, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
@@ -31,12 +31,12 @@ class Stated:
     helpers: tuple[Invariant, ...] = ()
     helper_steps: tuple[StepProperty, ...] = ()
     reachable: tuple[Goal, ...] = ()
-    """What some state or step must satisfy, where a scenario expects it."""
+    """Goals that some state or step satisfies if a scenario expects it."""
 
 
 @cache
 def stated(name: str) -> Stated:
-    """What is stated of a protocol that is here; ChoiceError where there is none of this name."""
+    """The properties of the protocol of this name; ChoiceError if there is none."""
     protocol = registry.protocol_of(name)
     module = importlib.import_module(f"highwater.invariants.{name}")
     inductive = _inductive(name)
@@ -84,7 +84,7 @@ def catalogue() -> dict[str, CatalogueEntry]:
 
 @cache
 def observed() -> dict[str, CatalogueEntry]:
-    """What a replay asks of what was observed, by name, with the numbers of each kind of logs."""
+    """The properties that a replay checks on observations, by name, with the numbers of each kind of logs."""
     found: dict[str, CatalogueEntry] = {}
     for name, entry in catalogue().items():
         logs = {of: source for of, source in entry.checked_by.items() if of not in registry.NAMES}

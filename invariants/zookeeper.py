@@ -148,7 +148,7 @@ INVARIANTS = (
     the_active_controller_decides,
     nobody_is_ahead_of_zookeeper,
 )
-"""What must hold of the control plane."""
+"""The invariants."""
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ LIVENESS = (
     a_live_isr_member_leads,
     sessions_come_back,
 )
-"""What must happen in the end."""
+"""The liveness properties."""
 
 
 # --- goals ----------------------------------------------------------------------------------------------------

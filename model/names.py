@@ -1,15 +1,15 @@
-"""What to say of a name that nothing has. Nothing is imported for it, so that a command can start quickly."""
+"""Messages about unknown names. It imports nothing, so that a command starts quickly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 LONGEST = 60
-"""So much of such a name is told."""
+"""The length to which a message shortens an unknown name."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str], see: str | None = None) -> str:
-    """What to say of a name that nothing has: the nearest known one, or all where they are few; else ``see``."""
+    """The message for an unknown name, with the nearest known one, all if they are few, or else ``see``."""
     import difflib
 
     names = sorted(known)

@@ -1,4 +1,4 @@
-"""The protocols that are here, by name. Each is loaded when it is asked for."""
+"""The protocols of the checker, by name. Each is loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NAMES = (
     "truncation",
     "zookeeper",
 )
-"""Each is a package below ``model`` that says which its PROTOCOL is. A new one is added here."""
+"""Each is a package of ``model`` with a PROTOCOL. Add a new one here."""
 
 
 def protocol_of(name: str) -> type[Protocol]:
-    """The protocol of this name; ChoiceError where there is none."""
+    """The protocol of this name; ChoiceError if there is none."""
     if name not in NAMES:
         raise ChoiceError(unknown("protocol", name, NAMES))
     found: type[Protocol] = importlib.import_module(f"highwater.model.{name}").PROTOCOL

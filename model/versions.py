@@ -1,4 +1,4 @@
-"""What had a part in a result, by version; and the form in which the result is written."""
+"""The versions of the programs that made a result, and of the form in which it is written."""
 
 from __future__ import annotations
 

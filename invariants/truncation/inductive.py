@@ -1,9 +1,11 @@
-"""What makes the properties of the truncation protocol under KIP-320 inductive: helper invariants.
+"""Helper invariants that make the properties of the truncation protocol under KIP-320 inductive.
 
-They say why KIP-320 is safe. Records: a leader epoch has one leader, whose log in that epoch only grows, so logs that
-share a record share all before it. ISRs: a leader that can still commit has in its ISR whoever is in a later one.
-Commits: what no later leader can have committed is held by every ISR of a later epoch. They hold with the rules of
-KIP-320 on, and are meant for no other profile.
+They state why KIP-320 is safe.
+- Records: a leader epoch has one leader, whose log in that epoch only grows. So logs that share a record share all
+  records before it.
+- ISRs: the ISR of a leader that can still commit includes every later ISR.
+- Commits: every ISR of a later epoch holds the records that were committed before it.
+They hold under the rules of KIP-320 only.
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ from highwater.model.language.values import Number, SetValue, Truth, as_bool
 from highwater.model.truncation import Truncation
 
 RULE = "fenced_truncation"
-"""A follower truncates by a leader in its own epoch only. In older profiles most of these do not hold."""
+"""A follower truncates only to the log of a leader in its own epoch. Without it most of these do not hold."""
 
 
 def _epoch_below(s: State, replica: Number, epoch: int) -> Truth:
-    """Whether a replica has not reached a leader epoch."""
+    """True if a replica has not reached a leader epoch."""
     known = s.replicas[replica].leader_epoch
     return known.is_none | (known.value < epoch)
 
 
 def _sent(s: State, epoch: int) -> Truth:
-    """Whether the controller has given out a leader epoch."""
+    """True if the controller has started a leader epoch."""
     return s.quorum.leader_epoch.is_some & (s.quorum.leader_epoch.value >= epoch)
 
 
@@ -36,16 +38,16 @@ def _has_reached(s: State, replica: Number, epoch: int) -> Truth:
 
 
 def _same(m: Truncation, s: State, a: Number, b: Number, offset: int) -> Truth:
-    """Whether two logs hold the same record at an offset."""
+    """True if two logs hold the same record at an offset."""
     ours, theirs = s.logs[a], s.logs[b]
     return (ours.length > offset) & (theirs.length > offset) & (ours[offset] == theirs[offset])
 
 
 @dataclass(frozen=True)
 class _Isr:
-    """An ISR that somebody went by, and what it answers for: all that was committed in epochs below one.
+    """An ISR whose members hold every record that was committed before an epoch.
 
-    It is there under a condition; ``epoch`` is one past the last epoch that it answers for.
+    ``there``: the condition under which it exists. ``epoch``: its members hold the commits of lower epochs.
     """
 
     there: Truth
@@ -53,17 +55,17 @@ class _Isr:
     epoch: int
 
     def holds(self, m: Truncation, s: State, replica: Number) -> Truth:
-        """Whether a replica holds all that is below the HWM of those that are in the epochs answered for."""
+        """True if a replica holds every record below the HWM of each replica in an earlier epoch."""
         return all_of(
             implies(_epoch_below(s, other, self.epoch), m.holds_below_hwm(s, other, replica))
             for other in m.replica
         )
 
     def nothing_committed_from(self, m: Truncation, s: State, first: int) -> Truth:
-        """Whether it is known that of the epochs answered for none from ``first`` on has committed anything.
+        """True if the ISRs show that no epoch from ``first`` to the last one below ``epoch`` has committed a record.
 
-        A member that has not reached an epoch vouches for it: no leader commits without it. So does a member of the
-        ISR that a later epoch began with, if nothing is committed from that one on.
+        An epoch has committed nothing if a member has not reached it, because no leader commits without its members.
+        A member of the first ISR of a later epoch shows it as well, if nothing is committed from that epoch on.
         """
         known: dict[int, Truth] = {}
         for epoch in reversed(range(first, self.epoch)):
@@ -78,7 +80,7 @@ class _Isr:
 
 
 def _isrs(m: Truncation, s: State) -> list[_Isr]:
-    """The controller's ISR, those that epochs began with, and those that leaders believe in."""
+    """The controller's ISR, the first ISR of each epoch, and the ISRs of leaders."""
     found = [_Isr(as_bool(True), s.quorum.isr, m.p.max_leader_epoch + 2)]
     for epoch in m.epoch:
         e = int(epoch)
@@ -88,7 +90,7 @@ def _isrs(m: Truncation, s: State) -> list[_Isr]:
 
 
 def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
-    """Whether a replica takes itself for the leader, in this epoch."""
+    """True if a replica believes that it leads in this epoch."""
     return m.presumes_leadership(s, replica) & s.replicas[replica].leader_epoch.is_(epoch)
 
 
@@ -97,9 +99,9 @@ def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
 
 @invariant("B8", rule=RULE)
 def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
-    """Who leads is in the ISR, in every request and in the last decision; the last request tells the last decision.
+    """Every decision has its leader in its ISR, and the last request has the controller's last decision.
 
-    The ISR can differ from that request once the leader has taken it, and is then as the leader has it.
+    After the leader has taken that request, the ISR can change; it is then equal to the leader's.
     """
     q, last = s.quorum, s.quorum.leader_epoch
     in_isr = [implies(q.leader.is_some, q.isr.has(q.leader.value))]
@@ -120,9 +122,9 @@ def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
 
 @invariant("B8", rule=RULE)
 def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
-    """A replica's leader is that of its epoch's request, which was sent; one without an epoch knows and has nothing.
+    """A replica's leader is the one that the request of its epoch names, and that leader has reached the epoch.
 
-    Nobody is in an epoch that its leader has not reached.
+    A replica without an epoch has no leader, no records and no HWM.
     """
     known = []
     for r in m.replica:
@@ -142,7 +144,7 @@ def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
 
 @invariant("B1", rule=RULE)
 def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
-    """Leader epochs never fall along a log, and none is above the replica's own; ids are those given out."""
+    """Leader epochs do not decrease along a log, and none is above the replica's own; record ids are used ones."""
     kept = []
     for r in m.replica:
         log = s.logs[r]
@@ -158,7 +160,7 @@ def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
 
 @statements.logs_match.seen(rule=RULE)
 def logs_match(m: Truncation, s: State) -> Truth:
-    """Of every two replicas."""
+    """Log matching: two logs that share a record share all records before it."""
     return all_of(
         statements.logs_match([_same(m, s, a, b, o) for o in range(m.p.log_size)])
         for a in m.replica
@@ -169,7 +171,7 @@ def logs_match(m: Truncation, s: State) -> Truth:
 
 @invariant("B1", rule=RULE)
 def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Truth:
-    """A record has an epoch that its leader has reached; as long as it leads in it, its log holds the record."""
+    """The leader of a record's epoch has reached that epoch; while it leads in it, its log has the record."""
     held = []
     for r in m.replica:
         for o in range(m.p.log_size):
@@ -186,7 +188,7 @@ def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Truth:
 
 @invariant("B2, B3", rule=RULE)
 def a_follower_has_a_prefix(m: Truncation, s: State) -> Truth:
-    """In its leader's epoch a follower's log is the beginning of the leader's."""
+    """The log of a follower in its leader's epoch is a prefix of the leader's log."""
     return all_of(
         implies(
             m.follows_in_epoch(s, follower, leader) & (s.logs[follower].length > o),
@@ -201,7 +203,7 @@ def a_follower_has_a_prefix(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
-    """No HWM is past its log's end; and of its own epoch's records the true leader's HWM is the highest."""
+    """No HWM is past the log end, and no HWM passes more records of the true leader's epoch than the leader's."""
     within = all_of(s.replicas[r].hwm <= s.logs[r].length for r in m.replica)
     behind = all_of(
         implies(
@@ -222,10 +224,10 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 
 @invariant("B7, B8", rule=RULE)
 def later_isrs_are_within(m: Truncation, s: State) -> Truth:
-    """An ISR to which no leader can have added is as large as any later one.
+    """An ISR to which no leader can have added a member includes every later ISR.
 
-    That is the ISR of a leader's own, and the one that an epoch begins with until its leader has taken it; each
-    as long as no member has reached a later epoch. Only who leads in the last epoch adds, and it is a member.
+    These are a leader's own ISR, and the first ISR of an epoch until its leader has taken it, while no member has
+    reached a later epoch. Only the leader of the last epoch adds members, and it is a member itself.
     """
     within = []
     for epoch in m.epoch:
@@ -250,10 +252,9 @@ def later_isrs_are_within(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
-    """The members of every ISR that somebody goes by hold what was committed until then.
+    """The members of every current ISR hold every record that was committed before.
 
-    They are the controller's ISR, the one that an epoch began with, and the one that a leader believes in. What was
-    committed without a member of the latter two is not asked of it.
+    The ISRs are the controller's, the first ISR of each epoch, and the ISRs of leaders.
     """
     held = []
     for isr in _isrs(m, s):
@@ -266,9 +267,9 @@ def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
-    """A leader holds what was committed until its epoch; and what was later, if no later leader has committed.
+    """A leader holds every record committed up to its epoch, and all below later HWMs that committed nothing.
 
-    Whoever truncates does so by such a leader, so that nothing committed is truncated.
+    A follower truncates only to the log of such a leader, so it truncates no committed record.
     """
     held = []
     for r in m.replica:
@@ -296,7 +297,7 @@ HELPERS: dict[str, tuple[Invariant, ...]] = {
         leaders_hold_what_is_committed,
     ),
 }
-"""Protocol to the helper invariants that are proved together with its own."""
+"""The helper invariants that are proved together with a protocol's own invariants."""
 
 HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {}
-"""Protocol to the properties of its steps."""
+"""Helper step properties; there are none."""

@@ -1,4 +1,4 @@
-"""What Kafka promises its clients."""
+"""Kafka's promise to its clients."""
 
 from highwater.model.promise.protocol import PROTOCOL, Promise
 

@@ -74,18 +74,16 @@ class Cluster(Protocol):
         "older": Parameter(
             0, 0, 127, "members below version 18 of Fetch, as bits: 1 is member 0, 4 is member 2"
         ),
-        "consumers": Parameter(
-            0, 0, 1, "observers, the last one, that read as a consumer of a partition does"
-        ),
+        "consumers": Parameter(0, 0, 1, "observers, the last one, that read as a consumer of a partition"),
         "finalised_late": Parameter.switch(
-            "whether version 18 of Fetch is finalised while members run, who learn of it one by one"
+            "whether version 18 of Fetch is finalised while members run; they learn of it one by one"
         ),
         "timer": Parameter.switch("whether the park timer can end a fetch", default=True),
         "settled": Parameter.switch(
-            "whether all have the first leader's first record, and know it is committed"
+            "whether all members have the first leader's first record, and know that it is committed"
         ),
         "impatient": Parameter(
-            31, 0, 31, "voters whose timers can run out, as bits; of elections whose votes are messages"
+            31, 0, 31, "voters whose fetch timers can expire, as bits; only if votes are messages"
         ),
         **BUDGETS.parameters,
         "appends": BUDGETS.parameter("appends", default=1, low=1),
@@ -131,10 +129,10 @@ class Cluster(Protocol):
             hwm="high watermark that it knows; -1: none",
             peak="the greatest HWM that it has known since it started; no rule reads it",
             fetched="offset from which each voter has fetched in its epoch; leader only",
-            ballot="what it asks votes for",
-            granted="who has given it a vote, itself among them",
-            voted="whom it voted for in its epoch; on disk",
-            heard="whether an answer to a fetch has come since it follows this leader",
+            ballot="the kind of votes that it requests",
+            granted="voters that have granted it a vote, itself included",
+            voted="candidate that it voted for in its epoch; on disk",
+            heard="whether it has had a fetch answer since it follows this leader",
         )
         return Struct(
             "State",
@@ -154,8 +152,8 @@ class Cluster(Protocol):
             responses="the answer that is under way to each member",
             vote_requests="requests for votes, by candidate and voter",
             vote_responses="answers, by candidate and voter",
-            elected="who was elected in each epoch",
-            finalised="who knows that version 18 of Fetch is finalised",
+            elected="member elected in each epoch",
+            finalised="members that know that version 18 of Fetch is finalised",
             committed="records below the HWM of some leader at some time; no rule reads it",
             budgets="how many faults and steps are left",
         )
@@ -188,7 +186,7 @@ class Cluster(Protocol):
             leader="member at which it waits",
             epoch="epoch of the sender",
             offset="log end offset of the sender",
-            told="whether the fetch said which HWM its sender knows",
+            told="whether the fetch carries its sender's HWM",
             answer="the HWM when the fetch was parked",
         )
         self.some_parked = Option(self.parked_type)
@@ -228,14 +226,14 @@ class Cluster(Protocol):
             offset="log end offset of the candidate",
         )
         self.some_vote_request = Option(self.vote_request)
-        # The epoch and the kind of what was asked, and the epoch of who answers.
+        # Epoch and kind of the request, and the epoch of the voter that answers.
         self.vote_response = Struct(
             "VoteAnswer", asked=self.epoch, pre=Bool, epoch=self.epoch, granted=Bool
         ).about(
             asked="epoch of the request",
             pre="whether it was a pre-vote",
             epoch="epoch of the voter",
-            granted="whether the vote is given",
+            granted="whether the vote is granted",
         )
         self.some_vote_response = Option(self.vote_response)
 
@@ -326,5 +324,5 @@ DRAWING = Drawing(
         Log("member {}", "members.log", {"HWM": "members.hwm"}, shows=("epoch",)),
         Log("committed", "committed", shows=("epoch",)),
     ),
-    bands=(Band("takes itself for the leader", "member", (Sign("leader", "members.leader"),)),),
+    bands=(Band("believes that it leads", "member", (Sign("leader", "members.leader"),)),),
 )

@@ -41,7 +41,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
     voters = [v for v in q.voter if electorate.has(v)]
     require("the candidate votes for itself", electorate.has(candidate))
     if q.on("votes_travel"):
-        require("votes are no messages", False)
+        require("votes are not messages", False)
     me = s.members[candidate]
     require("the candidate does not lead", ~q.leads(candidate, me))
     spend(s, "elections")
@@ -90,7 +90,7 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))
     news = (me.epoch < epoch) | ((me.epoch == epoch) & me.leader.is_none)
-    require("it is news to the member", news)
+    require("the member does not know this yet", news)
     s.next.members[m] = stepped_down(q, me, epoch=epoch, leader=leader)
     drop_parked(q, s, m)
 
@@ -161,7 +161,7 @@ def drop_parked(q: Cluster, s: State, *members: Number) -> None:
 # --- candidates ------------------------------------------------------------------------------------------------
 
 
-@action("996.1, 595.7", rule="votes_travel", says="the timer of voter {c} runs out", c="voter")
+@action("996.1, 595.7", rule="votes_travel", says="the fetch timer of voter {c} expires", c="voter")
 def stand(q: Cluster, s: State, c: Number) -> None:
     """A voter that does not lead lost contact with its leader, or its election failed: its timer expires.
 
@@ -170,10 +170,10 @@ def stand(q: Cluster, s: State, c: Number) -> None:
     """
     me = s.members[c]
     spend(s, "elections")
-    require("its timers can run out", q.is_impatient(c))
-    require("it does not lead", ~q.leads(c, me))
+    require("the voter's fetch timer can expire in this scenario", q.is_impatient(c))
+    require("the member does not lead", ~q.leads(c, me))
     if q.on("pre_vote"):
-        require("it does not ask already", me.ballot != "pre_vote")
+        require("the voter requests no pre-votes yet", me.ballot != "pre_vote")
         s.next.members[c] = me.replace(ballot="pre_vote", granted=[int(c)], heard=False)
     else:
         become_candidate(q, s, c)
@@ -182,10 +182,10 @@ def stand(q: Cluster, s: State, c: Number) -> None:
 @action("996.1", rule="pre_vote", says="voter {c} has a majority of pre-votes and is a candidate", c="voter")
 def win_pre_votes(q: Cluster, s: State, c: Number) -> None:
     """A voter with pre-votes of a majority becomes a candidate in the next epoch."""
-    require("voters have votes that are messages", q.on("votes_travel"))
+    require("votes are messages", q.on("votes_travel"))
     me = s.members[c]
-    require("it asks for pre-votes", me.ballot == "pre_vote")
-    require("a majority would vote for it", size(me.granted) >= q.votes_needed)
+    require("the voter requests pre-votes", me.ballot == "pre_vote")
+    require("a majority grants its pre-vote", size(me.granted) >= q.votes_needed)
     become_candidate(q, s, c)
 
 
@@ -200,28 +200,28 @@ def become_candidate(q: Cluster, s: State, c: Number) -> None:
 def win(q: Cluster, s: State, c: Number) -> None:
     """A candidate with votes of a majority leads. Any two majorities share a voter, so each epoch has one winner."""
     me = s.members[c]
-    require("it is a candidate", me.ballot == "vote")
-    require("a majority voted for it", size(me.granted) >= q.votes_needed)
+    require("the voter is a candidate", me.ballot == "vote")
+    require("a majority has voted for it", size(me.granted) >= q.votes_needed)
     take_over(q, s, c, me.epoch)
 
 
 @action("996.1", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
 def give_up(q: Cluster, s: State, c: Number) -> None:
     """A voter ends its pre-vote, denied by a majority or by timeout, and returns to the leader that it knows."""
-    require("it asks for pre-votes", s.members[c].ballot == "pre_vote")
+    require("the voter requests pre-votes", s.members[c].ballot == "pre_vote")
     s.next.members[c] = s.members[c].replace(ballot="none", granted=[])
 
 
 # --- votes under way --------------------------------------------------------------------------------------------
 
 
-@action("595.7", rule="votes_travel", says="voter {c} asks voter {v} for its vote", c="voter", v="voter")
+@action("595.7", rule="votes_travel", says="voter {c} requests a vote from voter {v}", c="voter", v="voter")
 def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
     """A voter sends a vote or pre-vote request with its epoch, last epoch and LEO; one at a time to each voter."""
     me = s.members[c]
-    require("another one", int(c) != int(v))
-    require("it asks for votes", me.ballot != "none")
-    require("it has no vote of this one", ~me.granted.has(v))
+    require("the two voters differ", int(c) != int(v))
+    require("the voter requests votes", me.ballot != "none")
+    require("the other voter has not granted its vote", ~me.granted.has(v))
     require("no request is under way", s.vote_requests[c][v].is_none)
     require("no answer is under way", s.vote_responses[c][v].is_none)
     s.next.vote_requests[c][v] = q.vote_request(
@@ -304,22 +304,24 @@ def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
 )
 def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
     """A vote request or its response is lost with its connection; the voter can send it again."""
-    require("one is under way", s.vote_requests[c][v].is_some | s.vote_responses[c][v].is_some)
+    require(
+        "a request or an answer is under way", s.vote_requests[c][v].is_some | s.vote_responses[c][v].is_some
+    )
     spend(s, "losses")
     s.next.vote_requests[c][v] = None
     s.next.vote_responses[c][v] = None
 
 
-@action("595.7", rule="votes_travel", says="member {m} hears of epoch {epoch}", m="member", epoch="epoch")
+@action("595.7", rule="votes_travel", says="member {m} learns of epoch {epoch}", m="member", epoch="epoch")
 def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """A member that does not lead moves to a later epoch that a fetch response named; it knows no leader there.
 
     Precondition: another voter has been in that epoch.
     """
     me = s.members[m]
-    require("it does not lead", ~q.leads(m, me))
-    require("it is news to the member", me.epoch < epoch)
+    require("the member does not lead", ~q.leads(m, me))
+    require("the member does not know this yet", me.epoch < epoch)
     others = [o for o in q.voter if int(o) != int(m)]
-    require("somebody has been in this epoch", any_of(s.members[o].epoch >= epoch for o in others))
+    require("another voter has been in this epoch", any_of(s.members[o].epoch >= epoch for o in others))
     s.next.members[m] = stepped_down(q, me, epoch=epoch, leader=None)
     drop_parked(q, s, m)

@@ -51,7 +51,7 @@ def append(q: Cluster, s: State, leader: Number) -> None:
     A member with a parked fetch receives the record immediately, without another request.
     """
     me = s.members[leader]
-    require("the member takes itself for the leader", q.leads(leader, me))
+    require("the member believes that it leads", q.leads(leader, me))
     spend(s, "appends")
     after = advance_hwm(q, s, leader, me.replace(log=me.log.append(q.record(epoch=me.epoch))))
     if q.on("records_complete"):
@@ -61,13 +61,13 @@ def append(q: Cluster, s: State, leader: Number) -> None:
 @action(
     "K25",
     rule="empty_drain_completes",
-    says="leader {leader} finds nothing to append, and answers what is parked",
+    says="leader {leader} finds nothing to append, and answers parked fetches",
     leader="voter",
 )
 def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
     """The leader's append timer fires with an empty queue: the leader answers fetches parked at the log end."""
     me = s.members[leader]
-    require("the member takes itself for the leader", q.leads(leader, me))
+    require("the member believes that it leads", q.leads(leader, me))
     waits = (s.parked[f].is_some & (s.parked[f].value.leader == leader) for f in q.member)
     require("a fetch is parked with it", any_of(waits))
     complete_parked(q, s, leader, me, q.leads(leader, me), q.member)
@@ -172,7 +172,7 @@ def send_fetch(q: Cluster, s: State, f: Number) -> None:
     abandoned.
     """
     me, before, parked = s.members[f], s.requests[f], s.parked[f]
-    require("the member knows a leader", q.follows(f, me))
+    require("the member follows a leader", q.follows(f, me))
     require("no answer is under way", s.responses[f].is_none)
     require("no fetch of this epoch is under way", before.is_none | (before.value.epoch != me.epoch))
     require("no fetch of this epoch is parked", parked.is_none | (parked.value.epoch != me.epoch))
@@ -231,7 +231,7 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
     request, me = s.requests[f], s.members[leader]
     require("a fetch is under way", request.is_some)
     fetch = request.value
-    require("it is for this member", fetch.leader == leader)
+    require("the fetch is for this member", fetch.leader == leader)
     require("the fetch can be used", can_use(q, leader, me, fetch))
     diverging = q.on("divergence_check") & logs.diverges(me.log, fetch.offset, fetch.last_epoch)
     after = advance_hwm(q, s, leader, where(diverging, me, note_fetch(q, me, f, fetch)))
@@ -309,7 +309,9 @@ def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
     require("a fetch is under way", request.is_some)
     for m in q.voter:
         usable = can_use(q, m, s.members[m], request.value)
-        require(f"member {int(m)}, if it is for it, cannot use it", (request.value.leader != m) | ~usable)
+        require(
+            f"member {int(m)}, if the fetch is for it, cannot use it", (request.value.leader != m) | ~usable
+        )
     s.next.requests[f] = None
 
 

@@ -108,7 +108,7 @@ def write(m: Cluster, s: State, leader: Number, value: Number, becomes: Number) 
     """B1. A leader appends the next unused value as a record of its leader epoch."""
     broker: StructValue = s.brokers[leader]
     earlier_is_unwritten = any_of((other < value) & (s.writes[other] == "UNUSED") for other in m.value)
-    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("the broker believes that it leads", m.leads(leader, broker))
     require("the value is the next one", (s.writes[value] == "UNUSED") & ~earlier_is_unwritten)
     require("the log has room", broker.log.length < m.p.records)
     log = broker.log.append(m.record(value=value, epoch=broker.view.leader_epoch))

@@ -59,7 +59,7 @@ BUDGETS = Budgets(
     {
         "fencings": "fencings of brokers that run (zombies)",
         "controlled_shutdowns": "controlled shutdowns",
-        "unseen_stops": "stops in order of which the controller does not hear",
+        "unseen_stops": "clean stops that the controller does not see",
         "early_stops": "stops of brokers that have started and are not registered yet",
         "crashes": "crashes with the page cache kept",
         "lossy_crashes": "crashes that lose unflushed records",
@@ -213,7 +213,7 @@ class Cluster(Protocol):
             fetch_responses="the answer that is under way to each follower",
             alter_requests="the AlterPartition that is under way from each leader",
             alter_responses="the answer that is under way to each leader",
-            writes="what became of each record that a producer wrote",
+            writes="the state of each record that a producer wrote",
             committed="records below the HWM of some leader at some time: what consumers can have read",
             budgets="how many faults and changes are left",
             elr_level="whether the metadata version has the ELR",
@@ -225,12 +225,12 @@ class Cluster(Protocol):
             log_infos_sent="answers to GetReplicaLogInfo that are under way",
             log_infos="answers to GetReplicaLogInfo that the controller has",
             late_proposals="AlterPartition requests that were given up and are still under way",
-            former="what a former controller still believes",
+            former="the state of a former controller that can still answer",
             waiting="producers that wait for acks=all",
         )
 
     def _define_domains(self) -> None:
-        """Brokers, records, epochs; and what the parameters of steps range over."""
+        """Define brokers, records and epochs, and the ranges of action parameters."""
         p = self.p
         rules = self.rules_on & set(CONTROLLER_RULES)
         bounds = EpochBounds(p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
@@ -275,7 +275,7 @@ class Cluster(Protocol):
         self.balanced = (True, False) if p.risky_elections else (True,)
 
     def _define_metadata(self) -> None:
-        """What a broker knows of the metadata log: a prefix of it, of which only the result counts."""
+        """Define a broker's view: the metadata after the prefix of the log that it has replayed."""
         t = self.t
         self.view = Struct(
             "MetadataView",
@@ -301,9 +301,9 @@ class Cluster(Protocol):
         )
 
     def _define_brokers(self) -> None:
-        """Brokers, and a leader's fetch state of its followers. Optional fields depend on the rules."""
-        # An epoch that is given with a proposal is looked at again only when the proposal is sent again, and that
-        # is of use only where the first one can have been lost, or given up.
+        """Define a broker, and a leader's fetch state of its followers. Optional fields depend on the rules."""
+        # A proposal's epochs are read again only if the leader sends it again, because the first one was lost or
+        # given up.
         again = self.p.losses > 0 or self.p.late_proposals
         self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and again
         self.member_epochs = Array(self.broker, Option(self.broker_epoch))
@@ -341,14 +341,14 @@ class Cluster(Protocol):
             hwm="high watermark: offset of the first record that is not committed",
             view="the metadata that it knows",
             leso="offset at which its leader epoch starts; leader only",
-            proposed="the ISR that it has asked for and has no answer to (B7); leader only",
-            followers="what it knows of its followers; leader only",
+            proposed="the proposed ISR, while its AlterPartition has no answer (B7); leader only",
+            followers="fetch state of its followers; leader only",
             ahead="whether its view comes from an answer to AlterPartition that is ahead of its metadata",
             proposed_epochs="broker epochs that it sent with its proposal",
         )
 
     def _define_fetches(self) -> None:
-        """Fetch requests and responses: each broker has at most one in flight."""
+        """Define fetch requests and responses: each broker has at most one in flight."""
         self.fetch_request = Struct(
             "FetchRequest",
             leader=self.broker,
@@ -388,7 +388,7 @@ class Cluster(Protocol):
         self.some_fetch_response = Option(self.fetch_response)
 
     def _define_proposals(self) -> None:
-        """AlterPartition and GetReplicaLogInfo messages: each broker has at most one of each kind in flight."""
+        """Define AlterPartition and GetReplicaLogInfo messages: each broker has at most one of each kind in flight."""
         self.alter_request = Struct(
             "AlterPartition",
             leader_epoch=self.leader_epoch,

@@ -369,7 +369,10 @@ def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     answer = answer_to(m, sent, handled.answer, merge(m.t, former.partition, record))
     if m.on("answers_are_committed"):
         changes = ~is_empty_record(m.t, record)
-        require("it refuses, or nothing is to be changed", ~changes | (answer.outcome != Outcome.COMMITTED))
+        require(
+            "the answer is an error, or the request changes nothing",
+            ~changes | (answer.outcome != Outcome.COMMITTED),
+        )
     send_alter_answer(m, s, b, sent, answer)
 
 

@@ -66,7 +66,7 @@ DRAWING = Drawing(
                 Sign("known", "partition.last_known_elr"),
             ),
         ),
-        Band("takes itself for the leader", "broker", (Sign("leader", "brokers.view.leader"),)),
+        Band("believes that it leads", "broker", (Sign("leader", "brokers.view.leader"),)),
     ),
 )
 

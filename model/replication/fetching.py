@@ -103,7 +103,7 @@ def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, f
     leader epoch shows that this broker is no longer the leader.
     """
     require("it is for this broker", fetch.leader == leader)
-    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("the broker believes that it leads", m.leads(leader, broker))
     require(
         "the fetch is in the leader's epoch",
         fetch.leader_epoch == broker.view.leader_epoch,

@@ -41,7 +41,7 @@ def propose_expand(m: Cluster, s: State, leader: Number, f: Number) -> None:
     before the leader learns of it; the new leader must hold all records committed in between.
     """
     broker = s.brokers[leader]
-    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("the broker believes that it leads", m.leads(leader, broker))
     require("nothing is proposed", broker.proposed.is_none)
     require("the follower is outside the ISR", (leader != f) & ~broker.view.isr.has(f))
     require("the follower is a replica", broker.view.replicas.has(f))
@@ -82,7 +82,7 @@ def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
     Without shrinks, a follower that stops fetching would block the HWM forever.
     """
     broker = s.brokers[leader]
-    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("the broker believes that it leads", m.leads(leader, broker))
     require("nothing is proposed", broker.proposed.is_none)
     require("the follower is in the ISR", (leader != f) & broker.view.isr.has(f))
     require("the follower lags", lags(broker, f))
@@ -101,7 +101,7 @@ def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
     """
     require("a proposal can change several members", m.p.many_at_once)
     broker = s.brokers[leader]
-    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("the broker believes that it leads", m.leads(leader, broker))
     require("nothing is proposed", broker.proposed.is_none)
     joining, leaving = isr - broker.view.isr, broker.view.isr - isr
     require("several members change", size(joining | leaving) > 1)
@@ -134,7 +134,7 @@ def retry_alter_partition(m: Cluster, s: State, leader: Number) -> None:
     With the epochs of later fetches, the controller could accept a member that has restarted without its log.
     """
     broker = s.brokers[leader]
-    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("the broker believes that it leads", m.leads(leader, broker))
     require("something is proposed", broker.proposed.is_some)
     isr = broker.proposed.value
     kept = m.proposals_keep_epochs
@@ -176,7 +176,7 @@ def lose_alter_partition(m: Cluster, s: State, b: Number) -> None:
 
     The leader cannot distinguish the two, so it does not know if the controller accepted its proposal.
     """
-    require("one is under way", s.alter_requests[b].is_some | s.alter_responses[b].is_some)
+    require("a request or an answer is under way", s.alter_requests[b].is_some | s.alter_responses[b].is_some)
     spend(s, "losses")
     s.next.alter_requests[b] = None
     s.next.alter_responses[b] = None

@@ -136,7 +136,7 @@ def start_broker_in_part(m: Cluster, s: State, b: Number) -> None:
 @action("841.5", says="broker {b} is to shut down, and asks the controller", b="broker")
 def ask_for_shutdown(m: Cluster, s: State, b: Number) -> None:
     """A broker starts its controlled shutdown before the controller knows (841.5)."""
-    require("a shutdown is asked for", m.p.shutdown_requests)
+    require("shutdown is requested from the controller", m.p.shutdown_requests)
     spend(s, "controlled_shutdowns")
     require("the broker runs", s.brokers[b].status == "RUNNING")
     s.next.brokers[b].status = "SHUTTING_DOWN"
@@ -151,8 +151,8 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     elected just before it stops. The broker goes on replaying metadata.
     """
     if m.p.shutdown_requests:
-        require("it was asked for", s.brokers[b].status == "SHUTTING_DOWN")
-        require("it was not granted before", ~s.registrations[b].in_controlled_shutdown)
+        require("the broker has requested its shutdown", s.brokers[b].status == "SHUTTING_DOWN")
+        require("the controller has not granted it yet", ~s.registrations[b].in_controlled_shutdown)
     else:
         spend(s, "controlled_shutdowns")
         require("the broker runs", s.brokers[b].status == "RUNNING")

@@ -51,7 +51,7 @@ def last_epoch(option: Any, log: SeqValue) -> OptionValue:
 
 
 def same_record(first: SeqValue, second: SeqValue, offset: int) -> Truth:
-    """Whether two logs hold the same record at an offset."""
+    """True if two logs hold the same record at an offset."""
     return (first.length > offset) & (second.length > offset) & (first.at(offset) == second.at(offset))
 
 

@@ -65,7 +65,7 @@ DRAWING = Drawing(
             "replica",
             (Sign("leader", "quorum.leader"), Sign("isr", "quorum.isr")),
         ),
-        Band("takes itself for the leader", "replica", (Sign("leader", "replicas.leader"),)),
+        Band("believes that it leads", "replica", (Sign("leader", "replicas.leader"),)),
     ),
 )
 
@@ -350,7 +350,7 @@ class Truncation(Protocol):
     @action("B1", says="replica {leader} appends a record", leader="replica")
     def leader_write(self, s: State, leader: Number) -> None:
         """A broker that believes it leads appends a record with its leader epoch."""
-        require("the replica presumes leadership", self.presumes_leadership(s, leader))
+        require("the replica believes that it leads", self.presumes_leadership(s, leader))
         record = self.record(id=s.next_record_id, epoch=s.replicas[leader].leader_epoch.value)
         s.next.logs[leader] = s.logs[leader].append(record)
         s.next.next_record_id = s.next_record_id + 1
@@ -369,8 +369,8 @@ class Truncation(Protocol):
         follower may append to a log that diverges from the leader's.
         """
         ours, theirs = s.logs[follower], s.logs[leader]
-        require("the replica presumes leadership", self.presumes_leadership(s, leader))
-        require("the follower follows it", self.follows(s, follower, leader))
+        require("the replica believes that it leads", self.presumes_leadership(s, leader))
+        require("the follower follows this leader", self.follows(s, follower, leader))
         if self.on("fenced_fetch"):
             require("both are in the same leader epoch", self.follows_in_epoch(s, follower, leader))
         if self.on("divergence_on_fetch"):
@@ -393,8 +393,8 @@ class Truncation(Protocol):
         at the fetch, so the follower compares its log with the leader that it fetches from.
         """
         ours, theirs = s.logs[follower], s.logs[leader]
-        require("the replica presumes leadership", self.presumes_leadership(s, leader))
-        require("the follower follows it", self.follows(s, follower, leader))
+        require("the replica believes that it leads", self.presumes_leadership(s, leader))
+        require("the follower follows this leader", self.follows(s, follower, leader))
         end = ours.length
         differs = ~ours.is_empty & (theirs.length >= end) & (theirs[end - 1].epoch != ours.last.epoch)
         require("the logs diverge", (end > theirs.length) | differs)
@@ -410,7 +410,7 @@ class Truncation(Protocol):
         hold a different record at that offset.
         """
         me = s.replicas[leader]
-        require("the replica presumes leadership", self.presumes_leadership(s, leader))
+        require("the replica believes that it leads", self.presumes_leadership(s, leader))
         require("the HWM is not at the end of the log's range", me.hwm < self.p.log_size)
         if self.on("fenced_high_watermark") or self.on("divergence_on_fetch"):
             require("the leader has a record there", s.logs[leader].length > me.hwm)

@@ -20,11 +20,14 @@ def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again:
     """A request of this kind arrives; with ``again`` its response is lost and a copy arrives later."""
     channel = s.requests[b]
     request: StructValue = channel.at(position)
-    require("it is such a request", (channel.length > position) & (request.kind == kind))
-    require("nothing before it is on the same connection", cluster.deliverable(channel, position))
+    require(
+        "there is a request of this kind at the position",
+        (channel.length > position) & (request.kind == kind),
+    )
+    require("no earlier request is on the same connection", cluster.deliverable(channel, position))
     require("the broker runs", m.is_up(s.brokers[b]))
     if again:
-        require("it is not such a copy itself", ~request.late)
+        require("the request is not a late copy itself", ~request.late)
         spend(s, "reconnects")
         s.next.requests[b][position].late = True
     else:
@@ -186,13 +189,13 @@ def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
     require("the follower is another broker", leader is not follower)
     partition, me, other = s.zookeeper.partition, s.brokers[leader], s.brokers[follower]
     require("the follower is not in the ISR", ~partition.isr.has(follower))
-    require("it is a replica", m.replicas(partition).has(follower))
+    require("the follower is a replica", m.replicas(partition).has(follower))
     require("the broker leads", m.leads(leader, me) & partition.leader.is_(leader))
-    require("in the leader epoch of the node", me.leader_epoch.is_(partition.leader_epoch))
-    require("the leader's session lives", s.zookeeper.registrations[leader].is_some)
+    require("the leader knows the leader epoch of the node", me.leader_epoch.is_(partition.leader_epoch))
+    require("the leader's session is alive", s.zookeeper.registrations[leader].is_some)
     fetches = m.is_up(other) & other.stopped_for.is_none
     require("the follower fetches", fetches & other.leader.is_(leader))
-    require("in the same leader epoch", other.leader_epoch == me.leader_epoch)
+    require("the follower is in the same leader epoch", other.leader_epoch == me.leader_epoch)
     s.next.zookeeper.partition.isr = partition.isr.with_(follower)
     s.next.brokers[follower].deleted = False
 
@@ -224,7 +227,7 @@ def crash(m: Cluster, s: State, b: Number) -> None:
     down(m, s, b)
 
 
-@action("380.3", says="broker {b} asks for a controlled shutdown", b="broker")
+@action("380.3", says="broker {b} requests a controlled shutdown", b="broker")
 def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     """A broker requests a controlled shutdown from the controller that the controller node names.
 
@@ -233,13 +236,13 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     spend(s, "controlled_shutdowns")
     broker = s.brokers[b]
     require("the broker runs", broker.status == "RUNNING")
-    require("its session lives", s.zookeeper.registrations[b].is_(broker.epoch))
+    require("the broker's session is alive", s.zookeeper.registrations[b].is_(broker.epoch))
     require("no ControlledShutdown is under way", s.shutdown_requests[b].is_none)
     s.next.brokers[b].status = "SHUTTING_DOWN"
     ask(m, s, b)
 
 
-@action("380.3", says="broker {b} asks again for its controlled shutdown", b="broker")
+@action("380.3", says="broker {b} repeats its controlled shutdown request", b="broker")
 def ask_again(m: Cluster, s: State, b: Number) -> None:
     """A broker without a response repeats its request to the current controller.
 
@@ -287,7 +290,7 @@ def start(m: Cluster, s: State, b: Number) -> None:
     s.next.brokers[b].status = "RUNNING"
 
 
-@action("380.1", says="broker {b} loses its session and runs on", b="broker")
+@action("380.1", says="broker {b}'s session expires while it runs", b="broker")
 def expire(m: Cluster, s: State, b: Number) -> None:
     """A broker's session expires while its process runs: its registration is gone.
 
@@ -295,7 +298,7 @@ def expire(m: Cluster, s: State, b: Number) -> None:
     """
     spend(s, "expirations")
     require("the broker runs", s.brokers[b].status == "RUNNING")
-    require("its session lives", s.zookeeper.registrations[b].is_some)
+    require("the broker's session is alive", s.zookeeper.registrations[b].is_some)
     s.next.zookeeper.registrations[b] = None
 
 
@@ -305,8 +308,8 @@ def register_again(m: Cluster, s: State, b: Number) -> None:
 
     Until it does, requests for the new generation carry a broker epoch above its own, and it obeys them.
     """
-    require("sessions end while brokers run", bool(m.p.expirations))
-    require("the session is over", s.zookeeper.registrations[b].is_none)
+    require("sessions can expire while brokers run", bool(m.p.expirations))
+    require("the session has expired", s.zookeeper.registrations[b].is_none)
     require("the broker runs", s.brokers[b].status == "RUNNING")
     register(s, b)
 
@@ -317,9 +320,9 @@ def learn_epoch(m: Cluster, s: State, b: Number) -> None:
 
     From then on it refuses requests for its former generation.
     """
-    require("sessions end while brokers run", bool(m.p.expirations))
+    require("sessions can expire while brokers run", bool(m.p.expirations))
     registration = s.zookeeper.registrations[b]
     require("the broker is registered", registration.is_some)
-    require("under another epoch", registration.value != s.brokers[b].epoch)
+    require("the registered epoch is another one", registration.value != s.brokers[b].epoch)
     require("the broker runs", m.is_up(s.brokers[b]))
     s.next.brokers[b].epoch = registration.value

@@ -1,4 +1,4 @@
-"""The rules of KIP-380 as switches, the fences that they stand beside, and the profiles before and after."""
+"""ZooKeeper mode: the rules of KIP-380 and the checks from before it, the profiles, and the state of the cluster."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ KIP_380 = {
         "380.4", "A bounced broker is handled as failed and then as new. Off: as new only."
     ),
 }
-"""What the proposal adds."""
+"""The rules of the proposal."""
 
 FENCES = {
     "controller_epoch_check": Rule(
@@ -93,7 +93,7 @@ FENCES = {
         "controller that is refused resigns.",
     ),
 }
-"""What was there before it."""
+"""Checks from before the proposal."""
 
 RULES = {**KIP_380, **FENCES}
 
@@ -115,18 +115,14 @@ PROFILES = {
 """A new rule is on only where a profile names it."""
 
 
-# What there is: ZooKeeper's nodes, controllers with what they have read, brokers, and requests on their way.
+# The state: ZooKeeper's nodes, controllers with the state that they have read, brokers, and requests in flight.
 #
-# In ZooKeeper mode the controller tells brokers what to do, by requests. A request is meant for the broker
-# that the
-# controller had in mind when it sent it. Between the two the broker may have died and come back under the
-# same id, with
-# nothing in memory: that one is another generation, and KIP-380 lets requests say which generation they are
-# meant for.
+# In ZooKeeper mode the controller sends brokers its decisions as requests. A request is meant for the process that the
+# controller knows. That broker may have restarted since, under the same id and with an empty memory: as another
+# generation. With KIP-380 a request carries the generation that it is meant for.
 #
-# The steps are functions of (m, s, …) in the modules beside this one: ``m`` is the cluster, with the types,
-# the
-# parameters and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
+# The actions are functions of (m, s, …) in the other modules. ``m`` is the cluster with its types, parameters and
+# rules; ``s`` is the state before the step, ``s.next`` the state after it.
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
 """A broker's process."""
@@ -136,11 +132,11 @@ Kind = Enum("Kind", "LEADER_AND_ISR UPDATE_METADATA STOP_REPLICA")
 
 BUDGETS = Budgets(
     {
-        "bounces": "crashes of brokers; each can restart at once",
-        "controlled_shutdowns": "controlled shutdowns; the broker can restart at once",
+        "bounces": "crashes of brokers; each can restart immediately",
+        "controlled_shutdowns": "controlled shutdowns; the broker can restart immediately",
         "expirations": "ZooKeeper sessions that end while the broker runs on",
-        "failovers": "controller failovers; the former controller goes on until it learns of it",
-        "removals": "replicas that the operator takes away from a broker, which can get them back",
+        "failovers": "controller failovers; the former controller acts until it learns of it",
+        "removals": "replicas that the operator removes from a broker; it can get them back",
         "reconnects": "requests whose answer is lost: sent again on a new connection, the first copy arrives late",
     },
     most=3,
@@ -159,7 +155,7 @@ class Cluster(Protocol):
         "brokers": Parameter(2, 2, 3, "brokers, each with a replica of the partition"),
         "metadata": Parameter.switch("whether UpdateMetadata is part of the exploration", default=True),
         "partitions": Parameter(
-            1, 1, 2, "partitions with a replica on each broker; of the second one only the checkpoint is told"
+            1, 1, 2, "partitions with a replica on each broker; the second one has only a checkpoint"
         ),
         "in_flight": Parameter(8, 1, 12, "requests under way to a broker"),
         "max_leader_epoch": Parameter(6, 1, 12, "the last leader epoch"),
@@ -242,7 +238,7 @@ class Cluster(Protocol):
             leader_epoch="leader epoch that it knows",
             stopped_for="generation for which a StopReplica stopped the replica; none: not stopped",
             metadata="leadership by UpdateMetadata",
-            has_second="whether it has been told of the second partition",
+            has_second="whether a LeaderAndIsr has named the second partition",
             checkpointed="whether the HWM of the second partition is in the checkpoint on disk",
             deleted="whether its log was deleted and the ISR has not taken it in since",
             led_formerly="last leader epoch that a former process led in; for properties",
@@ -406,11 +402,10 @@ class Cluster(Protocol):
         return self.leadership(leader=partition.leader, leader_epoch=partition.leader_epoch)
 
 
-# What is under way to a broker: control requests in the order in which they were sent.
+# Requests in flight to a broker, in the order in which they were sent.
 #
-# A connection is that of one controller to one generation of a broker, as that controller knows it; on a
-# connection
-# nothing overtakes. A late copy of a request waits on a connection of its own, which was given up.
+# A connection belongs to one controller and one generation of a broker, as that controller knows it. On a connection no
+# request overtakes another. A late copy of a request waits on its own connection, which the controller has given up.
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:
@@ -444,8 +439,7 @@ def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue
     return result
 
 
-# How runs are drawn: controllers and brokers, and what they send each other. ZooKeeper's nodes are told as
-# changes.
+# How runs are drawn: controllers and brokers, and their messages. ZooKeeper's nodes appear as changes.
 
 DRAWING = Drawing(
     lanes=(
@@ -478,6 +472,6 @@ DRAWING = Drawing(
                 Sign("isr", "zookeeper.partition.isr"),
             ),
         ),
-        Band("takes itself for the leader", "broker", (Sign("leader", "brokers.leader"),)),
+        Band("believes that it leads", "broker", (Sign("leader", "brokers.leader"),)),
     ),
 )

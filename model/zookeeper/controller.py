@@ -74,8 +74,8 @@ def sent(
     """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
     ``known``: the broker list that the broker epochs of the requests are taken from (380.2). UpdateMetadata is
-    for everyone in it, LeaderAndIsr for the replicas in a set; ``stopped`` gets the StopReplica, under the condition
-    ``stop``. Who is in ``of_all`` is new to the controller, and told of all partitions, others of the one that changed.
+    for all brokers in it, LeaderAndIsr for the replicas in a set; ``stopped`` gets the StopReplica, under the condition
+    ``stop``. Brokers in ``of_all`` are new to the controller: their LeaderAndIsr is about all partitions.
     ``replicas``: the new ones, where they change.
     """
     leader_and_isr = leader_and_isr & (m.replicas(s.zookeeper.partition) if replicas is None else replicas)
@@ -107,11 +107,11 @@ def read_broker_list(m: Cluster, s: State, c: Number) -> None:
     handles it as failed and then as new. Otherwise no LeaderAndIsr would reach it, and its replica would never fetch.
     """
     me, now = s.controllers[c], s.zookeeper.registrations
-    require("the controller acts", me.active)
+    require("the controller is active", me.active)
     bounced = m.brokers.of(lambda b: has_bounced(m, me.registrations[b], now[b]))
     before, live = m.registered(me.registrations), m.registered(now)
     failed, started = before - live, (live - before) | bounced
-    require("the list has changed", ~(failed | started).is_empty)
+    require("the broker list has changed", ~(failed | started).is_empty)
     if m.on("bounced_broker_fails_first"):
         failed = failed | bounced
     known = m.registrations.of(lambda b: where((failed | started).has(b), now[b], me.registrations[b]))
@@ -162,7 +162,7 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None
     """
     request = s.shutdown_requests[b].value
     require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
-    require("to this controller", request.recipient == c)
+    require("it is for this controller", request.recipient == c)
     s.next.shutdown_requests[b] = None
     me, known = s.controllers[c], s.controllers[c].registrations[b]
     missing = as_bool(bool(m.p.older_brokers >> int(b) & 1))
@@ -206,17 +206,17 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None
 # --- the operator -------------------------------------------------------------------------------------------
 
 
-@action("380.2", says="broker {b} has its replica taken away by controller {c}", c="controller", b="broker")
+@action("380.2", says="controller {c} removes broker {b}'s replica", c="controller", b="broker")
 def remove_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
     """A reassignment removes a follower from replicas and ISR; a StopReplica makes it delete its log."""
     spend(s, "removals")
     old = s.zookeeper.partition
     require("the broker has a replica", m.replicas(old).has(b))
-    require("it does not lead", old.leader.is_some & ~old.leader.is_(b))
+    require("the member does not lead", old.leader.is_some & ~old.leader.is_(b))
     reassign(m, s, c, b, old.replace(replicas=old.replicas.without(b), isr=old.isr.without(b)), True)
 
 
-@action("380.2", says="broker {b} gets a replica again by controller {c}", c="controller", b="broker")
+@action("380.2", says="controller {c} adds a replica on broker {b} again", c="controller", b="broker")
 def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
     """A reassignment adds the broker to the replicas again; its log is empty."""
     old = s.zookeeper.partition
@@ -228,7 +228,7 @@ def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
 def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, deletes: bool) -> None:
     """Write new replicas in the next leader epoch, and send it to every live old and new replica."""
     me = s.controllers[c]
-    require("the controller acts", me.active & may_write(m, s, c))
+    require("the controller is active", me.active & may_write(m, s, c))
     new = m.decided(changed, changed.leader == changed.leader, changed.leader, changed.isr)
     s.next.zookeeper.partition = new
     s.next.controllers[c].leadership = m.leadership_of(new)
@@ -258,7 +258,7 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
     The former controller's broker list is lost, so a bounce that it has not handled stays undetected.
     """
     spend(s, "failovers")
-    require("it is next", s.zookeeper.controller == c - 1)
+    require("this controller is the next one", s.zookeeper.controller == c - 1)
     now, old = s.zookeeper.registrations, s.zookeeper.partition
     live = m.registered(now)
     new = elected(m, old, old.leader.is_none | ~live.has(old.leader), live, live)
@@ -282,13 +282,13 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
     )
 
 
-@action("ZK4", says="controller {c} learns that it is none any more", c="controller")
+@action("ZK4", says="controller {c} learns that it is no longer the controller", c="controller")
 def resign(m: Cluster, s: State, c: Number) -> None:
     """A former controller resigns and forgets its state; its requests may still be in flight.
 
     Before this step two controllers act. Brokers distinguish them by the controller epoch; ZooKeeper refuses the former
     one's writes.
     """
-    require("the controller acts", s.controllers[c].active)
-    require("another one has the node", s.zookeeper.controller != c)
+    require("the controller is active", s.controllers[c].active)
+    require("another controller has the controller node", s.zookeeper.controller != c)
     s.next.controllers[c] = m.controller_type.zero()

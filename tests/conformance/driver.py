@@ -22,7 +22,7 @@ CONTRACT = Contract(
         "no member is fenced or shutting down": "INELIGIBLE_REPLICA",
         "every member's broker epoch is the registered one": "INELIGIBLE_REPLICA",
         "the preferred replica does not lead already": "ELECTION_NOT_NEEDED",
-        "there is no leader, or the preferred one is asked for": "ELECTION_NOT_NEEDED",
+        "there is no leader, or the preferred replica is requested": "ELECTION_NOT_NEEDED",
     },
     idle=["something changes"],
 )  # fmt: skip

@@ -120,7 +120,7 @@ def test_a_message_that_goes_unread_is_lost() -> None:
 def test_bands_and_logs_are_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -> None:
     run, data = late
     band, belief = data["chart"]["bands"]
-    assert (band["first"], belief["title"]) == (1, "takes itself for the leader")
+    assert (band["first"], belief["title"]) == (1, "believes that it leads")
     for i, step in enumerate(run.steps):
         plain = run.model.decode(step.state)
         for b, broker in enumerate(plain["brokers"]):

@@ -151,7 +151,9 @@ def election_checks(now: ControllerContext, election: Number) -> Checks:
     for_preferred, uncleanly = election == ElectionType.PREFERRED, election == ElectionType.UNCLEAN
     checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
     checks.check("the preferred replica does not lead already", ~for_preferred | another_leads, needless)
-    checks.check("there is no leader, or the preferred one is asked for", ~uncleanly | leaderless, needless)
+    checks.check(
+        "there is no leader, or the preferred replica is requested", ~uncleanly | leaderless, needless
+    )
     return checks
 
 

@@ -431,10 +431,14 @@ def feature_checks(
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
     checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
     checks.check(
-        "a lower level is asked for as one", (level >= current) | (upgrade != UpgradeType.UPGRADE), wrong
+        "a lower level is requested as a downgrade",
+        (level >= current) | (upgrade != UpgradeType.UPGRADE),
+        wrong,
     )
     checks.check(
-        "a higher level is asked for as one", (level <= current) | (upgrade == UpgradeType.UPGRADE), wrong
+        "a higher level is requested as an upgrade",
+        (level <= current) | (upgrade == UpgradeType.UPGRADE),
+        wrong,
     )
     return checks
 

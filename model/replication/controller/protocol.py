@@ -243,7 +243,7 @@ class Controller(ControllerBase):
 
     # --- elections ------------------------------------------------------------------------------------
 
-    @action("966.17", says="a {election} election is asked for", election="election_choice")
+    @action("966.17", says="the operator requests a {election} election", election="election_choice")
     def elect_leader(self, s: State, election: Number) -> None:
         """The operator requests an election."""
         self._elect(s, handlers.elect_leader(self.context(s), election), election)

@@ -52,7 +52,7 @@ class ControllerBase(Protocol):
         ),
         "reassignments": Parameter.switch("whether replicas are reassigned"),
         "replication_factor_changes": Parameter.switch(
-            "whether replicas are reassigned to more or fewer of them, too"
+            "whether reassignments also change the number of replicas"
         ),
         "unclean_election": Parameter(
             0,
@@ -71,7 +71,7 @@ class ControllerBase(Protocol):
             "whether a broker can lose nothing in an unclean shutdown; else it loses its log"
         ),
         "elections_on_request": Parameter.switch(
-            "whether an operator asks for elections; without it the controller elects by itself alone",
+            "whether an operator requests elections; otherwise only the controller starts them",
             default=True,
         ),
         "resumed_shutdowns": Parameter.switch(
@@ -84,33 +84,33 @@ class ControllerBase(Protocol):
             0,
             0,
             12,
-            "the most replicas that another partition has by which min ISR goes; 0: it goes by this one's",
+            "the most replicas of the topic's first partition, which determines min ISR; 0: this one is the first",
         ),
         "first_partition_changes": Parameter.switch(
-            "whether that other partition is reassigned to more or fewer replicas"
+            "whether the number of replicas of the first partition changes"
         ),
         "elr_changes": Parameter(
             0,
             0,
             2,
-            "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2",
+            "whether eligible.leader.replicas.version changes: 1: from 1 at the start; 2: from 0 at the start",
         ),
         "removals": Parameter.switch("whether brokers are removed from the cluster"),
         "directories": Parameter(
             0,
             0,
             2,
-            "1: log directories fail, and replicas are assigned to others; 2: so are those whose directory failed, and "
-            "an ISR is asked for with them, as the controller lets any broker",
+            "1: log directories fail, and replicas are assigned to others; 2: also those whose directory failed, and "
+            "a leader proposes an ISR with them, which the controller accepts",
         ),
         "failovers": Parameter(
             0,
             0,
             2,
-            "1: the controller fails in the middle of a registration; 2: and the broker whose it was tries again, and "
-            "speaks for itself no more until it is registered",
+            "1: the controller fails in the middle of a registration; 2: then the broker repeats its registration, and "
+            "takes part in nothing else until it is registered",
         ),
-        "judged_elections": Parameter.switch("whether each change of leaders is judged: was it needed?"),
+        "judged_elections": Parameter.switch("whether the state records needless changes of the leader"),
         "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
         "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
