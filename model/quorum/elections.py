@@ -13,6 +13,7 @@ from highwater.model.language import (
     Truth,
     action,
     any_of,
+    as_bool,
     greatest,
     require,
     size,
@@ -143,12 +144,12 @@ def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
     return where(stands, kept.replace(ballot="vote", granted=[int(m)]), kept)
 
 
-def drop_parked(q: Cluster, s: State, *members: Number) -> None:
-    """End the fetches that are parked with these members, which no longer lead."""
+def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool = True) -> None:
+    """End the fetches that are parked with these members, which no longer lead if the condition holds."""
     for f in q.member:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
-        s.next.parked[f] = where(parked.is_some & here, None, parked)
+        s.next.parked[f] = where(as_bool(condition) & parked.is_some & here, None, parked)
 
 
 # Elections whose votes are messages, with pre-votes (KIP-996). Of the rule ``votes_travel``.
@@ -253,10 +254,7 @@ def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
     s.next.vote_responses[c][v] = q.vote_response(
         asked=asks.epoch, pre=asks.pre, epoch=present.epoch, granted=granted
     )
-    lost_the_lead = newer & q.leads(v, me)
-    for f in q.member:
-        parked = s.parked[f]
-        s.next.parked[f] = where(lost_the_lead & parked.is_some & (parked.value.leader == v), None, parked)
+    drop_parked(q, s, v, condition=newer & q.leads(v, me))
 
 
 def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
@@ -289,10 +287,7 @@ def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
     after = me.replace(granted=where(counts, me.granted.with_(v), me.granted))
     s.next.members[c] = where(newer, stepped_down(q, me, epoch=got.epoch, leader=None), after)
     s.next.vote_responses[c][v] = None
-    for f in q.member:
-        parked = s.parked[f]
-        ends = newer & q.leads(c, me) & parked.is_some & (parked.value.leader == c)
-        s.next.parked[f] = where(ends, None, parked)
+    drop_parked(q, s, c, condition=newer & q.leads(c, me))
 
 
 @action(
