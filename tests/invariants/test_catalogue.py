@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,8 @@ from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.evidence import PROPERTIES
 from highwater.traces.metadata.reporting import _AT_RISK
 
-INVARIANTS = Path(highwater.invariants.__file__).parent
 TRACES = Path(highwater.traces.__file__).parent
 KNOWN = catalogue.catalogue()
-MARKS = {"invariant", "helper", "statement", "seen", "step_property", "reachable"}
-"""What marks a property. Of a liveness property the goal is not all: what is fair belongs to it."""
 
 
 def everything(of: Stated) -> list[Any]:
@@ -117,50 +113,7 @@ def test_what_several_check_is_a_statement() -> None:
     assert len({step.name for step in steps}) == len(steps)
 
 
-def test_an_invariant_takes_name_and_meaning_from_its_statement() -> None:
-    @statements.elr_only_under_min_isr.seen(rule="some_rule")
-    def another_name(m: Any, s: Any) -> Any:
-        """How it is seen."""
-        return m
-
-    assert another_name.name == "elr_only_under_min_isr"
-    assert another_name.meaning == statements.elr_only_under_min_isr.meaning
-    assert (another_name.source, another_name.rule) == ("966.6, 966.8", "some_rule")
-    assert another_name.function(1, 2) == 1
-
-
 # --- one statement --------------------------------------------------------------------------------------------
-
-
-def marked() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for path in sorted(INVARIANTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                calls = [d.func for d in node.decorator_list if isinstance(d, ast.Call)]
-                marks = {c.id if isinstance(c, ast.Name) else getattr(c, "attr", "") for c in calls}
-                if marks & MARKS:
-                    yield str(path.relative_to(INVARIANTS)), node
-
-
-def bodies(functions: Iterator[tuple[str, ast.FunctionDef]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for _, function in functions:
-        found["\n".join(ast.dump(statement) for statement in function.body[1:])].add(function.name)
-    return found
-
-
-def test_no_two_properties_have_the_same_body() -> None:
-    found = bodies(marked())
-    assert len(found) > 100
-    implied = ast.dump(ast.parse("return implies(leads, holds)").body[0])
-    assert implied in found, "as the statements are read here"
-    assert [names for names in found.values() if len(names) > 1] == []
-
-
-def test_a_body_that_stands_twice_is_noticed() -> None:
-    text = '@invariant("966.6")\ndef {}(m, s):\n    """{}"""\n    return (s.isr & s.elr).is_empty\n'
-    functions = [ast.parse(text.format(name, name)).body[0] for name in ("one", "other")]
-    assert {"one", "other"} in bodies(("", f) for f in functions if isinstance(f, ast.FunctionDef)).values()
 
 
 def traced(protocol: Protocol, one: Invariant) -> Node | None:
@@ -214,15 +167,6 @@ def test_what_brokers_logs_can_break_is_in_the_catalogue() -> None:
     used = set().union(*(attributes(path, "statements") for path in of_logs))
     assert used == {s.name for s in observed.OF_BROKERS}
     assert {name for name, known in KNOWN.items() if BROKER_LOGS in known.checked_by} == used
-
-
-def test_no_finding_is_named_by_a_text() -> None:
-    """Else it would not be the catalogue's name."""
-    for path in sorted(TRACES.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding":
-                named = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "property")]
-                assert not any(isinstance(value, ast.Constant) for value in named), f"{path}:{node.lineno}"
 
 
 # --- where it is looked for -----------------------------------------------------------------------------------

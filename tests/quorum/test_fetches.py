@@ -68,12 +68,6 @@ def test_1166_2_an_empty_answer_to_who_knows_a_lesser_hwm_is_sent_at_once() -> N
     assert run.fetch(1).parked == [1]
 
 
-def test_1166_2_where_neither_knows_an_hwm_the_fetch_is_parked() -> None:
-    run = Run(voters=5).replicate(1).fetch(1)
-    assert run.hwm[0] == -1, "two of five have it"
-    assert run.parked == [1]
-
-
 def test_1166_3_a_new_hwm_completes_the_fetches_of_everyone() -> None:
     run = Run(voters=5, observers=1).replicate(1, 2, 5).fetch(1, 5)
     assert run.parked == [1, 5]
@@ -104,14 +98,6 @@ def test_1166_1_who_has_restarted_knows_no_hwm_and_is_told_it_at_once() -> None:
     assert not run.can("send_fetch", f=1), "it knows no leader"
     run.take("learn", m=1, epoch=0).fetch(1)
     assert run.answer(1) == (None, 1)
-
-
-def test_a_fetch_that_is_lost_is_sent_again() -> None:
-    run = Run(settled=1, losses=1).fetch(1)
-    assert not run.can("send_fetch", f=1)
-    run.take("lose_fetch", f=1)
-    assert run.parked == []
-    assert run.fetch(1).parked == [1]
 
 
 def test_1166_4_an_older_sender_leaves_the_hwm_out_and_waits_as_before() -> None:

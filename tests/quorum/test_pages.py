@@ -8,7 +8,6 @@ import pytest
 
 from docs.pages import galleries, kept, quorum
 from docs.pages.galleries import QUORUM as GALLERY
-from highwater.checker.scenarios import scenario_files
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.quorum import Quorum
 from tests.docs.generated import generated
@@ -25,10 +24,6 @@ def test_a_defect_is_found_as_promised_and_told_as_committed(name: str) -> None:
         before = list(GALLERY.run(name))
     with kept.in_mode(kept.Mode.AFRESH):
         assert list(GALLERY.run(name)) == before
-
-
-def test_the_gallery_has_every_defect_once() -> None:
-    assert sorted(GALLERY.names) == sorted(NAMES)
 
 
 def test_the_tables_have_every_rule_and_link_to_defects() -> None:
@@ -74,11 +69,3 @@ def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
         ("5", "kip_1166", "2", "3", "3", "3"),
         ("5", "before_kip_1166", "2", "T + 3", "2T + 5", "2T + 5"),
     ]
-
-
-def test_scenarios_take_off_rules_of_their_profile_only() -> None:
-    for name in NAMES:
-        scenario = scenario_files.find(GALLERY.place + name)
-        assert not any(scenario.rules.values())
-        assert set(scenario.rules) <= Quorum.profiles[scenario.profile or ""].rules
-        assert not scenario.standard

@@ -13,7 +13,6 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
-from highwater.model.replication import Replication
 from tests.replication.test_standard_scenarios import BASELINE
 from tests.slow import all_but, slow
 
@@ -78,16 +77,16 @@ def every_rule_on(name: str) -> Model:
     return Request.of(scenario, Overrides(profile="kip_966", rules=on)).model()
 
 
-def test_the_gallery_has_every_defect_once() -> None:
-    assert sorted(GALLERY.names) == sorted(NAMES)
-
-
-def test_scenarios_take_off_rules_of_their_profile_only() -> None:
-    for name in NAMES:
-        scenario = scenario_files.find(galleries.PLACE + name)
-        profile = Replication.profiles[scenario.profile or ""]
+@pytest.mark.parametrize("gallery", [GALLERY, galleries.QUORUM], ids=lambda g: g.place)
+def test_a_gallery_has_every_defect_once_each_with_rules_of_its_profile_off(
+    gallery: galleries.Gallery,
+) -> None:
+    names = galleries.names(gallery.place)
+    assert sorted(gallery.names) == sorted(names)
+    for name in names:
+        scenario = scenario_files.find(gallery.place + name)
         assert not any(scenario.rules.values())
-        assert set(scenario.rules) <= profile.rules
+        assert set(scenario.rules) <= scenario.protocol.profiles[scenario.profile or ""].rules
         if scenario.standard:  # the default run stays short
             assert BASELINE[scenario.name]["distinct_states"] < 350_000
 

@@ -61,11 +61,6 @@ def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
             assert findings.switched(name, fewer).examples
 
 
-def test_every_scenario_of_4_2_is_a_finding() -> None:
-    named = {findings.full_name(name) for name in findings.FINDINGS}
-    assert named == {name for name in scenario_files.titles() if "/kafka-4.2-" in name}
-
-
 @pytest.mark.parametrize(
     "name",
     ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised"],

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from docs.pages import galleries
 from highwater.checker.engines.native import search
 from highwater.checker.engines.solver import bounded
 from highwater.checker.report.counterexample import Counterexample, follow_all
@@ -16,10 +15,9 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.invariants.replication import promise
 from highwater.invariants.replication.promise import keeps_the_promise
-from highwater.model.language import Model, Protocol, State, as_bool, invariant, where
+from highwater.model.language import Model, Protocol, State, as_bool, where
 from highwater.model.language.refinement import Refinement, refines
 from highwater.model.promise import Promise
-from highwater.model.replication import Replication
 
 PLACE = "replication/sanity-promise-"
 
@@ -74,27 +72,6 @@ def test_a_rule_that_is_off_breaks_the_promise(name: str) -> None:
 def test_with_the_rule_on_it_is_kept() -> None:
     """Here in the smallest of the scenarios; in larger ones by the standard scenarios of the proposal."""
     assert broken(PLACE + "committed-isr", rules={"hwm_over_maximal_isr": True}) is None
-
-
-def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
-    """Those of the gallery are of the proposal without a rule, and so are those that show a property violated.
-
-    Those in which steps are watched are small pieces of the others, in which it is asked. Those with one rule alone
-    have others off.
-    """
-    asked = {}
-    for name, (_, standard) in scenario_files.titles().items():
-        scenario = scenario_files.find(name) if standard and name.startswith("replication/") else None
-        of_the_proposal = (
-            scenario
-            and scenario.profile == "kip_966"
-            and not name.startswith((galleries.PLACE, "replication/sanity-", "replication/reach"))
-            and not any(kind in name for kind in ("small-", "reach-"))
-        )
-        if scenario and of_the_proposal and scenario.protocol is Replication:
-            asked[name] = "keeps_the_promise" in Request.of(scenario, Overrides()).properties
-    assert len(asked) > 15
-    assert [name for name, is_asked in asked.items() if not is_asked] == []
 
 
 # --- what is asked bites ------------------------------------------------------------------------------
@@ -181,19 +158,6 @@ def test_order_and_values_are_asked_not_only_counts() -> None:
     assert example is not None
     assert example.abstract is not None
     assert example.abstract.steps[-1].changes["log"] == ([0], [1, 0])
-
-
-def test_in_a_log_of_two_epochs_the_promise_is_kept_and_asked() -> None:
-    """Two records of two leader epochs are committed one behind the other in some state of the standard scenario."""
-
-    @invariant("B4")
-    def never(m: Replication, s: State) -> Any:
-        """No log has committed records of two epochs."""
-        return (s.committed.length < 2) | (s.committed.at(0).epoch == s.committed.at(1).epoch)
-
-    request = Request.of(scenario_files.find("replication/large-records"), Overrides())
-    protocol = Replication(request.parameters, (rule for rule, on in request.rules.items() if on))
-    assert searched(Model(protocol, [never])).violations
 
 
 def test_z3_finds_the_same_step() -> None:

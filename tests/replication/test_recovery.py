@@ -51,22 +51,6 @@ def test_a_wrong_winner_is_elected_over_the_right_one(name: str) -> None:
         assert winner not in right_winners(known)
 
 
-def test_each_wrong_winner_is_wrong_in_its_own_way() -> None:
-    winner, known = answers(runs("recovery-shortest-log")["leader_completeness"])
-    other = known[1 - winner]
-    assert (known[winner]["last_epoch"], known[winner]["end"]) == (other["last_epoch"], other["end"] - 1)
-    winner, known = answers(runs("recovery-longest-log")["leader_completeness"])
-    assert known[winner]["last_epoch"] < known[1 - winner]["last_epoch"]
-    assert known[winner]["end"] >= known[1 - winner]["end"]
-
-
-@pytest.mark.parametrize("name", ["recovery-longest-log", "recovery-any-log"])
-def test_two_replicas_have_different_records_below_both_hwms(name: str) -> None:
-    a, b = runs(name)["logs_match_below_hwm"].steps[-1].state["brokers"]
-    shared = range(min(a["hwm"], b["hwm"]))
-    assert any(a["log"][o]["value"] != b["log"][o]["value"] for o in shared)
-
-
 @pytest.mark.parametrize(
     "name", ["recovery-shortest-log", "recovery-any-length", "recovery-longest-log", "recovery-any-log"]
 )
@@ -91,19 +75,6 @@ def test_enough_answers_leave_out_the_only_one_that_has_the_record() -> None:
     assert len(known) == last["min_insync_replicas"] == 2
     assert len(complete) == 1
     assert complete <= awaited - set(known)
-
-
-@pytest.mark.parametrize(
-    ("name", "violated"),
-    [
-        ("recovery-two-records", set()),
-        ("defect-recovery-enough-answers", {"leader_completeness"}),
-    ],
-)
-def test_it_is_checked_by_default(name: str, violated: set[str]) -> None:
-    scenario = find(f"replication/{name}")
-    assert scenario.standard
-    assert scenario.promise.violated == violated
 
 
 # --- where such a scenario starts -----------------------------------------------------------------------

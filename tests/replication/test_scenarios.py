@@ -77,12 +77,6 @@ def test_the_proposal_keeps_its_promises(profile: str, parameters: dict[str, int
     )
 
 
-def test_the_first_phase_keeps_its_promises_where_the_min_isr_stays() -> None:
-    result = run("kip_966_first_phase", SMALL)
-    assert result.complete
-    assert not violated(result)
-
-
 @pytest.mark.parametrize(
     ("rule", "parameters", "property"),
     [
@@ -100,13 +94,3 @@ def test_the_first_phase_keeps_its_promises_where_the_min_isr_stays() -> None:
 def test_with_a_rule_off_its_defect_is_found(rule: str, parameters: dict[str, int], property: str) -> None:
     """With the rule on nothing is found within the same budgets: so say the proposal's promises above."""
     assert violated(run("kip_966_first_phase", parameters, rule, {property})) == {property}
-
-
-def test_what_trunk_of_2024_10_gets_wrong() -> None:
-    assert violated(run("kafka_trunk_2024_10", MIN_ISR)) == {
-        "elr_only_under_min_isr",
-        "electable_completeness",
-        "leader_is_active",
-        "isr_members_are_eligible",
-    }
-    assert "elr_within_replicas" in violated(run("kafka_trunk_2024_10", REASSIGN))

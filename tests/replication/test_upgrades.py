@@ -104,10 +104,3 @@ def test_after_a_crash_too_few_electable_members_are_noticed(monkeypatch: pytest
     assert not violated("recovery-downgrade", **asked)
     monkeypatch.setattr(registrations, "on_unclean_registration", empties_the_elr)
     assert violated("recovery-downgrade", **asked) == {"enough_are_electable"}
-
-
-def test_a_stopped_member_that_never_comes_back_is_looked_at() -> None:
-    """966.6. It stopped without the end of its log, and no step of it follows."""
-    result = found("defect-file-before-flush")
-    assert result.violations[0].property == "electable_completeness"
-    assert scenario_files.find(PLACE + "defect-file-before-flush").parameters["max_broker_epoch"] == 0

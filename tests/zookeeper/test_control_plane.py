@@ -64,12 +64,6 @@ def test_the_last_isr_member_stays_and_is_elected_in_a_leader_epoch_of_its_own()
     assert run.under_way(0)[-1] == ("LEADER_AND_ISR", 1, 0, 3)
 
 
-def test_a_bounced_last_member_loses_its_leadership_and_has_it_back_in_one_look() -> None:
-    run = Run(bounces=2).take("crash", b=1).take("read_broker_list", c=0)
-    run.take("take_leader_and_isr", b=0, position=0).bounce(0).take("read_broker_list", c=0)
-    assert run.partition == (0, 3, [0])
-
-
 def test_a_follower_comes_back_into_the_isr_once_both_are_in_the_leader_epoch() -> None:
     run = Run(bounces=1).bounce(1).take("read_broker_list", c=0)
     assert run.partition == (0, 1, [0])
@@ -143,19 +137,6 @@ def test_a_broker_that_shuts_down_is_not_elected() -> None:
     assert run.partition[0] is None
 
 
-def test_a_broker_that_has_shut_down_and_is_back_counts_as_any_other() -> None:
-    run = Run(controlled_shutdowns=1).take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
-    assert run.state["controllers"][0]["shutting_down"] == [1]
-    run.take("finish_shutdown", b=1).take("start", b=1).take("read_broker_list", c=0)
-    assert run.state["controllers"][0]["shutting_down"] == []
-
-
-def test_a_controlled_shutdown_leaves_leadership_where_nobody_else_is_in_the_isr() -> None:
-    run = Run(controlled_shutdowns=1, bounces=1).bounce(1).take("read_broker_list", c=0)
-    run.take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
-    assert run.partition == (0, 1, [0])
-
-
 def test_a_stopped_replica_starts_again_with_a_leader_and_isr() -> None:
     run = Run(controlled_shutdowns=1, bounces=1)
     run.take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
@@ -170,13 +151,6 @@ def test_a_new_controller_tells_everyone_and_elects_where_the_leader_is_gone() -
     assert run.partition == (0, 0, [0, 1])
     assert run.under_way(0) == run.under_way(1) == [("LEADER_AND_ISR", 0, 0, 0)]
     assert Run(failovers=1, bounces=1).take("crash", b=0).take("fail_over", c=1).partition == (1, 1, [1])
-
-
-def test_a_new_controller_elects_the_last_member_anew_when_it_is_back() -> None:
-    run = Run(failovers=1, bounces=2).take("crash", b=1).take("read_broker_list", c=0)
-    run.take("crash", b=0).take("fail_over", c=1)
-    assert run.partition == (0, 1, [0])
-    assert run.take("start", b=0).take("read_broker_list", c=1).partition == (0, 2, [0])
 
 
 def test_kafka_6082_a_former_controller_whose_write_is_refused_resigns_and_tells_nobody() -> None:
@@ -208,13 +182,6 @@ def test_nothing_overtakes_on_a_connection_but_a_late_copy_comes_when_it_likes()
     assert run.can("take_leader_and_isr", b=1, position=0)
     assert run.can("take_update_metadata", b=1, position=1)
     assert not run.can("take_update_metadata", b=1, position=1, again=True), "one reconnect was granted"
-
-
-def test_connections_to_two_generations_do_not_wait_for_each_other() -> None:
-    run = Run(controlled_shutdowns=1).shut_down(1).take("take_controlled_shutdown", c=0, b=1)
-    run.take("read_broker_list", c=0)
-    assert [r[:2] for r in run.under_way(1)] == [("STOP_REPLICA", 0), ("LEADER_AND_ISR", 1)]
-    assert run.can("take_leader_and_isr", b=1, position=1)
 
 
 # --- a second partition, and replicas that are taken away -----------------------------------------------------
