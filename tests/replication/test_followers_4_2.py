@@ -10,10 +10,9 @@ from highwater.checker.engines.native import search
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.invariants.catalogue import stated
 from highwater.model.language import Model
-from highwater.model.language.interpreter import Interpreter
 from highwater.model.replication import Replication
+from tests.runs import Run
 from tests.slow import slow
 
 
@@ -59,30 +58,16 @@ LATE_READ: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def taken(rules: frozenset[str], run: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """The state after steps that are named, as plain values."""
+def taken(rules: frozenset[str], steps: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The state after these steps."""
     parameters = {
-        "records": 4,
-        "min_isr": 1,
-        "fencings": 2,
-        "weak_writes": 2,
-        "late_reads": 1,
-        "max_leader_epoch": 3,
+        "records": 4, "min_isr": 1, "fencings": 2, "weak_writes": 2, "late_reads": 1, "max_leader_epoch": 3,
         "max_partition_epoch": 4,
-    }
-    model = Model(Replication(parameters, rules), stated("replication").invariants)
-    interpreter = Interpreter(model)
-    (state,) = model.initial
-    for name, choice in run:
-        (after,) = [
-            interpreter.step(state, number).state
-            for number in interpreter.enabled(state)
-            if model.instances[number].action.name == name
-            and dict(model.instances[number].parameters) == choice
-        ]
-        assert after is not None, name
-        state = after
-    return model.decode(state)
+    }  # fmt: skip
+    run = Run(Model(Replication(parameters, rules)))
+    for name, choice in steps:
+        run.take(name, **choice)
+    return run.state
 
 
 def test_what_is_read_late_is_not_appended() -> None:

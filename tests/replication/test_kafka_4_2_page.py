@@ -14,7 +14,7 @@ from docs.pages.markdown import DOCS
 from highwater.checker.scenarios import scenario_files
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 from tests.replication.test_kafka_4_2_findings import DEPTHS
-from tests.replication.trunk_findings import FINDINGS as TRUNK
+from tests.replication.test_trunk_findings import FINDINGS as TRUNK
 
 needs_recordings = pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
 SHOWN = {name: found["evidence"] for name, found in FINDINGS.items() if "evidence" in found}

@@ -17,6 +17,7 @@ from highwater.model.language.model import Instance
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.topic import Topic
 from tests.models import reachable_states
+from tests.runs import Run
 
 SHARED = ("registrations", "min_insync_replicas", "unclean_election", "elr_on")
 OWN = ("partition", "complete", "diminished", "elr_entries", "needless")
@@ -119,104 +120,73 @@ def test_a_step_about_a_broker_asks_both_partitions(topic: Model) -> None:
     assert guards.count("no candidate for leader is a broker that is no replica") >= 2
 
 
-def changed(model: Model, state: Scalars, **fields: Any) -> Scalars:
-    plain = model.decode(state)
+def at(model: Model, **fields: Any) -> Run:
+    """A run from the initial state with other values of these fields; ``second__isr`` is the field ``second.isr``."""
+    run = Run(model)
+    plain = run.state
     for path, value in fields.items():
         *place, last = path.split("__")
         where = plain
         for part in place:
             where = where[part]
         where[last] = value
-    return model.protocol.state.encode(plain)
-
-
-def step(model: Model, state: Scalars, name: str, **choice: Any) -> dict[str, Any]:
-    interpreter = Interpreter(model)
-    for number in interpreter.enabled(state):
-        instance = model.instances[number]
-        if instance.action.name == name and choice.items() <= dict(instance.parameters).items():
-            after = interpreter.step(state, number).state
-            assert after is not None
-            return model.decode(after)
-    raise AssertionError(f"{name} {choice} cannot be taken")
+    run.scalars = model.protocol.state.encode(plain)
+    return run
 
 
 def test_entries_of_the_second_partition_go_astray_to_the_first(topic: Model) -> None:
     """Broker 0 has two entries for the second partition; when it leaves that ELR one is left, of partition 0 (K8)."""
-    (initial,) = topic.initial
-    state = changed(
-        topic,
-        initial,
-        second__partition={**topic.decode(initial)["second"]["partition"], "isr": [1], "elr": [0]},
-        second__elr_entries=[2, 0],
-    )
-    after = step(topic, state, "alter_partition", partition=1, isr=[0, 1], stale=None)
+    run = at(topic, second__partition__isr=[1], second__partition__elr=[0], second__elr_entries=[2, 0])
+    after = run.take("alter_partition", partition=1, isr=[0, 1], stale=None).state
     assert after["second"]["partition"]["elr"] == []
     assert after["second"]["elr_entries"] == [0, 0]
     assert after["elr_entries"] == [1, 0]
 
 
-def test_min_isr_of_the_second_partition_goes_by_the_replicas_of_the_first(topic: Model) -> None:
-    (initial,) = topic.initial
-    first = {**topic.decode(initial)["partition"], "replicas": [0], "isr": [0]}
-    shrunk = {"partition": 1, "isr": [1], "stale": None}
-    by_own = step(topic, initial, "alter_partition", **shrunk)
-    by_first = step(topic, changed(topic, initial, partition=first), "alter_partition", **shrunk)
-    assert by_own["second"]["partition"]["elr"] == [0]
-    assert by_first["second"]["partition"]["elr"] == []
+@pytest.mark.parametrize(("first", "elr"), [([0, 1], [0]), ([0], [])])
+def test_min_isr_of_the_second_partition_follows_the_replicas_of_the_first(
+    topic: Model, first: list[int], elr: list[int]
+) -> None:
+    run = at(topic, partition__replicas=first, partition__isr=first)
+    after = run.take("alter_partition", partition=1, isr=[1], stale=None).state
+    assert after["second"]["partition"]["elr"] == elr
 
 
-def model_with(**parameters: int) -> Model:
-    given = {**PARAMETERS, "failovers": 2, **parameters}
-    return Model(Topic(given, RULES), stated("replication.topic").invariants)
+@pytest.fixture(scope="module")
+def failing() -> Model:
+    """The topic with a controller that fails in the middle of a registration."""
+    return Model(Topic({**PARAMETERS, "failovers": 2}, RULES), stated("replication.topic").invariants)
 
 
-def test_a_registration_can_be_written_in_part_and_in_its_order() -> None:
+def test_a_registration_is_written_in_part_and_in_order(failing: Model) -> None:
     """Partitions with the broker in the ISR come first, then those with it in the ELR; else in their order."""
-    model = model_with()
-    (initial,) = model.initial
-    after = step(model, initial, "register_in_part", broker=0, clean=False, written=(0,))
+    written = {"broker": 0, "clean": False}
+    run = at(failing)
+    assert not run.can("register_in_part", **written, written=(1,))
+    after = run.take("register_in_part", **written, written=(0,)).state
     assert after["partition"]["isr"] == [1]
     assert after["second"]["partition"]["isr"] == [0, 1]
     assert after["registrations"][0]["epoch"] == 0
     assert after["restarting"] == [0]
-    with pytest.raises(AssertionError):
-        step(model, initial, "register_in_part", broker=0, clean=False, written=(1,))
-    first = {**model.decode(initial)["partition"], "isr": [1], "elr": [0], "leader": 1}
-    state = changed(model, initial, partition=first, elr_entries=[1, 0])
-    step(model, state, "register_in_part", broker=0, clean=False, written=(1,))
-    with pytest.raises(AssertionError):
-        step(model, state, "register_in_part", broker=0, clean=False, written=(0,))
-
-
-def test_an_index_that_forgets_a_member_is_noticed() -> None:
-    """The property says something: a state with an ELR member without an entry violates it."""
-    model = model_with()
-    (initial,) = model.initial
-    second = {**model.decode(initial)["second"]["partition"], "isr": [1], "elr": [0]}
-    assert "elr_members_are_indexed" in Interpreter(model).violated(
-        changed(model, initial, second__partition=second)
-    )
+    run = at(failing, partition__isr=[1], partition__elr=[0], partition__leader=1, elr_entries=[1, 0])
+    assert run.can("register_in_part", **written, written=(1,))
+    assert not run.can("register_in_part", **written, written=(0,))
 
 
 @pytest.mark.parametrize(
-    "name", ["elr_within_replicas", "leader_in_isr", "isr_and_elr_are_disjoint", "leader_is_active"]
+    ("name", "fields"),
+    [
+        ("elr_members_are_indexed", {"isr": [1], "elr": [0]}),
+        ("elr_within_replicas", {"replicas": [1], "isr": [1], "elr": [0]}),
+        ("leader_in_isr", {"isr": [0], "elr": []}),
+        ("isr_and_elr_are_disjoint", {"elr": [0]}),
+    ],
 )
-def test_properties_are_asked_of_the_second_partition(topic: Model, name: str) -> None:
-    (initial,) = topic.initial
-    states: dict[str, dict[str, Any]] = {
-        "elr_within_replicas": {"replicas": [1], "isr": [1], "elr": [0]},
-        "leader_in_isr": {"isr": [0], "elr": []},
-        "isr_and_elr_are_disjoint": {"elr": [0]},
-        "leader_is_active": {"leader": 1},
-    }
-    second = {**topic.decode(initial)["second"]["partition"], **states[name]}
-    state = changed(topic, initial, second__partition=second)
-    if name == "leader_is_active":
-        registrations = topic.decode(initial)["registrations"]
-        registrations[1] = {**registrations[1], "fenced": True}
-        state = changed(topic, initial, registrations=registrations)
-    assert name in Interpreter(topic).violated(state)
+def test_a_property_is_checked_on_the_second_partition(
+    failing: Model, name: str, fields: dict[str, Any]
+) -> None:
+    run = at(failing, **{f"second__partition__{field}": value for field, value in fields.items()})
+    assert name in run.interpreter.violated(run.scalars)
 
 
 def test_without_what_crosses_partitions_the_small_topic_keeps_its_promises() -> None:

@@ -9,7 +9,11 @@ from docs.pages.rule_tables import failing_under
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.zookeeper.cluster import PROFILES, RULES
 from tests.docs.generated import generated
+from tests.slow import slow
 
+pytestmark = slow(
+    "builds the page's table from cached answers; the gate and the defect scenarios pin the searches"
+)
 COLUMNS = [p.name for p in (*INVARIANTS, *LIVENESS)]
 BROKER_EPOCHS = len(RULES) - len(PROFILES["before_kip_380"].rules)
 
