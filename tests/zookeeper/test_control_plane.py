@@ -137,6 +137,12 @@ def test_a_broker_that_shuts_down_is_not_elected() -> None:
     assert run.partition[0] is None
 
 
+def test_a_controlled_shutdown_leaves_leadership_if_the_leader_is_the_last_isr_member() -> None:
+    run = Run(controlled_shutdowns=1, bounces=1).bounce(1).take("read_broker_list", c=0)
+    run.take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
+    assert run.partition == (0, 1, [0])
+
+
 def test_a_stopped_replica_starts_again_with_a_leader_and_isr() -> None:
     run = Run(controlled_shutdowns=1, bounces=1)
     run.take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
