@@ -41,6 +41,6 @@ def test_every_shared_name_has_a_reason() -> None:
         assert len(entry["why"].split()) > 3, name
 
 
-def test_what_is_a_public_class() -> None:
+def test_classes_finds_public_classes_at_the_top_level() -> None:
     text = "class A:\n    class B: ...\n\n\nclass _C: ...\n\n\ndef f():\n    class D: ...\n"
     assert classes(text) == {"A"}

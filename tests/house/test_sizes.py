@@ -51,7 +51,7 @@ def long_functions() -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("found", "table"), [(long_files, "files"), (long_functions, "functions")])
-def test_what_is_longer_is_listed_and_does_not_grow(found: object, table: str) -> None:
+def test_a_longer_file_or_function_is_listed_and_does_not_grow(found: object, table: str) -> None:
     assert callable(found)
     lengths, listed = found(), LISTED[table]
     assert {name: n for name, n in lengths.items() if name not in listed} == {}, "shorten it, or say why not"

@@ -42,13 +42,13 @@ def everything(of: Stated) -> list[Any]:
 # --- names and meanings ---------------------------------------------------------------------------------------
 
 
-def test_every_property_says_something_and_names_rules() -> None:
+def test_every_property_has_a_meaning_and_rule_numbers() -> None:
     assert len(KNOWN) > 100
     assert [p.name for p in KNOWN.values() if not p.meaning or not all(p.checked_by.values())] == []
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_goals_and_properties_are_told_apart(name: str) -> None:
+def test_goals_are_marked_and_no_properties(name: str) -> None:
     of = stated(name)
     assert all(goal.goal for goal in of.reachable)
     assert not [one.name for one in everything(of) if getattr(one, "goal", False) and one not in of.reachable]
@@ -80,7 +80,7 @@ def test_one_name_for_two_meanings_is_refused(monkeypatch: pytest.MonkeyPatch) -
         catalogue.catalogue.__wrapped__()
 
 
-def test_who_checks_what_several_check() -> None:
+def test_shared_properties_are_checked_by_these_protocols_and_replays() -> None:
     """The ideas that had several names, or a name that had several."""
     assert set(KNOWN["leader_completeness"].checked_by) == {
         "quorum", "replication", "replication.controller", "replication.topic", METADATA_LOG, BROKER_LOGS,
@@ -94,7 +94,7 @@ def test_who_checks_what_several_check() -> None:
         assert {"replication", "replication.controller"} <= set(KNOWN[name].checked_by)
 
 
-def test_what_several_check_is_a_statement() -> None:
+def test_a_property_of_several_protocols_is_a_statement() -> None:
     """But for a step property, which is one function for both protocols that have the controller in them.
 
     A topic's properties are those of its partitions: the controller's, asked of each.
@@ -127,7 +127,7 @@ def traced(protocol: Protocol, one: Invariant) -> Node | None:
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_no_two_properties_of_a_protocol_ask_the_same(name: str) -> None:
+def test_no_two_properties_of_a_protocol_are_equal(name: str) -> None:
     """By the fingerprints of their expressions. What other protocols state is asked too, as far as it can be."""
     protocol, prints = registry.protocol_of(name)(), Fingerprints()
     found: dict[str, set[str]] = defaultdict(set)
@@ -147,7 +147,7 @@ def test_no_two_properties_of_a_protocol_ask_the_same(name: str) -> None:
 # --- what a replay can find -----------------------------------------------------------------------------------
 
 
-def test_what_a_metadata_log_can_break_is_in_the_catalogue() -> None:
+def test_the_catalogue_has_every_property_that_a_metadata_log_can_violate() -> None:
     """The names that findings have come from here, and for each it is said what is at risk."""
     names = {p.name for p in PROPERTIES} - MEASURED
     assert {n for n in names if METADATA_LOG not in KNOWN[n].checked_by} == set()
@@ -162,7 +162,7 @@ def attributes(path: Path, of: str) -> set[str]:
     }
 
 
-def test_what_brokers_logs_can_break_is_in_the_catalogue() -> None:
+def test_the_catalogue_has_every_property_that_broker_logs_can_violate() -> None:
     of_logs = [path for path in (TRACES / "brokers").glob("*.py") if path.stem != "data_logs"]
     used = set().union(*(attributes(path, "statements") for path in of_logs))
     assert used == {s.name for s in observed.OF_BROKERS}

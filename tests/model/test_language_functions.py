@@ -131,7 +131,7 @@ def test_values_go_through_a_function_unchanged_and_are_encoded_as_the_type_does
         (Struct("S", a=Bool), {}),
     ],
 )
-def test_what_is_no_value_of_its_type_is_refused(type_: object, wrong: object) -> None:
+def test_a_function_refuses_a_value_that_is_not_of_its_type(type_: object, wrong: object) -> None:
     with pytest.raises(ValueError, match=r"is not|has 4 elements|cannot hold|needs a"):
         Function(lambda x: x, x=type_)(x=wrong)  # type: ignore[arg-type]
 

@@ -131,6 +131,6 @@ def test_a_timer_counts_for_itself(rounds: int) -> None:
     assert found.span(0, lambda state: decoded(state)["rounds"] == rounds) == (expected, expected)
 
 
-def test_what_never_comes_is_never() -> None:
+def test_an_event_that_never_happens_has_no_time() -> None:
     found, _ = delays(Waiting())
     assert found.span(0, lambda _: False) == (None, None)

@@ -52,13 +52,13 @@ class Run(runs.Run):
         return found and (found["record"] and found["record"]["epoch"], found["hwm"])
 
 
-def test_1166_2_an_empty_answer_to_who_knows_the_hwm_is_parked() -> None:
+def test_1166_2_a_fetch_without_news_is_parked() -> None:
     run = Run(settled=1).fetch(1)
     assert run.parked == [1]
     assert run.answer(1) is None
 
 
-def test_1166_2_an_empty_answer_to_who_knows_a_lesser_hwm_is_sent_at_once() -> None:
+def test_1166_2_a_fetch_with_a_smaller_hwm_is_answered() -> None:
     run = Run().replicate(1)
     assert run.hwm == [-1, -1, -1]
     run.fetch(1)
@@ -92,7 +92,7 @@ def test_1166_1_a_fetch_carries_the_hwm_or_that_none_is_known() -> None:
     assert run.state["requests"][1]["hwm"] == -1
 
 
-def test_1166_1_who_has_restarted_knows_no_hwm_and_is_told_it_at_once() -> None:
+def test_1166_1_a_restarted_member_gets_the_hwm_by_its_first_fetch() -> None:
     run = Run(settled=1, restarts=1).take("restart", m=1)
     assert run.hwm == [1, -1, 1]
     assert not run.can("send_fetch", f=1), "it knows no leader"
@@ -161,7 +161,7 @@ def test_b3_a_former_leader_truncates_what_the_new_one_has_not() -> None:
     assert [r["epoch"] for r in run.state["members"][0]["log"]] == [0, 1]
 
 
-def test_a_fetch_to_who_leads_no_more_is_refused() -> None:
+def test_a_fetch_to_a_former_leader_is_refused() -> None:
     run = Run(settled=1, elections=1).take("send_fetch", f=2)
     assert not run.can("refuse_fetch", f=2)
     run.take("elect", candidate=1, electorate=[0, 1])

@@ -62,7 +62,7 @@ def test_a_leader_that_is_elected_anew_answers_the_producers_of_its_former_epoch
     ],
     ids=["crashed", "stopped"],
 )
-def test_only_who_has_crashed_comes_back_with_an_older_hwm(steps: list[str], hwms: list[int]) -> None:
+def test_only_a_crashed_broker_comes_back_with_an_older_hwm(steps: list[str], hwms: list[int]) -> None:
     model = Model(protocol_of("replication/large-old-checkpoints", controlled_shutdowns=1), [])
     interpreter = Interpreter(model)
     (state,) = model.initial
@@ -79,7 +79,7 @@ def following(interpreter: Interpreter, state: Scalars, action: str) -> list[Sca
     return [s.state for s in ours if s.state is not None]
 
 
-def test_what_a_consumer_is_told_falls_only_where_the_hwm_is_below_the_epochs_start() -> None:
+def test_the_end_for_consumers_decreases_only_while_the_hwm_is_below_the_epoch_start() -> None:
     (run,) = galleries.find("told-end").examples
     last = run.steps[-1].state
     leader = last["brokers"][last["partition"]["leader"]]

@@ -33,7 +33,7 @@ BOUNDED = {
     "name",
     all_but(set(NAMES) - galleries.LARGE, NAMES, "a search of millions of states; the others are fast"),
 )
-def test_what_is_promised_is_found(name: str) -> None:
+def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario, model, options = galleries.asked(name)
     result = kept.searched(model, options)
     assert {v.property for v in result.violations} == scenario.promise.violated
@@ -49,7 +49,7 @@ def test_what_is_promised_is_found(name: str) -> None:
     "the proposal under the budgets of each defect, to the end; standard scenarios have budgets of their own"
 )
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in BOUNDED])
-def test_with_every_rule_on_nothing_is_found(name: str) -> None:
+def test_the_proposal_violates_nothing_under_the_budgets_of_a_defect(name: str) -> None:
     result = search(every_rule_on(name), SearchOptions())
     assert result.complete
     assert not result.violations
@@ -57,7 +57,7 @@ def test_with_every_rule_on_nothing_is_found(name: str) -> None:
 
 @slow("the same where it is too large, to the depth of the defect and two more")
 @pytest.mark.parametrize("name", sorted(BOUNDED))
-def test_with_every_rule_on_nothing_is_found_at_that_depth(name: str) -> None:
+def test_the_proposal_violates_nothing_up_to_the_depth_of_the_defect(name: str) -> None:
     found = galleries.find(name)
     (violation,) = found.result.violations
     model = every_rule_on(name)

@@ -70,7 +70,7 @@ def taken(rules: frozenset[str], steps: list[tuple[str, dict[str, Any]]]) -> dic
     return run.state
 
 
-def test_what_is_read_late_is_not_appended() -> None:
+def test_a_follower_does_not_append_a_record_that_was_read_late() -> None:
     """K18. Without it broker 1 has another first record than its leader, and no fetch would find that."""
     rules = Replication.profiles["kafka_4_2"].rules
     with_it = taken(rules, LATE_READ)["brokers"]

@@ -74,6 +74,6 @@ def test_the_mended_profile_has_none_of_what_it_mends(name: str) -> None:
     assert not result.violations
 
 
-def test_to_empty_the_elr_with_the_level_does_not_help_who_has_no_leader() -> None:
+def test_emptying_the_elr_with_the_level_elects_no_leader() -> None:
     assert findings.switched("level-lowered", {"level_change_empties_elr": True}).examples
     assert findings.switched("level-raised", {"level_change_empties_elr": True}).examples

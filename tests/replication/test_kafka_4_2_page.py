@@ -77,6 +77,6 @@ def _as_before(line: Line, before: Line) -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("name", sorted(set(SHOWN) - {"shut-out"}))
-def test_a_note_beside_a_partition_is_no_change(name: str) -> None:
+def test_a_note_beside_a_partition_is_not_counted_as_a_change(name: str) -> None:
     """Two changes of a setting, of which the recorder writes a new ``effectiveMinIsr``, were counted once."""
     assert not found(name, _as_before)

@@ -69,7 +69,7 @@ def test_a_rule_that_is_off_breaks_the_promise(name: str) -> None:
     assert changes.items() <= example.abstract.steps[-1].changes.items()
 
 
-def test_with_the_rule_on_it_is_kept() -> None:
+def test_the_rule_that_is_on_keeps_the_promise() -> None:
     """Here in the smallest of the scenarios; in larger ones by the standard scenarios of the proposal."""
     assert broken(PLACE + "committed-isr", rules={"hwm_over_maximal_isr": True}) is None
 
@@ -147,7 +147,7 @@ def test_losses_that_an_unclean_election_may_take_are_seen(monkeypatch: pytest.M
     assert example.abstract.steps[-1].changes == {"log": ([0], [])}
 
 
-def test_order_and_values_are_asked_not_only_counts() -> None:
+def test_the_promise_depends_on_order_and_values() -> None:
     def backwards(m: Any, s: Any, honest: Any) -> Any:
         """The two records of a log, the second one first."""
         log = honest["log"]

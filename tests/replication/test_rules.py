@@ -136,7 +136,9 @@ def test_966_12_a_clean_registration_only_leaves_the_isr() -> None:
 @pytest.mark.parametrize(
     ("previous", "same", "clean"), [(10, False, True), (9, False, False), (-1, True, True)]
 )
-def test_966_12_clean_is_who_names_its_registered_epoch(previous: int, same: bool, clean: bool) -> None:
+def test_966_12_a_registration_is_clean_if_it_names_the_registered_epoch(
+    previous: int, same: bool, clean: bool
+) -> None:
     session = {
         "last_contact_ms": 0,
         "metadata_offset": None,
@@ -175,7 +177,7 @@ def test_966_8_a_lower_min_isr_empties_the_elr() -> None:
     assert rules(TRUNK).min_isr_change(**change)["nothing"]
 
 
-def test_966_10_who_leaves_the_elr_uncleanly_is_remembered() -> None:
+def test_966_10_a_member_that_leaves_the_elr_uncleanly_is_remembered() -> None:
     after = register(rules(), partition(isr=[0], elr=[1]), 1)
     assert after["last_known_elr"] == [1]
     assert alter(rules(), after, [(0, 10), (2, 12)], partition_epoch=8)["after"]["last_known_elr"] == []
@@ -212,7 +214,7 @@ def test_966_15_with_unclean_election_any_live_replica_leads() -> None:
     assert unfence(rules(TRUNK), gone, 2, unclean=True)["leader"] == 0
 
 
-def test_trunk_elects_nobody_where_nobody_is_remembered() -> None:
+def test_trunk_elects_no_leader_if_none_is_remembered() -> None:
     gone = partition(isr=[], leader=None, last_known_leader=-1)
     assert unfence(rules(TRUNK), gone, 2, unclean=True)["leader"] is None
     assert unfence(rules(TRUNK, on="last_known_leader_unfenced"), gone, 2, unclean=True)["leader"] == 2

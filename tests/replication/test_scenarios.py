@@ -50,7 +50,7 @@ def model_of(scenario: Scenario) -> Model:
 
 
 @pytest.mark.parametrize("scenario", VIOLATED, ids=lambda s: s.name)
-def test_the_promised_violations_are_found(scenario: Scenario) -> None:
+def test_a_scenario_violates_the_expected_properties(scenario: Scenario) -> None:
     expected = Request.of(scenario, Overrides()).expected
     assert expected
     found = native.search(model_of(scenario), SearchOptions(workers=1))
@@ -58,7 +58,7 @@ def test_the_promised_violations_are_found(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(s, marks=whole(s), id=s.name) for s in COMPLETE])
-def test_what_is_complete_has_the_promised_states(scenario: Scenario) -> None:
+def test_a_complete_search_has_the_expected_counts(scenario: Scenario) -> None:
     result, promise = reference.search(model_of(scenario), SearchOptions()), scenario.promise
     assert result.complete
     assert violated(result) == promise.violated
@@ -67,7 +67,7 @@ def test_what_is_complete_has_the_promised_states(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("profile", ["kip_966", "kip_966_first_phase"])
 @pytest.mark.parametrize("parameters", [MIN_ISR, REASSIGN], ids=["min_isr", "reassign"])
-def test_the_proposal_keeps_its_promises(profile: str, parameters: dict[str, int]) -> None:
+def test_the_proposal_violates_no_property(profile: str, parameters: dict[str, int]) -> None:
     result = run(profile, parameters)
     assert result.complete
     assert not violated(result)
@@ -91,6 +91,6 @@ def test_the_proposal_keeps_its_promises(profile: str, parameters: dict[str, int
         ("valid_isr_check", SMALL, "leader_in_isr"),
     ],
 )
-def test_with_a_rule_off_its_defect_is_found(rule: str, parameters: dict[str, int], property: str) -> None:
+def test_a_rule_that_is_off_shows_its_defect(rule: str, parameters: dict[str, int], property: str) -> None:
     """With the rule on nothing is found within the same budgets: so say the proposal's promises above."""
     assert violated(run("kip_966_first_phase", parameters, rule, {property})) == {property}

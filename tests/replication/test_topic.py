@@ -114,7 +114,7 @@ def test_a_step_does_to_a_partition_what_it_does_to_it_alone(topic: Model, alone
     assert all((name, place) in compared for name in ("fence", "alter_partition") for place in (0, 1))
 
 
-def test_a_step_about_a_broker_asks_both_partitions(topic: Model) -> None:
+def test_a_step_about_a_broker_has_the_guards_of_both_partitions(topic: Model) -> None:
     """A decision that fails for one partition fails for both: the guard of each is there."""
     guards = [g.name for i in topic.instances if i.action.name == "fence" for g in i.guards]
     assert guards.count("no candidate for leader is a broker that is no replica") >= 2
@@ -189,7 +189,7 @@ def test_a_property_is_checked_on_the_second_partition(
     assert name in run.interpreter.violated(run.scalars)
 
 
-def test_without_what_crosses_partitions_the_small_topic_keeps_its_promises() -> None:
+def test_a_small_topic_without_effects_across_partitions_violates_nothing() -> None:
     given = {name: PARAMETERS[name] for name in ("brokers", "replication_factor", "min_isr")}
     model = Model(
         Topic({**given, "max_leader_epoch": 2, "max_partition_epoch": 3}, RULES),

@@ -38,7 +38,7 @@ def violated(name: str, **changes: Any) -> set[str]:
         ("upgrade-mixed-old-proposer", "old_proposer"),
     ],
 )
-def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, older: str) -> None:
+def test_brokers_of_one_version_lose_nothing_within_the_same_budgets(name: str, older: str) -> None:
     assert violated(name) == Request.of(scenario_files.find(PLACE + name), Overrides()).expected
     result = found(name, parameters={older: -1}, properties=("invariants",))
     assert result.complete

@@ -27,7 +27,7 @@ def fails(prop: Liveness) -> bool:
 
 
 @pytest.mark.parametrize("prop", LIVENESS, ids=lambda p: p.name)
-def test_it_holds_under_its_assumptions_and_under_no_fewer(prop: Liveness) -> None:
+def test_a_liveness_property_needs_each_of_its_fairness_assumptions(prop: Liveness) -> None:
     assert not fails(prop)
     for assumption in prop.fair:
         rest = tuple(f for f in prop.fair if f is not assumption)

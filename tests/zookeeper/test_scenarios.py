@@ -38,13 +38,13 @@ def with_every_rule_on(parameters: tuple[tuple[str, int], ...]) -> SearchResult:
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_what_is_promised_is_found(name: str) -> None:
+def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario = scenario_files.find(name)
     result = found_by(Request.of(scenario, Overrides()).model())
     assert {v.property for v in result.violations} == scenario.promise.violated
 
 
-def test_what_promises_no_violation_is_standard() -> None:
+def test_a_scenario_without_violation_is_standard() -> None:
     """And so it is searched to its end by ``highwater check``."""
     assert all(
         scenario_files.find(name).standard for name in NAMES if not scenario_files.find(name).promise.violated
@@ -55,7 +55,7 @@ def test_what_promises_no_violation_is_standard() -> None:
     "name",
     all_but(QUICK, [n for n in SHOWN if n not in GAPS], "a whole search for each defect; two are quick"),
 )
-def test_with_every_rule_on_the_same_budgets_show_nothing(name: str) -> None:
+def test_the_proposal_violates_nothing_under_the_same_budgets(name: str) -> None:
     scenario = scenario_files.find(name)
     result = with_every_rule_on(tuple(sorted(scenario.parameters.items())))
     assert result.complete
