@@ -320,6 +320,12 @@ def test_alter_partition_answers(
         assert check in verdict.refused_by
 
 
+def test_an_alter_partition_that_only_reorders_the_isr_is_written() -> None:
+    same = [*ALL, (2, 12)]
+    assert alter(rules(), partition(), same)["after"]["partition_epoch"] == 7
+    assert alter(rules(), partition(), same, reorders=True)["after"]["partition_epoch"] == 8
+
+
 def test_alter_partition_bumps_the_leader_epoch_only_in_old_versions() -> None:
     assert alter(rules(), partition(), ALL)["after"]["leader_epoch"] == 5
     assert alter(rules("before_kip_841"), partition(), ALL)["after"]["leader_epoch"] == 6
