@@ -62,6 +62,8 @@ def follow(
         with _stopped_by_signals(stop) as signals:
             if not quiet:
                 note(f"follows {following.directory}; SIGTERM or Ctrl-C ends it")
+            if metrics is not None and metrics.port:
+                note(f"metrics at http://{metrics.host}:{metrics.port}/metrics")
             waited = 0.0
             while not stop.is_set():
                 for said in following.poll():

@@ -213,11 +213,12 @@ class Metrics:
             self._incidents.labels(severity)
             self._opened.labels(severity)
         host, colon, port = target.rpartition(":")
+        self.host = host or "127.0.0.1"
         self._file: Path | None = None
         self._failed = False
         if colon and port.isdecimal():
             try:
-                self._server, self._thread = start_http_server(int(port), host or "127.0.0.1", registry)
+                self._server, self._thread = start_http_server(int(port), self.host, registry)
             except (OSError, OverflowError) as wrong:
                 raise InputError(f"--metrics {target}: {wrong}") from None
         else:

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from highwater.traces.follow.session import Following, Notice
 from tests.recordings import folder, needs
-from tests.traces.follow.clusters import Cluster, ends, made_log, short, told_of
+from tests.traces.follow.clusters import Cluster, ends, short, told_of
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import ELR, beginning
 
 RECORDED = folder("traces/kafka-4.2/clusters")
 SNAPSHOTS = sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint"))
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    found = Cluster(tmp_path / "cluster")
-    yield found
-    found.follower.close()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> bytes:
-    return made_log(tmp_path / "made")
 
 
 def test_each_loss_is_opened_and_closed_once_all_replicas_are_in_the_isr(log: bytes, tmp_path: Path) -> None:
