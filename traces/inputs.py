@@ -1,4 +1,4 @@
-"""What paths hold that can be replayed, told apart by content: metadata logs, dumps, recordings, runs, broker logs."""
+"""Inputs of a replay, recognized by content: metadata logs, dumps, recordings, runs, brokers' logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTED = {
     DATA_DUMP: ("dump of data segments", "dumps of data segments"),
     REQUEST_LOG: ("request log", "request logs"),
 }
-"""What says something beside a metadata log only, in words: one and several."""
+"""Inputs that need a metadata log beside them, in words: one and several."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
@@ -57,13 +57,13 @@ class Input:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said of what was left out."""
+        """A note for each dump that was skipped."""
         return [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
 
 
 @dataclass
 class Inputs:
-    """What was found, in the order of the paths; ``passed_over`` counts files that are none of these.
+    """The inputs in the order of the paths; ``passed_over`` counts the files that are no input.
 
     ``alone`` are files, by their kind, that say something beside a metadata log only, and there is none.
     """
@@ -74,7 +74,7 @@ class Inputs:
 
     @property
     def skipped(self) -> list[str]:
-        """What was left out, a line each."""
+        """A line for each kind of file that was skipped."""
         lines = [
             f"skipped {count(len(files), *_COUNTED[kind])}: {_NEEDS}" for kind, files in self.alone.items()
         ]
@@ -84,7 +84,7 @@ class Inputs:
 
 
 def kind_of(file: Path) -> str | None:
-    """What a file is, None where it is nothing that can be replayed. Raises TraceError where it cannot be read."""
+    """The kind of a file; None if it cannot be replayed. Raises TraceError if it cannot be read."""
     known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
@@ -115,7 +115,7 @@ def kind_of(file: Path) -> str | None:
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
-    """What the paths hold. A file has to be something that can be replayed; below a directory, others are passed over.
+    """The inputs that the paths hold. A file must be an input; other files below a directory are skipped.
 
     Files of one metadata log are one input, its directory, and so are a log and its dump; a log of a broker goes with
     the metadata logs that are nearest to it. Raises TraceError where a path does not exist, or holds nothing that can

@@ -16,8 +16,6 @@ from typing import Any, BinaryIO
 
 from highwater.errors import HighwaterError
 
-# What is wrong with a trace that cannot be read.
-
 
 class TraceError(HighwaterError):
     """A file that is no trace, or one that breaks off or lies about its own form.
@@ -50,8 +48,7 @@ def printable(text: object, limit: int = 200) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-# Reading fields of untrusted JSON: every value has the type and the range that is asked for, or a
-# TraceError.
+# Fields of untrusted JSON: a value has the expected type and range, or TraceError is raised.
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 1000
@@ -147,9 +144,9 @@ class Fields:
 
 
 Reader = Callable[[Fields, str], Any]
-"""What reads the field of a name."""
+"""Reads the field of a name."""
 Form = Mapping[str, Reader]
-"""The fields of an object, each with what reads it: a method of ``Fields``, or one of these."""
+"""The fields of an object, each with its reader: a method of ``Fields``, or one of these."""
 
 
 def whole(low: int, high: int = INT32) -> Reader:
@@ -219,7 +216,7 @@ CHUNK = 1 << 16
 MAX_LINE = 1 << 22
 """The longest line that is read, in bytes."""
 MAX_VALUES = 500_000
-"""The most values of a line of JSON, each of which takes up to a hundred bytes of memory."""
+"""The most values of a line of JSON; a value takes up to a hundred bytes of memory."""
 MAX_BYTES = 1 << 33
 """The most that is read of one file, in bytes after decompression."""
 
@@ -276,7 +273,7 @@ class Source:
         self.terminated = True
         """Whether the last line that ``split`` gave ended with a newline."""
         try:
-            # Without waiting for whoever writes: it might be a pipe.
+            # Without waiting for a writer: it might be a pipe.
             self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
             if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                 self._file.close()
@@ -343,7 +340,7 @@ def _plain(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Decompress, never more than a chunk at once; a stream may have several members."""
+    """Decompress one chunk at a time; a stream may have several members."""
     member = zlib.decompressobj(wbits=31)
     pending = b""
     try:

@@ -1,4 +1,4 @@
-"""What a broker's log says of a partition, as plain values: a class for each kind of line.
+"""The events of a broker's log (server.log, state-change.log): HWM, LEO, ISR and leadership of partitions.
 
 Offsets, epochs and ids are those of Kafka; an ISR is in the order of the line.
 """
@@ -199,17 +199,11 @@ class RegistrationFailed(BrokerEvent):
     """A controller that met an unexpected error refused to register this broker. ``partition`` is -1."""
 
 
-# A Kafka broker's own log (server.log, state-change.log): what it says of HWM, LEO, ISR and leadership.
+# The lines are log4j's ``[date time] LEVEL message (logger)``. Moves of the HWM and the LEOs of followers are logged
+# only if the logger ``kafka.cluster.Partition`` is at DEBUG. Other lines, and those of stack traces, are skipped.
 #
-# The lines are log4j's ``[date time] LEVEL message (logger)``. HWM moves and the LEOs of followers are
-# there only
-# where the logger ``kafka.cluster.Partition`` is at DEBUG. Most lines are no event, and are passed over; so
-# are the
-# lines of stack traces.
-#
-# The date has no zone. ``BrokerEvent.time_ms`` is that local time counted as if it were UTC, less
-# ``utc_offset_ms``;
-# ``UtcOffset`` finds the offset from changes whose time the metadata log tells.
+# The date has no zone. ``BrokerEvent.time_ms`` is the local time counted as if it were UTC, less ``utc_offset_ms``.
+# ``UtcOffset`` finds the offset from changes whose time is in the metadata log.
 
 MAX_MEMBERS = 1000
 """More members of an ISR than this in one line are refused."""
@@ -466,7 +460,7 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
 
     ``utc_offset_ms`` is how much the log's local time is ahead of UTC. Raises TraceError where the file cannot be
     read, is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or an event whose numbers
-    cannot be. Lines of which the end is missing are passed over.
+    cannot be. Lines without their end are skipped.
     """
     with Source(path) as source:
         yield from _events(path, enumerate(split(source), start=1), utc_offset_ms)
@@ -549,8 +543,8 @@ class UtcOffset:
     """Finds how much the local time of a log is ahead of UTC, in whole quarters of an hour.
 
     Each pair is a line of the log, read with an offset of 0, and the time of the same change in the metadata
-    log. A broker replays a change at once or, after a restart, much later: most pairs decide, and of two offsets
-    with as many pairs the smaller.
+    log. A broker replays a change immediately or, after a restart, much later: most pairs decide, and of two
+    offsets with as many pairs the smaller.
     """
 
     def __init__(self) -> None:

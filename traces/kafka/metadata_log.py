@@ -1,4 +1,4 @@
-"""Files of a metadata log, known by their content: segments, snapshots, their dumps; and which dump is of which log."""
+"""A metadata log and its files, recognized by content: segments, snapshots, and dumps of both."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x
 
 
 class KnownFile(NamedTuple):
-    """What was recognised: its kind, its first offset, and, of a snapshot, what it contains."""
+    """A recognized file: its kind, its first offset, and the end offset and epoch of a snapshot."""
 
     kind: str
     base_offset: int
@@ -59,7 +59,7 @@ def recognise(path: Path) -> str | None:
 
 
 def inspect(path: Path) -> KnownFile | None:
-    """What a file is, with what its head says. Raises TraceError where it cannot be read."""
+    """A file by its head; None if it is no file of a metadata log. Raises TraceError if it cannot be read."""
     with Source(path) as source:
         try:
             head = source.read(LOOKED_AT)
@@ -218,8 +218,7 @@ _KINDS: dict[_Reader, tuple[str, str]] = {
 }
 
 
-# The metadata log of a directory: its segments and snapshots in order, whole or in pieces that are read
-# apart.
+# The metadata log of a directory: its segments and snapshots in order.
 
 LOG, DUMP = "metadata log", "metadata log dump"
 MAX_FILES = 100_000
@@ -267,7 +266,7 @@ class Segment:
 
 @dataclass(slots=True)
 class MetadataLog:
-    """What was found. ``kind`` is "metadata log" or "metadata log dump".
+    """A metadata log. ``kind`` is "metadata log" or "metadata log dump".
 
     ``start`` is the snapshot that the segments go on from, None where they begin at offset 0. ``notes`` are lines
     for people: what was left out, and how the last file breaks off; they grow while batches are read.
@@ -369,8 +368,8 @@ def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
 def open_metadata_log(path: Path) -> MetadataLog:
     """A metadata log: a directory with its files or their dumps, a segment, a snapshot, or the dump of either.
 
-    Files are told apart by their content; binary files go before dumps where a directory has both. Raises TraceError
-    where there is none, or a snapshot does not say where it ends.
+    Files are recognized by content; binary files go before dumps if a directory has both. Raises TraceError if there
+    is none, or if a snapshot does not name its end offset.
     """
     notes: list[str] = []
     found = _single(path)
@@ -392,7 +391,7 @@ def open_metadata_log(path: Path) -> MetadataLog:
 
 
 def _single(path: Path) -> list[tuple[Path, KnownFile]] | None:
-    """What a file is; None for a directory."""
+    """A file by its content; None for a directory."""
     if _is_directory(path):
         return None
     found = inspect(path)

@@ -67,7 +67,7 @@ SECURE = F("securityProtocol", "int16")
 
 
 RESOURCES = (2, 4, 8, 16, 32)
-"""What has settings: a topic, a broker or all, the loggers of a broker, client metrics, a group."""
+"""The kinds of resources that have settings: a topic, a broker or all, a broker's loggers, client metrics, a group."""
 _INT16, _INT32 = 1 << 15, 1 << 31
 
 

@@ -27,13 +27,13 @@ from highwater.traces.rules import profiles
 # --- nodes -----------------------------------------------------------------------------------------------
 
 MAX_BEFORE = 500_000
-"""Of so many pairs of a follower and a partition it is kept what was asked last."""
+"""The most pairs of a follower and a partition whose last fetch is kept."""
 LEADERSHIPS = 64
-"""From so many leaderships on it is asked from time to time which are of partitions that are deleted."""
+"""From so many leaderships on, those of deleted partitions are dropped from time to time."""
 
 
 LIVES = 1000
-"""Of so many lives of brokers it is kept when they were."""
+"""The most lives of brokers whose times are kept."""
 
 
 class Node:
@@ -209,7 +209,7 @@ class Node:
     def _leads(
         self, history: History, epoch: int, line: RequestLine, is_later: bool = False
     ) -> Leadership | None:
-        """The leadership that a message is of; None where there is none, which is told.
+        """The leadership that a message belongs to; None, and reported, if there is none.
 
         ``is_later``: what it is about surely came behind an answer in a later leader epoch.
         """

@@ -115,7 +115,7 @@ class Response:
 
 @dataclass
 class Belief:
-    """All of it. Fetches by their sender; votes by who asks and who is asked."""
+    """The belief about all nodes and messages: fetches by their sender, votes by candidate and voter."""
 
     voters: tuple[int, ...] = ()
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class Window:
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A log whose epochs that nothing is compared with are told as the next one that something is."""
+        """A log in which an epoch without a rank of its own becomes the next one that has a rank."""
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:

@@ -59,7 +59,7 @@ class Elections(Leaders):
         b.vote_requests[c, v] = vote
 
     def received_vote(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """A voter is asked: its verdict, its epoch and its vote follow."""
+        """A voter takes a vote request: its verdict, its epoch and its vote follow."""
         b, v, vote = self.belief, event.node, what.message
         assert isinstance(vote, e.Vote)
         c = vote.sender
@@ -125,7 +125,7 @@ class Elections(Leaders):
         b.vote_responses[vote.sender, v] = vote.epoch, vote.pre, answer.epoch, answer.granted
 
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """It counts, or it does not; which is told at once by a line that ignores it, or behind it by the role."""
+        """The vote counts, unless the next line ignores it; the role behind it shows the effect."""
         b, c, v = self.belief, event.node, what.source
         answer = what.message
         assert isinstance(answer, e.VoteAnswer)
@@ -167,7 +167,7 @@ class Elections(Leaders):
     # --- roles --------------------------------------------------------------------------------------------------
 
     def role(self, event: e.Event, what: e.Role) -> None:
-        """What a node says that it is: the step that leads there, and whether all that it says is so."""
+        """A node logs its role: find the step that leads there, and compare the role's fields."""
         n = event.node
         node, turn = self.belief.node(n), self.turns.get(n)
         if what.first:
@@ -302,7 +302,7 @@ class Elections(Leaders):
     # --- processes ----------------------------------------------------------------------------------------------
 
     def started(self, event: e.Event, what: e.Started) -> None:
-        """A process begins. What its log said before is on its disk, and what its last answer brought may be."""
+        """A process begins. Its disk has the log as it was, and perhaps the records of its last answer."""
         b, n = self.belief, event.node
         self.turns.pop(n, None)
         self.begun.add(n)
@@ -328,7 +328,7 @@ class Elections(Leaders):
                 del votes[pair]
 
     def _start(self, node: Node, what: e.Role) -> None:
-        """What a process begins as: what its quorum-state file says; of the first one nothing is known before."""
+        """A process begins with the role of its quorum-state file; before the first one nothing is known."""
         if node.epoch == 0 and node.log is None and node.leader is None and node.voted is None:
             if what.epoch or what.voted is not None or what.leader is not None:
                 self.guess("the state at the beginning of the recording")
@@ -398,7 +398,7 @@ class Follower(Elections):
                 self.use_answer(turn, what.end, what.epoch if isinstance(what, e.FollowerEnd) else None)
 
     def end_turn(self, node: int, died: bool = False) -> None:
-        """What the model says must follow, and did not."""
+        """End a node's turn, and report the lines that must follow in the model and did not."""
         turn = self.turns.pop(node, None)
         if turn is None:
             return

@@ -34,10 +34,11 @@ Differences = dict[str, tuple[Any, Any]]
 
 @dataclass
 class Turn:
-    """What a node is at, and what is still to be told of it.
+    """A node's turn, with the effects that are still to follow.
 
     ``hwm`` is where its HWM has to go. ``answers`` are those that it has to send, by the member; of them ``completed``
-    end a parked fetch, and those that were ``seen`` to are told. ``pending``: it took an answer and did not use it yet.
+    end a parked fetch, and a line was ``seen`` for some of these. ``pending``: it has not used
+    the answer that it took.
     """
 
     what: e.What
@@ -195,7 +196,7 @@ class Fetches(Explainer):
         b.requests[f] = what.to, fetch
 
     def got_fetch_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """The answer has come; what it does is told by the lines behind it."""
+        """The answer has come; the lines behind it show its effect."""
         b, f = self.belief, event.node
         if what.failed:
             self.verdicts.outside["an answer of the own client: the other could not be reached"] += 1
@@ -296,7 +297,7 @@ class Fetches(Explainer):
         return self.take(window, "take_answer", f=window.slots[f])
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
-        """What an answer brought, in stretches of one epoch that the HWM does not part; one of nothing at least."""
+        """The records of an answer, in stretches of one epoch that the HWM does not part; at least an empty one."""
         if not response.records:
             return [(None, response.epoch)]
         if end is None or end <= log.end:
@@ -381,7 +382,7 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """What a step answers to another member whose fetch is parked; None where it stays parked."""
+        """The step's answer to another member whose fetch is parked; None if it stays parked."""
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]
         ends = [b.node(leader).log.end] if action == "append" and b.node(leader).log else []  # type: ignore[union-attr]
@@ -470,7 +471,7 @@ class Leaders(Fetches):
         })  # fmt: skip
 
     def answered_fetch(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
-        """A leader answers: at once, because it completes a parked fetch, or because the time of that is over."""
+        """A leader answers: immediately, because it completes a parked fetch, or because the park timer ran out."""
         b, leader, answer, fetch = self.belief, event.node, what.message, what.request
         assert isinstance(answer, e.FetchAnswer)
         if not isinstance(fetch, e.Fetch):

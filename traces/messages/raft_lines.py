@@ -1,6 +1,6 @@
 """A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
 
-Lines of other loggers, and those without a use here, are passed over. A line without a logger at its end was cut off
+Lines of other loggers, and those without a use here, are skipped. A line without a logger at its end was cut off
 when its node died: it is counted, and the text of a new process behind it is read.
 Kafka's objects stand as ``toString`` prints them, ``Name(field=value, list=[Other(…), …], …)``, and are read in one
 pass with at most ``MAX_DEPTH`` levels of nesting.
@@ -39,13 +39,13 @@ _NUMBER = re.compile(r"-?\d{1,19}")
 class Part:
     """An object of a line: its name, its fields, and what stands in it without a name.
 
-    A value is another object or a text. Its methods raise TraceError, which names the field, where one that is asked
-    for is missing or is something else.
+    A value is another object or a text. The methods raise TraceError, which names the field, if it is missing or is
+    something else.
     """
 
     outer: Part | Place
     own: str
-    """What it is called in the object that it is in, or its name."""
+    """The name of its field in the outer object, or its own name."""
     name: str
     fields: dict[str, Part | str] = field(default_factory=dict)
     items: list[Part | str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Part:
         return text == "true"
 
     def optional(self, name: str) -> Part | str | None:
-        """What is in an ``Optional``: None where it is empty."""
+        """The content of an ``Optional``: None if it is empty."""
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
@@ -161,7 +161,7 @@ _ID = re.compile(r"id: (-?\d{1,10})\b")
 
 
 def message(data: Part) -> Message:
-    """What an object such as FetchRequestData says. Raises TraceError where a field that is needed is not there."""
+    """The message of an object such as FetchRequestData. Raises TraceError if a needed field is missing."""
     reader = _READERS.get(data.name)
     if reader is not None:
         return reader(data)
@@ -286,7 +286,7 @@ _Read = Callable[[Place, str, "re.Match[str]"], e.What]
 def is_raft_log(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a raft log: lines of the raft client, with a node's number.
 
-    What other loggers write into, too, is a broker's log: at INFO, the raft client says something in every one.
+    A file with lines of other loggers is a broker's log: every one has lines of the raft client at INFO.
     """
     client = False
     for line in head.split(b"\n"):

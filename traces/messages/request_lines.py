@@ -49,7 +49,7 @@ Ms = Annotated[float, Meta(ge=0, le=MAX_MS)]
 
 
 class _Form(Struct, rename="camel", gc=False, frozen=True):
-    """An object of a line: fields that it does not name are passed over."""
+    """An object of a line; fields that it does not name are skipped."""
 
 
 class Header(_Form, rename="camel", gc=False, frozen=True):
@@ -324,7 +324,7 @@ def read_request_log(
                 continue
             counted.lines += 1
             if at > _HEAD_SIZE and line.find(_START) != at:
-                # What is before it was cut off when its process died.
+                # The text before it was cut off when its process died.
                 counted.cut_off(path, number)
             end = line.rfind(_END)
             if end < at:
@@ -352,7 +352,7 @@ def _parsed(
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
         if not text.isascii():
-            text.decode()  # msgspec does not look at the bytes of texts that it passes over
+            text.decode()  # msgspec does not look at the bytes of texts that it skips
         key = api if api is not None else _HEADER.decode(text).request_header.request_api_key
         if key not in wanted:
             return None
@@ -585,7 +585,7 @@ FULL, CLOSING = 0, -1
 
 @dataclass(slots=True)
 class Session:
-    """A session: the epoch of its last fetch, and the partitions as they were asked for last."""
+    """A session: the epoch of its last fetch, and its partitions as the last request had them."""
 
     epoch: int
     asked: dict[Key, Asked] = field(default_factory=dict)

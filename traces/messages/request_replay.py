@@ -137,7 +137,7 @@ class Requests:
                 elif line.api == REGISTRATION:
                     asked.add_registration(read_registered(line))
                 else:
-                    verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
+                    verdicts.outside["heartbeat (only its metadata offset is used)"] += 1
                     asked.add_heartbeat(read_heartbeat(line))
         self.offset_ms = asked.offset_ms
         self._controllers_ahead = controllers_ahead(asked)
@@ -254,7 +254,7 @@ class RequestsBeside:
         self._index.change(change)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """What a setting is for a partition from here on."""
+        """The value of a setting for a partition from here on."""
         self._index.setting(name, setting)
 
     def judge(self, log: MetadataLog, report: Report) -> None:
@@ -345,7 +345,7 @@ class _Around:
             self.waiting.append(message)
 
     def all(self) -> list[ShownMessage]:
-        """What is kept, at the end of the log."""
+        """The kept messages, at the end of the log."""
         ahead = self.waiting if self.at < len(self.places) else ()
         return [*self.kept, *ahead]
 

@@ -1,4 +1,4 @@
-"""What to do about an incident: the steps, the most urgent first, with Kafka's commands filled in.
+"""Advice about an incident: the steps to take, the most urgent first, with Kafka's commands filled in.
 
 ``SCENARIOS`` names the scenario in which the model takes the steps of an advice. It checks that no more records are
 lost and that the partition has a leader again. The reader replaces ``HOST:PORT``, ``LOG_DIR`` (the
@@ -48,7 +48,7 @@ class AdviceStep(Reported):
 
 @dataclass(frozen=True)
 class Holder(Reported):
-    """What became of lost records on a broker: ``records`` of them are, or were, in its log.
+    """The state of lost records on a broker: ``records`` of them are, or were, in its log.
 
     ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None where not known.
     """
@@ -413,7 +413,7 @@ def holders(
     first: int,
     end: int,
 ) -> tuple[Holder, ...]:
-    """What became of lost records on each replica, by what the brokers' logs or dumps show.
+    """The state of lost records on each replica, as the brokers' logs or dumps show it.
 
     ``had`` are the facts of the loss: which broker had how many before. ``first`` and ``end`` are the first lost
     offset and the one behind the last.

@@ -40,7 +40,7 @@ _RECORDS = frozenset(
 
 @dataclass(frozen=True)
 class Incident(Reported):
-    """What happened to one partition, or to the controllers (``partition`` None), and what to do about it.
+    """An incident of one partition, or of the controllers (``partition`` None), with advice.
 
     ``id`` is the same in each replay of the log, also of a longer one. ``group`` is the id of the first incident with
     the same cause. ``severity`` is one of ``SEVERITIES``. ``position`` and ``time`` (ms since the epoch) are those of
@@ -157,7 +157,7 @@ def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
 
 
 def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
-    """The change that left a broker in the ELR, of which its own log says that it lacks something."""
+    """The change that left a broker in the ELR although its own log shows that it lacks records."""
     if found.facts.get("member_of") != "ELR":
         return None
     for offset in sorted((o for o in changes if o <= found.facts["offset"]), reverse=True):

@@ -1,4 +1,4 @@
-"""What the input shows of partitions, replicas and controllers, as plain values. No rule is stated here."""
+"""The observed states of partitions, replicas and controllers, as plain values. No rule is stated here."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class FinalState:
 
     @property
     def waits_for(self) -> tuple[int, ...]:
-        """The brokers of which one brings an offline partition back: ISR, else ELR, else last known leader."""
+        """The brokers that can each bring an offline partition back: ISR, else ELR, else last known leader."""
         return self.isr or self.elr or self.last_known_elr
 
     @classmethod
@@ -279,8 +279,8 @@ class Courses:
     def of(self, name: str, ahead_ms: Callable[[int], int | None]) -> list[Course]:
         """The lines of a partition, by broker: its HWM, and its LEO as all brokers together tell it, with times in UTC.
 
-        ``ahead_ms`` says how much a broker's times are ahead of UTC; what is told by one of which that is not known is
-        left out.
+        ``ahead_ms`` has how much each broker's times are ahead of UTC; events of a broker without an entry are left
+        out.
         """
         merged: dict[tuple[int, str], Course] = {}
         for (broker, teller, kind), line in sorted(self._lines.get(name, {}).items()):
@@ -294,7 +294,7 @@ class Courses:
 
 
 def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
-    """What an event says of HWM and LEO: the broker, which of the two, and the offset.
+    """The HWM or LEO in an event: the broker, which of the two, and the offset.
 
     Of a leader's own LEO its log says little; it is at least its HWM.
     """
@@ -326,12 +326,12 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
 # arrows.
 
 CONTROLLER, CLIENT = "controller", "client"
-"""Who is at the end of an arrow, and is no broker."""
+"""The ends of arrows that are no broker."""
 FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 
 class ShownRequest(NamedTuple):
-    """What is asked, by the kind of message; None and empty where the kind has it not, or the message does not say.
+    """The fields of a request; None and empty if the kind has no such field, or the message does not name it.
 
     A fetch: ``offset`` and the ``epoch`` that it is sent in. A proposal: the ``isr``, with leader and partition epoch.
     """
@@ -343,7 +343,7 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """What is answered: ``error`` is its name. ``size`` is in bytes, ``offset`` where a batch begins."""
+    """The fields of an answer: ``error`` is a name, ``size`` is in bytes, ``offset`` is where a batch begins."""
 
     error: str = ""
     hwm: int | None = None

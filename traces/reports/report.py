@@ -42,12 +42,12 @@ _WRITTEN = (
     "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count",
     "doubts", "damage", "notes", "figures", "interrupted",
 )  # fmt: skip
-"""What JSON has, in its order, before the seconds and the versions."""
+"""The fields of the JSON, in its order, before the seconds and the versions."""
 
 
 @dataclass
 class Timeline:
-    """What happened to one partition, in order: at most ``LIMIT_CHANGES`` changes, and how many there were."""
+    """The changes of one partition, in order: at most ``LIMIT_CHANGES``, and how many there were."""
 
     partition: str
     changes: list[PartitionChange] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Timeline:
     courses: list[Course] = field(default_factory=list)
     """HWM and LEO of each broker, where brokers' logs are there."""
     messages: list[ShownMessage] = field(default_factory=list)
-    """What was sent about it, around what happened, where request logs are there."""
+    """Messages about it around its changes, if there are request logs."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -72,17 +72,16 @@ class Timeline:
 class Report:
     """The results of the replay of one input.
 
-    ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a
-    partition. ``unexplained_count`` counts all lines that nothing explains, of which ``unexplained`` holds the
-    first; so do ``findings_count``, by the name of the property, and ``findings``. Of both, ``unreliable_count`` are
-    behind a doubt. ``doubts`` say what is not known, ``damage`` where the input could not be read any further.
-    ``notes`` are about the
-    input itself, such as a torn last batch. ``timelines`` are kept where they were asked for. ``figures`` are
-    totals by name, such as milliseconds under min ISR. ``final`` has the partitions that
-    are offline at the end, or break a promise then; ``logs`` the ends of the replicas' logs of partitions that are
-    offline or have findings. Of how much of the input was read, ``bytes_total`` is 0 where
-    it is not known. ``interrupted`` is set where the replay was stopped
-    before the end.
+    - ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a partition.
+    - ``unexplained_count`` counts the lines that do not conform, ``unexplained`` holds the first ones.
+      ``findings_count`` counts violations by property, ``findings`` holds the first ones.
+      ``unreliable_count`` of both come after a doubt.
+    - ``doubts`` are gaps in the input, ``damage`` is where it could not be read any further, ``notes`` are about the
+      input itself, such as a torn last batch.
+    - ``timelines`` are kept on request. ``figures`` are totals by name, such as milliseconds under min ISR.
+    - ``final`` has the partitions that are offline, or violate a property, at the end.
+      ``logs`` has the ends of the replicas' logs, for partitions that are offline or have findings.
+    - ``bytes_total`` is 0 if it is not known. ``interrupted`` is set if the replay was stopped before the end.
     """
 
     input: str
