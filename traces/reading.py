@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -399,3 +400,16 @@ def start_of_day(day: str) -> int | None:
         return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
     except ValueError:
         return None
+
+
+def log_time(head: re.Match[str] | re.Match[bytes]) -> int | None:
+    """The local time of a line of log4j, in ms as if it were UTC; None if there is no such time.
+
+    The groups are the day, the hour, the minute, the second and the ms.
+    """
+    day, *time = head.groups()[:5]
+    start = start_of_day(day if isinstance(day, str) else day.decode("ascii"))
+    hour, minute, second, ms = map(int, time)
+    if start is None or hour > 23 or minute > 59 or second > 60:
+        return None
+    return start + ((hour * 60 + minute) * 60 + second) * 1000 + ms

@@ -37,7 +37,7 @@ def lines(courses: Courses, ahead: dict[int, int | None]) -> dict[tuple[int, str
 def test_who_says_what_of_whom() -> None:
     courses = Courses()
     courses.take(event(HwmMoved, 110, 0, 3, 5))
-    courses.take(event(LeoRecorded, 120, 0, 1, 7, 0))
+    courses.take(event(LeoRecorded, 120, 0, 1, 7))
     courses.take(event(BecameFollower, 230, 1, 4, 6, 9, 2, 0))
     courses.take(event(Truncating, 240, 1, 0, 3))
     assert lines(courses, {0: 100, 1: 200}) == {
@@ -59,8 +59,8 @@ def test_a_follower_s_hwm_is_not_known_until_it_leads() -> None:
 
 def test_what_has_no_time_in_utc_is_left_out() -> None:
     courses = Courses()
-    courses.take(event(LeoRecorded, 120, 0, 1, 7, 0))
-    courses.take(event(LeoRecorded, 120, 2, 1, 8, 0))
+    courses.take(event(LeoRecorded, 120, 0, 1, 7))
+    courses.take(event(LeoRecorded, 120, 2, 1, 8))
     assert lines(courses, {0: None, 2: 0}) == {(1, LEO): [(120, 8)]}
 
 

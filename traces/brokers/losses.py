@@ -109,8 +109,11 @@ def election(before: PartitionState | None, after: PartitionState) -> Election |
     if before is None:
         return Election()
     in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
-    source = ISR if in_isr else ELR if in_elr else _OUTSIDE
-    return Election(source, profiles.is_clean(in_isr, in_elr))
+    return Election(_source(before, after.leader), profiles.is_clean(in_isr, in_elr))
+
+
+def _source(before: PartitionState, leader: int) -> str:
+    return ISR if leader in before.isr else ELR if leader in before.elr else _OUTSIDE
 
 
 # --- lineage ---------------------------------------------------------------------------------------------
@@ -424,8 +427,6 @@ def place(event: BrokerEvent) -> dict[str, Any]:
 
 # --- data logs -------------------------------------------------------------------------------------------
 
-_KIP = "KIP-966"
-
 
 @dataclass(frozen=True)
 class _Committed:
@@ -477,9 +478,7 @@ class DataLogs:
     def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
         """Whether the leader of a new leader epoch begins with what can have been committed."""
         before, after = change.before, change.after
-        assert before is not None
-        assert after is not None
-        assert after.leader is not None
+        assert before is not None and after is not None and after.leader is not None  # noqa: PT018
         leader, epoch = after.leader, after.leader_epoch
         if not {leader, *committed.isr} <= known.logs.keys():
             return
@@ -495,8 +494,7 @@ class DataLogs:
         if profiles.is_held(end=kept, hwm=high):
             return
         known.committed = replace(committed, isr=(leader,), limit=kept)
-        in_isr, in_elr = leader in before.isr, leader in before.elr
-        source = "the ISR" if in_isr else "the ELR" if in_elr else "outside ISR and ELR"
+        source = _source(before, leader)
         differs = "" if kept >= min(start, high) else f"; its log diverges at offset {kept}"
         held = {b: min(end, first_difference(ends[longest][0], log, high)) for b, (log, end) in ends.items()}
         had = [
@@ -518,7 +516,7 @@ class DataLogs:
                 f"the ISR at offset {committed.position} ({members}) go up to {high}{differs}",
                 f"up to {records(kept, high)} are lost: every member of that ISR had them; "
                 f"{others}",
-                _KIP, facts=facts,
+                KIP, facts=facts,
             )
         )  # fmt: skip
 

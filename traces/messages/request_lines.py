@@ -26,9 +26,9 @@ from highwater.traces.reading import (
     MAX_VALUES,
     Source,
     TraceError,
+    log_time,
     printable,
     split,
-    start_of_day,
 )
 
 # --- forms of the JSON -----------------------------------------------------------------------------------
@@ -390,11 +390,10 @@ def _time(path: Path, number: int, line: bytes, at: int) -> float:
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:
         raise TraceError(path, number, None, "no date and time before the request")
-    day, hour, minute, second, ms = head.groups()
-    start = start_of_day(day.decode())
-    if start is None:
-        raise TraceError(path, number, None, f"no such day: {printable(day.decode())}")
-    return start + ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000 + int(ms)
+    found = log_time(head)
+    if found is None:
+        raise TraceError(path, number, None, f"no such time: {printable(head[0][1:24].decode())}")
+    return found
 
 
 # --- messages --------------------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ class Controllers:
         return {**asdict(self), "elections": [list(one) for one in self.elections]}
 
 
-# How far the logs of a partition's replicas came over time: HWM and LEO of each broker, thinned to be drawn.
+# HWM and LEO of each broker over time, thinned for a drawing.
 
 MAX_POINTS = 240
 """So many points are kept of one line: where there are more, every other one is left out."""
@@ -322,8 +322,7 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
             pass
 
 
-# Messages of one partition between brokers, controller and clients, as a timeline has them to be drawn as
-# arrows.
+# Messages of one partition between brokers, controller and clients, which a timeline shows as arrows.
 
 CONTROLLER, CLIENT = "controller", "client"
 """The ends of arrows that are no broker."""
@@ -385,8 +384,7 @@ class ShownMessage:
         ]  # fmt: skip
 
 
-# Settings that decide about losses, as the metadata log has them: each change with its level, offset and
-# time.
+# Changes of the settings that decide about losses, from the metadata log.
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
@@ -412,21 +410,12 @@ class SettingChange:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SettingChange:
         """From JSON."""
-        return cls(
-            data["offset"], data["time"], data["name"], data["level"], data["resource"], data["before"], data["value"]
-        )  # fmt: skip
+        return cls(data["offset"], **{name: value for name, value in data.items() if name != "offset"})
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {
-            "offset": self.position,
-            "time": self.time,
-            "name": self.name,
-            "level": self.level,
-            "resource": self.resource,
-            "before": self.before,
-            "value": self.value,
-        }
+        said = asdict(self)
+        return {"offset": said.pop("position"), **said}
 
 
 @dataclass(frozen=True, slots=True)

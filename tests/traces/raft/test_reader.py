@@ -228,8 +228,8 @@ def test_names_and_quoted_texts() -> None:
     assert (inner.name, inner.items, found.items) == ("M", ["n = o"], ["f", "g h=i", "=j", "'p=q'"])
 
 
-def test_no_such_day_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no such day"):
+def test_a_day_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such time"):
         events(tmp_path, HEAD.replace("11-21", "13-41") + FETCH.format(5) + TAIL)
 
 
