@@ -46,7 +46,7 @@ from tests.traces.metadata.test_any_log import records, whole
 WORK = ("beliefs", "steps explained")
 """Figures of how much was explained: each share explains for itself."""
 CLEAR = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
-SHARES = (1, 2, 7)
+SHARES = (2, 7)
 
 
 def plain(report: Report) -> dict[str, Any]:
@@ -110,14 +110,11 @@ LONG = [name for name in SCENARIOS if name.startswith("mixed-")]
         "the longest logs; those in which one thing goes wrong are fast",
     ),
 )
-@pytest.mark.parametrize(
-    "switched", [{}, {"eligible_leader_replicas": False}], ids=["as it is", "without ELR"]
-)
-def test_recorded_clusters(scenario: str, switched: dict[str, bool]) -> None:
+def test_recorded_clusters(scenario: str) -> None:
     log = CLUSTERS / scenario / "__cluster_metadata-0"
-    expected = embedded(log, switched=switched)
+    expected = embedded(log)
     for count in SHARES:
-        assert divided(log, count, switched=switched)[0] == expected
+        assert divided(log, count)[0] == expected
 
 
 @needs_clusters_4_2
