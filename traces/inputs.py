@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
 from highwater.traces.messages.raft_lines import is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
-from highwater.traces.reading import Source, TraceError
+from highwater.traces.reading import Source, TraceError, readable
 from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
@@ -26,6 +27,7 @@ _COUNTED = {
     REQUEST_LOG: ("request log", "request logs"),
 }
 """Inputs that need a metadata log beside them, in words: one and several."""
+_FIELDS = {BROKER_LOG: "broker_logs", DATA_DUMP: "data_dumps", REQUEST_LOG: "request_logs"}
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
@@ -136,7 +138,7 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             logs[kind].append(path) if kind in _COUNTED else result.found.append(Input(path, kind))
         if len(result.found) + sum(map(len, logs.values())) == before:
             raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
-    result.found = _raft_together(_without_dumps(_distinct(result.found)))
+    result.found = _raft_together(_without_dumps(list(dict.fromkeys(result.found))))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
         for kind, (first, *_) in () if result.found else result.alone.items():
@@ -177,14 +179,12 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
 
 def _files(directory: Path) -> list[Path]:
     files = []
-    try:
+    with readable(directory):
         for entry in directory.rglob("*"):
             if entry.is_file():
                 files.append(entry)
                 if len(files) > MAX_FILES:
                     raise TraceError(directory, None, None, f"more than {MAX_FILES} files")
-    except OSError as wrong:
-        raise TraceError(directory, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
     return sorted(files)
 
 
@@ -198,10 +198,6 @@ def _raft_together(found: Sequence[Input]) -> list[Input]:
         clusters.setdefault(file.parent.parent if alone else file.parent, []).append(file)
     logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.items())]
     return [*(i for i in found if i.kind != RAFT_LOG), *logs]
-
-
-def _distinct(found: Sequence[Input]) -> list[Input]:
-    return list(dict.fromkeys(found))
 
 
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
@@ -224,11 +220,8 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Itera
             if length == nearest:
                 chosen.setdefault(i, []).append(log)
     for i in found:
-        own = tuple(chosen.get(i, ()))
-        if kind == BROKER_LOG:
-            yield replace(i, broker_logs=own)
-        else:
-            yield replace(i, data_dumps=own) if kind == DATA_DUMP else replace(i, request_logs=own)
+        own: dict[str, Any] = {_FIELDS[kind]: tuple(chosen.get(i, ()))}
+        yield replace(i, **own)
 
 
 def _shared(a: Path, b: Path) -> int:

@@ -8,6 +8,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -274,15 +275,14 @@ class Source:
         self.terminated = True
         """Whether the last line that ``split`` gave ended with a newline."""
         try:
-            # Without waiting for a writer: it might be a pipe.
-            self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
-            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-                self._file.close()
-                raise TraceError(path, None, None, "not a file")
-            self.compressed = self._file.read(2) == GZIP_MAGIC
-            self._file.seek(0)
-        except OSError as wrong:
-            raise _unreadable(path, wrong) from None
+            with readable(path):
+                # Without waiting for a writer: it might be a pipe.
+                self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
+                if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                    self._file.close()
+                    raise TraceError(path, None, None, "not a file")
+                self.compressed = self._file.read(2) == GZIP_MAGIC
+                self._file.seek(0)
         except ValueError:  # a NUL
             raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
         self._chunks = self.chunks()
@@ -296,22 +296,18 @@ class Source:
     def chunks(self) -> Iterator[bytes]:
         """The bytes of the file. Not to be mixed with ``read``."""
         total = 0
-        try:
+        with readable(self.path):
             for chunk in _gunzip(self.path, self._file) if self.compressed else _plain(self._file):
                 total += len(chunk)
                 if total > MAX_BYTES:
                     raise TraceError(self.path, None, None, f"more than {MAX_BYTES} bytes of text")
                 yield chunk
-        except OSError as wrong:
-            raise _unreadable(self.path, wrong) from None
 
     def read(self, size: int, /) -> bytes:
         """At most ``size`` bytes, fewer only at the end."""
         if not self.compressed:
-            try:
+            with readable(self.path):
                 return self._file.read(size)
-            except OSError as wrong:
-                raise _unreadable(self.path, wrong) from None
         parts, have = [self._rest], len(self._rest)
         while have < size and (chunk := next(self._chunks, b"")):
             parts.append(chunk)
@@ -331,8 +327,13 @@ class Source:
         self.close()
 
 
-def _unreadable(path: Path, wrong: OSError) -> TraceError:
-    return TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}")
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """An OSError within is a TraceError that names the path."""
+    try:
+        yield
+    except OSError as wrong:
+        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
 def _plain(file: BinaryIO) -> Iterator[bytes]:

@@ -40,7 +40,7 @@ class Mode(NamedTuple):
 
     version: str
     name: str
-    count: int
+    size: int
     profile: str
 
     def files(self) -> list[Path]:
@@ -86,7 +86,7 @@ def of(version: str, name: str) -> Mode:
 
 @each_mode
 def test_every_recording_is_there(mode: Mode) -> None:
-    assert len(mode.files()) == mode.count
+    assert len(mode.files()) == mode.size
 
 
 @each_share

@@ -12,7 +12,7 @@ import cramjam
 from crc32c import crc32c
 
 from highwater.traces.kafka.codec import put_varint
-from highwater.traces.reading import TraceError
+from highwater.traces.reading import TraceError, readable
 
 MAX_BATCH = 1 << 26
 """The largest record batch that is read, in bytes, compressed or not. Kafka's own limit for the log is 8 MiB."""
@@ -371,12 +371,8 @@ class _Segment:
         """Read on until ``size`` bytes from ``at`` are there, if the file has them; the new place of ``at``."""
         parts, have = [self.data[at:]], len(self.data) - at
         while have < size:
-            try:
+            with readable(self.path):
                 part = self.file.read(max(CHUNK, size - have))
-            except OSError as wrong:
-                raise TraceError(
-                    self.path, None, None, f"cannot be read: {wrong.strerror or wrong}"
-                ) from None
             if not part:
                 break
             parts.append(part)

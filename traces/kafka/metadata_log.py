@@ -21,7 +21,7 @@ from highwater.traces.kafka.batches import (
 )
 from highwater.traces.kafka.dumps import SNAPSHOT_HEAD, read_dump
 from highwater.traces.kafka.values import TYPES, DamagedRecord, api_key, control_type
-from highwater.traces.reading import Source, TraceError, split
+from highwater.traces.reading import Source, TraceError, readable, split
 
 SEGMENT, SNAPSHOT = "metadata segment", "metadata snapshot"
 SEGMENT_DUMP, SNAPSHOT_DUMP = "metadata dump", "snapshot dump"
@@ -372,11 +372,13 @@ def open_metadata_log(path: Path) -> MetadataLog:
     is none, or if a snapshot does not name its end offset.
     """
     notes: list[str] = []
-    found = _single(path)
-    if found is None:
+    if _is_directory(path):
         found = _in_directory(path, notes)
         if not found and _is_directory(path / PARTITION):
             found = _in_directory(path / PARTITION, notes)
+    else:
+        seen = inspect(path)
+        found = [] if seen is None else [(path, seen)]
     if not found:
         raise TraceError(path, None, None, "not a metadata log of Kafka, a snapshot, or a dump of one")
     dump = all(f.kind in (SEGMENT_DUMP, SNAPSHOT_DUMP) for _, f in found)
@@ -390,19 +392,9 @@ def open_metadata_log(path: Path) -> MetadataLog:
     return MetadataLog(path, DUMP if dump else LOG, _start(segments, snapshots), snapshots, notes, segments)
 
 
-def _single(path: Path) -> list[tuple[Path, KnownFile]] | None:
-    """A file by its content; None for a directory."""
-    if _is_directory(path):
-        return None
-    found = inspect(path)
-    return [] if found is None else [(path, found)]
-
-
 def _is_directory(path: Path) -> bool:
-    try:
+    with readable(path):
         return path.is_dir()
-    except OSError as wrong:
-        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
 def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
@@ -420,22 +412,18 @@ def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
 
 def _files(path: Path) -> list[Path]:
     files = []
-    try:
+    with readable(path):
         for i, entry in enumerate(path.iterdir()):
             if i == MAX_FILES:
                 raise TraceError(path, None, None, f"more than {MAX_FILES} files in the directory")
             if entry.is_file():
                 files.append(entry)
-    except OSError as wrong:
-        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
     return sorted(files)
 
 
 def _size(path: Path) -> int:
-    try:
+    with readable(path):
         return path.stat().st_size
-    except OSError as wrong:
-        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
 def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Segment]:

@@ -515,16 +515,13 @@ class Leadership:
         return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
 
     def _bits(self, stage: Stage) -> Bits:
-        if stage.bits is None:
-            stage.bits = self._found_bits(stage)
-        return stage.bits
-
-    def _found_bits(self, stage: Stage) -> Bits:
         """ISR, proposed ISR, replicas as sets of slots, and min ISR."""
-        state, slots = stage.version.state, self.slots
-        proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)
-        isr, replicas = (sum(1 << slots[b] for b in members) for members in (state.isr, state.replicas))
-        return isr, proposed, replicas, min(stage.min_isr, self.acting.slots)
+        if stage.bits is None:
+            state, slots = stage.version.state, self.slots
+            proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)
+            isr, replicas = (sum(1 << slots[b] for b in members) for members in (state.isr, state.replicas))
+            stage.bits = isr, proposed, replicas, min(stage.min_isr, self.acting.slots)
+        return stage.bits
 
     def possible(self, since: float | None = None) -> list[Stage]:
         """The stages that the leader can be in, or can have been in since a time of its clock."""

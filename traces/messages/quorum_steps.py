@@ -221,15 +221,7 @@ class Fetches(Explainer):
             and isinstance(exchange.request, e.Fetch)
             and not has_log
         ):
-            b.responses[f] = Response(
-                answer.epoch,
-                answer.size > 0,
-                answer.hwm,
-                answer.diverging,
-                exchange.request.offset,
-                None,
-                exchange=exchange,
-            )
+            b.responses[f] = Response.of(answer, exchange.request.offset, None, exchange)
         if f not in b.responses and f in self.late and self.late[f][1] != what.source:
             # It looks for a leader in several places at a time.
             b.responses[f] = self.late.pop(f)[0]
@@ -422,11 +414,13 @@ class Leaders(Fetches):
 
     def _commit(self, window: Window, outcome: Outcome, log: Log) -> None:
         assert outcome.after is not None
-        end = window.offsets.value(len(outcome.after["committed"]))
+        self._is_committed(log, window.offsets.value(len(outcome.after["committed"])))
+
+    def _is_committed(self, log: Log, end: int) -> None:
+        """The records of a log below an offset are committed."""
         if end > self.belief.committed.end:
-            committed = log.copy()
-            committed.truncate(end)
-            self.belief.committed = committed
+            self.belief.committed = log.copy()
+            self.belief.committed.truncate(end)
 
     def appended(self, event: e.Event, what: e.Appended) -> None:
         """A leader appends; fetches that wait for records are completed. Appends in a row are one."""
@@ -457,9 +451,7 @@ class Leaders(Fetches):
         self._new_end = ()
         hwm = node.hwm
         self.adopt(window, outcome, leader)
-        if in_a_row:
-            assert turn is not None
-        else:
+        if turn is None or not in_a_row:
             turn = self.turns[leader] = Turn(what, event)
         self._expect(turn, completed)
         log.append(what.end, what.epoch)
@@ -503,27 +495,8 @@ class Leaders(Fetches):
         else:
             self.fail("answer", says, ("the fetch is parked, or has just come",))
         if not answer.error:
-            self._on_its_way(answer, fetch, node, exchange)
-
-    def _on_its_way(
-        self,
-        answer: e.FetchAnswer,
-        fetch: e.Fetch,
-        node: Node,
-        exchange: Exchange | None,
-        timed_out: bool = False,
-    ) -> None:
-        source = None if node.log is None else node.log.copy()
-        self.belief.responses[fetch.sender] = Response(
-            answer.epoch,
-            answer.size > 0,
-            answer.hwm,
-            answer.diverging,
-            fetch.offset,
-            source,
-            timed_out,
-            exchange,
-        )
+            source = None if node.log is None else node.log.copy()
+            b.responses[f] = Response.of(answer, fetch.offset, source, exchange)
 
     def _compare_answer(
         self, says: dict[str, Any], told: dict[str, Any], answer: e.FetchAnswer, node: Node
@@ -564,7 +537,9 @@ class Leaders(Fetches):
         self.explain("park_timer", says, {**found, "its time is over": (True, over)})
         b.parked.pop(f)
         if exchange is not None and isinstance(exchange.request, e.Fetch):
-            self._on_its_way(answer, exchange.request, b.node(leader), exchange, over)
+            log = b.node(leader).log
+            source = None if log is None else log.copy()
+            b.responses[f] = Response.of(answer, exchange.request.offset, source, exchange, over)
 
     @staticmethod
     def is_over(event: e.Event, exchange: Exchange | None) -> bool:
@@ -643,7 +618,5 @@ class Leaders(Fetches):
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
         """Go on from what was recorded."""
         node.hwm, node.peak = what.offset, max(node.peak, what.offset)
-        if node.leads and node.log is not None and what.offset > self.belief.committed.end:
-            committed = node.log.copy()
-            committed.truncate(what.offset)
-            self.belief.committed = committed
+        if node.leads and node.log is not None:
+            self._is_committed(node.log, what.offset)

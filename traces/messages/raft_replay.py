@@ -170,11 +170,10 @@ _judge = lru_cache(maxsize=4)(Judge)
 
 @dataclass
 class _NodeLogs:
-    """The files of one node, in order of time, and what could not be read of them."""
+    """The files of one node, in order of time."""
 
     node: int
     logs: list[RaftLog]
-    wrong: list[TraceError]
 
     def __iter__(self) -> Iterator[e.Event]:
         for log in self.logs:
@@ -263,7 +262,7 @@ def _nodes(files: Sequence[Path], report: Report) -> list[_NodeLogs]:
     in_order = {
         node: [log for _, log in sorted(logs, key=lambda pair: pair[0])] for node, logs in found.items()
     }
-    return [_NodeLogs(node, logs, []) for node, logs in sorted(in_order.items())]
+    return [_NodeLogs(node, logs) for node, logs in sorted(in_order.items())]
 
 
 class _Asked:
