@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
@@ -27,7 +26,6 @@ _COUNTED = {
     REQUEST_LOG: ("request log", "request logs"),
 }
 """Inputs that need a metadata log beside them, in words: one and several."""
-_FIELDS = {BROKER_LOG: "broker_logs", DATA_DUMP: "data_dumps", REQUEST_LOG: "request_logs"}
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
@@ -220,8 +218,11 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Itera
             if length == nearest:
                 chosen.setdefault(i, []).append(log)
     for i in found:
-        own: dict[str, Any] = {_FIELDS[kind]: tuple(chosen.get(i, ()))}
-        yield replace(i, **own)
+        own = tuple(chosen.get(i, ()))
+        if kind == BROKER_LOG:
+            yield replace(i, broker_logs=own)
+        else:
+            yield replace(i, data_dumps=own) if kind == DATA_DUMP else replace(i, request_logs=own)
 
 
 def _shared(a: Path, b: Path) -> int:
