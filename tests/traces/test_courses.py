@@ -34,7 +34,7 @@ def lines(courses: Courses, ahead: dict[int, int | None]) -> dict[tuple[int, str
     return {(c.broker, c.kind): c.points for c in courses.of("t-0", lambda broker: ahead[broker])}
 
 
-def test_who_says_what_of_whom() -> None:
+def test_events_give_the_hwm_and_leo_of_brokers() -> None:
     courses = Courses()
     courses.take(event(HwmMoved, 110, 0, 3, 5))
     courses.take(event(LeoRecorded, 120, 0, 1, 7))
@@ -57,7 +57,7 @@ def test_a_follower_s_hwm_is_not_known_until_it_leads() -> None:
     assert lines(courses, {0: 0})[0, HWM] == [(10, 5), (20, UNKNOWN), (40, 9)]
 
 
-def test_what_has_no_time_in_utc_is_left_out() -> None:
+def test_events_without_a_time_in_utc_are_left_out() -> None:
     courses = Courses()
     courses.take(event(LeoRecorded, 120, 0, 1, 7))
     courses.take(event(LeoRecorded, 120, 2, 1, 8))

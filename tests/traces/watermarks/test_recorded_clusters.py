@@ -75,7 +75,7 @@ EXPECTED = {
 
 @needs_clusters
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_is_found_in_recorded_clusters(scenario: str) -> None:
+def test_findings_of_recorded_clusters(scenario: str) -> None:
     _, findings = judge(scenario)
     assert [f.property for f in findings] == EXPECTED.get(scenario, [])
     assert all(f.certain and f.at_risk and f.time for f in findings)
