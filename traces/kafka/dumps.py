@@ -68,11 +68,8 @@ class _Batch:
     times: list[int] = field(default_factory=list)
 
     def finished(self) -> RecordBatch:
-        whole = (
-            self.offsets == list(range(self.base, self.last + 1))
-            if len(self.offsets) == self.count
-            else False
-        )
+        # Offsets ascend from the first to the last one.
+        whole = len(self.offsets) == self.last - self.base + 1
         return RecordBatch(
             self.line,
             self.base,

@@ -436,28 +436,24 @@ def _others(found: Sequence[Incident]) -> Iterator[_Line]:
     """The incidents after the first one, grouped by cause."""
     if not found:
         return
-    first = found[0]
-    same = [i for i in found[1:] if i.group == first.id]
-    if same:
-        yield _Line(
-            f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2
-        )
+    yield from _same_cause(found, found[0])
     heads = [i for i in found[1:] if i.group == i.id]
     for number, incident in enumerate(heads[:_INCIDENTS]):
-        same = [i for i in found if i.group == incident.id and i is not incident]
         is_bad = incident.severity in (LOST, STUCK) and incident.certain
         yield _Line(printable(incident.label, _SENTENCE), 0, "bad" if is_bad else "maybe")
         if number < _IN_FULL:
             yield from _incident(incident)
-        if same:
-            yield _Line(
-                f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}",
-                2,
-            )
+        yield from _same_cause(found, incident)
     if len(heads) > _INCIDENTS:
         yield _Line(
             f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html list them", 0, "quiet"
         )
+
+
+def _same_cause(found: Sequence[Incident], incident: Incident) -> Iterator[_Line]:
+    same = [i.partition for i in found if i.group == incident.id and i is not incident]
+    if same:
+        yield _Line(f"same cause: {count(len(same), 'more partition')}: {_few_names(same)}", 2)
 
 
 def _offline(report: Report) -> Iterator[_Line]:

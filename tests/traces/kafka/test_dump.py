@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -123,16 +125,29 @@ def test_a_line_about_invalid_bytes_at_the_end_is_a_note(path: Path) -> None:
 
 
 def test_a_dump_that_breaks_off(path: Path) -> None:
-    """At every byte: whole batches, and a note where one is not whole."""
+    """At every third byte: whole batches, and a note where one is not whole."""
     whole = read(path, TEXT)
     start = TEXT.index("\n", TEXT.index("baseOffset: 5")) + 1
-    for end in range(start, len(TEXT)):
+    for end in range(start, len(TEXT), 3):
         notes: list[str] = []
         found = read(path, TEXT[:end], notes)
         assert found == whole[: len(found)]
         assert len(notes) <= 1
         if TEXT[:end].count("baseOffset: ") > len(found):
             assert notes, end
+
+
+def test_few_records_over_many_offsets_take_little_memory(path: Path) -> None:
+    """As after compaction; ``lastOffset`` is only a number of the dump."""
+    batch = TEXT[TEXT.rindex("baseOffset: ") :]
+    far = re.sub(r"lastOffset: \d+", "lastOffset: 20000000", batch)
+    tracemalloc.start()
+    try:
+        *_, found = read(path, TEXT.replace(batch, far))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert (found.last_offset, len(found.offsets)) == (20_000_000, len(found.values))
 
 
 def test_a_batch_that_is_not_valid(path: Path) -> None:
