@@ -9,8 +9,8 @@ Properties:
 * **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached H > L
   before: it lacks the offsets [L, H), and followers truncate to its log. The same for a leader that restarts within
   its epoch with less.
-* **committed_records_survive** (KIP-966's promise): beside that, no replica has these offsets. It is told where every
-  replica's log says how far it came.
+* **committed_records_survive** (KIP-966's promise): beside that, no replica has these offsets. It is reported if every
+  replica's log shows how far it came.
 * **consumers_read_consistently** (B4, B6): after such a loss consumers are shown an end of the log that is lower than
   one that they were shown. A new leader's own HWM lags and is lower as a rule (B5): that is no finding, as Kafka
   tells consumers the end only when the HWM has reached the start offset of the epoch, which is L. So consumers see
@@ -98,7 +98,7 @@ class Watermarks:
         self._of_topic: dict[tuple[str, int], list[BrokerView]] = {}
         self._brokers: set[int] = set()
         self.notes: list[str] = []
-        """What was not looked at, and why; complete after ``finish``."""
+        """The parts that were not checked, and why; complete after ``finish``."""
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
@@ -386,14 +386,14 @@ def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], B
 
 
 class Levels:
-    """What was committed at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
+    """The committed offsets at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
 
     def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
         self._steps, self._unseen = steps, unseen
         self._epochs = [epoch for epoch, _, _ in steps]
 
     def at(self, epoch: int) -> int | None:
-        """What was committed before a leader epoch and not lost at its start; None where that is not certain.
+        """The offsets committed before a leader epoch and not lost at its start; None if that is not certain.
 
         It is not where a leader whose logs are not there may have started with less in between.
         """
