@@ -157,14 +157,14 @@ def _follow(
     from highwater.checker.follow.loop import follow
     from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
 
-    if len(paths) != 1:
-        raise InputError("--follow: give one directory, that of a metadata log or the one above it")
-    if paths[0].exists() and not paths[0].is_dir():
-        raise InputError(f"{paths[0]}: --follow needs a directory")
+    for path in paths:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
     made = {"--state": StateFile, "--events": EventFile, "--metrics": Metrics, "--on-incident": Hook}
     ready = {name: made[name](value) for name, value in outputs.items() if value is not None}
     return follow(
         paths[0],
+        paths[1:],
         profile,
         rules,
         events=ready.get("--events"),

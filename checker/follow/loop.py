@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -43,6 +43,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[list[int]]:
 
 def follow(
     directory: Path,
+    broker_logs: Sequence[Path],
     profile: str | None,
     rules: Mapping[str, bool],
     *,
@@ -56,7 +57,9 @@ def follow(
 
     Events are told before the state that follows them is written; those that a file of events has are not repeated.
     """
-    following = Following(directory, profile, rules, None if state is None else state.read(directory))
+    following = Following(
+        directory, profile, rules, None if state is None else state.read(directory), broker_logs
+    )
     stop, told = threading.Event(), 0
     try:
         with _stopped_by_signals(stop) as signals:

@@ -143,7 +143,9 @@ class StateFile:
                 raise InputError(f"{self.path}: written by another version")
             if state["directory"] != str(directory.absolute()):
                 raise InputError(f"{self.path}: of another directory, {state['directory']}")
-            place = Place(state["begun_at"], state["next_offset"], state["seq"], state["open"])
+            place = Place(
+                state["begun_at"], state["next_offset"], state["seq"], state["open"], state["settled"]
+            )
         except FileNotFoundError:
             return None
         except (InputError, KeyError, TypeError, AttributeError) as wrong:
@@ -162,6 +164,7 @@ class StateFile:
             "next_offset": place.next_offset,
             "seq": place.seq,
             "open": place.open,
+            "settled": place.settled,
         }
         text = json.dumps({"checksum": _sum(state), "state": state})
         if text == self._written:

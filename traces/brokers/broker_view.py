@@ -241,10 +241,13 @@ class BrokerView:
             case _:
                 pass
 
-    def finish(self, latest_partition_epoch: int | None) -> None:
-        """The log is read. Its last view is certain if the metadata log has no later change to replay."""
+    def confirm(self, latest_partition_epoch: int | None) -> None:
+        """What it saw last is sure where the metadata log has no later change to be replayed."""
         if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
             self._confirm()
+
+    def finish(self) -> None:
+        """The log is read: what is not sure by now never is."""
         self._unsure.clear()
 
     # --- leading and following -------------------------------------------------------------------------

@@ -7,11 +7,11 @@ when it was read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.incidents import LOST, UNCLEAN, WITHIN_MS, Incident, incidents
+from highwater.traces.reports.incidents import LOST, SEVERITIES, UNCLEAN, WITHIN_MS, Incident, incidents
 from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
 
 OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
@@ -19,6 +19,7 @@ MAX_OPEN = 10_000
 """So many open incidents are kept."""
 MAX_FINDINGS = 100
 """So many findings of a partition are kept while one of its incidents is open: the last ones."""
+_RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _ELECTIONS = frozenset({"leader_completeness", "leader_elected_cleanly"})
 _SHOWN = (
     "severity",
@@ -90,13 +91,15 @@ class Around:
 class Ledger:
     """The open incidents by id, with the findings that they are made of."""
 
-    def __init__(self, seq: int = 0) -> None:
-        self.seq = seq
+    def __init__(self, seq: int = 0, keeps_settled: bool = False) -> None:
+        self.seq, self.keeps_settled = seq, keeps_settled
         self.open: dict[str, Open] = {}
         self.reads_again = False
         """Whether the log is read again, up to where it was told before; ``adopt`` ends that."""
+        self.settled: dict[str, str] = {}
+        """Incidents that were closed and that the brokers' logs show again, with their severities: the last ones."""
         self._closed_again: set[str] = set()
-        self._done: dict[str | None, set[str]] = {}
+        self._done: dict[str | None, dict[str, str]] = {}
         self.is_full = False
         """Whether an incident was left out because too many are open."""
         self._findings: dict[str, list[Finding]] = {}
@@ -118,6 +121,14 @@ class Ledger:
             del kept[:-MAX_FINDINGS]
             touched.add(finding.partition)
         return touched
+
+    def complete(self, partition: str, offset: int, held: Mapping[str, int]) -> bool:
+        """The brokers' logs show that the leader that was elected at an offset had all that was committed."""
+        kept = self._findings.get(partition, [])
+        for place, found in enumerate(kept):
+            if found.position.get("offset") == offset and found.facts.get("complete") != held:
+                kept[place] = replace(found, facts={**found.facts, "complete": dict(held)})
+        return bool(kept)
 
     def look(
         self, partition: str, now: PartitionNow | None, around: Around, offset: int, time: int
@@ -201,8 +212,9 @@ class Ledger:
         for one in made:
             said = {**one.to_json(), "group": one.id}
             over = is_over(one)
-            if one.id in self._done.get(one.partition, ()):
-                continue
+            closed = self._done.get(one.partition, {}).get(one.id) or self.settled.get(one.id)
+            if closed is not None and _RANK[one.severity] >= _RANK[closed]:
+                continue  # told; it is opened again only where it turns out to be worse
             if one.id in self.open:
                 yield from self._changed(one.id, said, offset, time)
             elif len(self.open) >= MAX_OPEN:
@@ -222,9 +234,13 @@ class Ledger:
 
     def _close(self, id: str, offset: int, time: int, why: str = "") -> Event:
         said = self.open.pop(id).incident
-        self._done.setdefault(said["partition"], set()).add(id)
+        self._done.setdefault(said["partition"], {})[id] = said["severity"]
         if self.reads_again:
             self._closed_again.add(id)
+        elif self.keeps_settled:
+            self.settled[id] = said["severity"]
+            while len(self.settled) > MAX_OPEN:
+                del self.settled[next(iter(self.settled))]
         return self._event(CLOSED, offset, time, said, why)
 
     def _event(self, what: str, offset: int, time: int, said: Mapping[str, Any], why: str = "") -> Event:

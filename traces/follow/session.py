@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from highwater.model.rulebook import RULEBOOK
+from highwater.traces.brokers.watermarks import Watermarks
+from highwater.traces.follow.broker_tails import BrokerTails
 from highwater.traces.follow.ledger import Around, Event, Ledger, Open, PartitionNow
 from highwater.traces.follow.tail import Begin, LogTail, Piece
 from highwater.traces.kafka.batches import RecordBatch
@@ -15,6 +18,7 @@ from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.image import Partition
 from highwater.traces.metadata.replay import load
+from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import FinalState
@@ -22,6 +26,10 @@ from highwater.traces.reports.report import Report
 
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
 """What partitions are counted by."""
+MAX_FINDINGS = 100_000
+"""So many findings of the brokers' logs are told apart; later ones are not told."""
+_LOOK_EVERY = 10
+"""Every so many polls new logs of brokers are looked for."""
 _SETTLED_AFTER = 2.0
 """So many seconds after the last batch, records that wait for more of the same decision count as all of it."""
 
@@ -48,6 +56,8 @@ class Place:
     next_offset: int
     seq: int
     open: dict[str, Mapping[str, object]]
+    settled: dict[str, str] = field(default_factory=dict)
+    """Incidents that were closed, and that the brokers' logs would show again, with their severities."""
 
 
 class _LiveReport(Report):
@@ -92,12 +102,13 @@ class Following:
         profile: str | None = None,
         rules: Mapping[str, bool] | None = None,
         place: Place | None = None,
+        broker_logs: Sequence[Path] = (),
     ) -> None:
         self.directory = directory if directory.name == PARTITION else directory / PARTITION
         self._profile, self._rules = profile, rules
         self._tail = LogTail(self.directory, None if place is None else place.begun_at)
         self.counts = Counts()
-        self.ledger = Ledger()
+        self.ledger = Ledger(keeps_settled=bool(broker_logs))
         self.is_waiting = True
         """Whether the directory has no log yet."""
         self._told: dict[str, Open] = {}
@@ -107,6 +118,12 @@ class Following:
             self._told = {id: Open(said) for id, said in place.open.items()}
             self._read_up_to = place.next_offset
             self.ledger.seq = place.seq
+            self.ledger.settled = dict(place.settled)
+        self._tails = BrokerTails(broker_logs) if broker_logs else None
+        self._watermarks = Watermarks(())
+        self._looked = 0
+        self._unreadable: dict[Path, str] = {}
+        self._seen_findings: set[tuple[str, str | None, str]] = set()
         self._follower: MetadataFollower | None = None
         self._report = _LiveReport(self.directory)
         self._seen: dict[str, tuple[object, int, int]] = {}
@@ -121,7 +138,13 @@ class Following:
         open = self._told if self.ledger.reads_again else self.ledger.open
         offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
         seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
-        return Place(self._tail.begun_at, offset, seq, {id: one.incident for id, one in open.items()})
+        return Place(
+            self._tail.begun_at,
+            offset,
+            seq,
+            {id: one.incident for id, one in open.items()},
+            dict(self.ledger.settled),
+        )
 
     _seq_before = 0
 
@@ -146,7 +169,9 @@ class Following:
         elif follower.groups.is_open and time.monotonic() - self._quiet_since > _SETTLED_AFTER:
             follower.settle()
             yield from self._look()
-        if self.ledger.reads_again and not pieces:
+        if self._tails is not None:
+            yield from self._broker_logs(self._tails, follower)
+        if self.ledger.reads_again and not pieces and (self._tails is None or self._tails.is_idle):
             yield from self._adopt()
         if pieces:
             self._count(follower)
@@ -174,7 +199,7 @@ class Following:
         self.counts.last_time = max(self.counts.last_time, batch.timestamp)
         self.counts.delay = max(0.0, time.time() - batch.timestamp / 1000)
         yield from self._look(batch)
-        if self.ledger.reads_again and batch.last_offset + 1 >= self._read_up_to:
+        if self._tails is None and self.ledger.reads_again and batch.last_offset + 1 >= self._read_up_to:
             yield from self._adopt()
 
     def _begin(self, piece: Begin) -> Iterator[Event | Notice]:
@@ -182,11 +207,18 @@ class Following:
         if self._follower is not None and not self.ledger.reads_again:
             self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
         self._seq_before = seq = self.ledger.seq
-        self.ledger = Ledger(seq)
+        settled = self.ledger.settled
+        self.ledger = Ledger(seq, self._tails is not None)
+        self.ledger.settled = settled
         self.ledger.reads_again = bool(self._told) or self._read_up_to > 0
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset
         self._report, self._seen, self._doubts = _LiveReport(self.directory), {}, 0
-        follower = self._follower = MetadataFollower(self._report, self._profile, self._rules)
+        self._watermarks = Watermarks(())
+        watch = NOBODY
+        if self._tails is not None:
+            found = self._watermarks
+            watch = Watch(every_partition, found.change, found.setting_changed)
+        follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)
         if piece.snapshot is None:
@@ -229,13 +261,22 @@ class Following:
             yield from self._doubted(follower)
         if not found and not ledger.open and not report.controllers.elections:
             return
-        rules = follower.agreement.chosen()
+        yield from self._look_at(follower, ledger.take(found), offset, moment)
+
+    def _look_at(
+        self, follower: MetadataFollower, touched: set[str], offset: int, moment: int
+    ) -> Iterator[Event]:
+        """The events of partitions that were touched, and of those with an open incident that changed."""
+        ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
+        report.controllers.failures = self._watermarks.controllers.failures
+        report.controllers.refused = self._watermarks.controllers.refused
         around = Around(
             rules.profile,
             not rules.rules or "eligible_leader_replicas" in rules.rules,
-            controllers=report.controllers,
+            self._tails is not None and self._tails.number > 0,
+            report.controllers,
+            self._watermarks.ends,
         )
-        touched = ledger.take(found)
         partitions = self._named(follower, touched | ledger.partitions)
         for name in sorted(partitions):
             partition = partitions[name]
@@ -259,8 +300,42 @@ class Following:
         for name in names:
             topic, _, number = name.rpartition("-")
             image = follower.image.names.get(topic)
-            found[name] = None if image is None else image.partitions.get(int(number))
+            known = image is not None and number.isdecimal()
+            found[name] = image.partitions.get(int(number)) if image is not None and known else None
         return found
+
+    def _broker_logs(self, tails: BrokerTails, follower: MetadataFollower) -> Iterator[Event | Notice]:
+        """What the brokers' logs say since the last time."""
+        if self._looked % _LOOK_EVERY == 0:
+            tails.look()
+        self._looked += 1
+        watermarks, image = self._watermarks, follower.image
+        for event in tails.poll():
+            watermarks.take(event)
+        for path, why in tails.unreadable.items():
+            if self._unreadable.get(path) != why:
+                yield Notice("unreadable", f"{path}: {why}")
+        self._unreadable = dict(tails.unreadable)
+
+        def min_isr(name: str) -> int | None:
+            partition = self._named(follower, {name})[name]
+            return None if partition is None else image.effective(partition, len(partition.replicas))[0]
+
+        new = []
+        for finding in watermarks.news(min_isr):
+            key = (finding.property, finding.partition, str(finding.position))
+            if key not in self._seen_findings and len(self._seen_findings) < MAX_FINDINGS:
+                self._seen_findings.add(key)
+                is_reliable = follower.doubts.is_reliable(self.counts.next_offset, finding.partition)
+                kip = finding.kip or RULEBOOK.origin(finding.rule)
+                new.append(replace(finding, kip=kip, reliable=is_reliable))
+        touched = self.ledger.take(new)
+        for (name, offset), held in watermarks.complete.items():
+            if self.ledger.complete(name, offset, held):
+                touched.add(name)
+        watermarks.complete.clear()
+        if touched:
+            yield from self._look_at(follower, touched, self.counts.next_offset - 1, self.counts.last_time)
 
     def _doubted(self, follower: MetadataFollower) -> Iterator[Notice]:
         listed = follower.doubts.listed() if follower.doubts else []
@@ -282,6 +357,8 @@ class Following:
     def close(self) -> None:
         """Close the files."""
         self._tail.close()
+        if self._tails is not None:
+            self._tails.close()
 
 
 def _now(partition: Partition) -> PartitionNow:

@@ -205,7 +205,7 @@ class LogTail:
             base = segments[0]
         if base is not None:
             path = self.directory / f"{base:020d}.log"
-            self._segment = _Segment(path, _opened(path), BatchOrder(self.next_offset, self.next_offset))
+            self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
 
     def _has_next(self, segment: _Segment) -> bool:
         """Whether the segment that begins with the next offset is there."""
@@ -247,7 +247,7 @@ class _Bytes:
         return found
 
 
-def _opened(path: Path) -> FileIO:
+def opened(path: Path) -> FileIO:
     """A regular file, opened without waiting for a writer, as it might be a pipe. Raises OSError."""
     file = FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -458,33 +458,44 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
     cannot be. Lines without their end are skipped.
     """
     with Source(path) as source:
-        yield from _events(path, enumerate(split(source), start=1), utc_offset_ms)
+        log = BrokerLog(path, utc_offset_ms)
+        for line in split(source):
+            yield from log.take(line)
 
 
-def _events(path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int) -> Iterator[BrokerEvent]:
-    broker: int | None = None
-    for number, line in lines:
+class BrokerLog:
+    """A broker's log that is read line by line, in order; otherwise as ``read_broker_log``."""
+
+    def __init__(self, path: Path, utc_offset_ms: int = 0) -> None:
+        self.path, self._utc_offset_ms = path, utc_offset_ms
+        self._number = 0
+        self._broker: int | None = None
+
+    def take(self, line: bytes) -> Iterator[BrokerEvent]:
+        """The events of the next line. Raises TraceError."""
+        self._number += 1
+        path, number = self.path, self._number
         head = _HEAD.match(line)
         logger = _LOGGER.search(line, max(0, len(line) - 200)) if head else None
         if head is None or logger is None:
-            continue
+            return
         name = logger[1].decode("ascii")
-        if broker is None and (said := _BROKER.search(line[:400].decode("utf-8", "replace"))):
-            broker = int(said[1])
+        if self._broker is None and (said := _BROKER.search(line[:400].decode("utf-8", "replace"))):
+            self._broker = int(said[1])
         if name == "kafka.server.ReplicaFetcherManager":
-            yield from _fetchers_removed(path, number, head, utc_offset_ms, line)
-            continue
+            yield from _fetchers_removed(path, number, head, self._utc_offset_ms, line)
+            return
         kinds = _KINDS.get(name)
         if kinds is None:
-            continue
+            return
         text = line[head.end() : logger.start()].decode("utf-8", "replace").strip()
         for needle, expression, read in kinds:
             if needle not in text:
                 continue
             match = expression.match(text)
-            if match is not None and (broker is not None or "broker" in match.groupdict()):
-                time_ms = _time(path, number, head) - utc_offset_ms
-                yield read(_Line(path, number, time_ms, broker, match))
+            if match is not None and (self._broker is not None or "broker" in match.groupdict()):
+                time_ms = _time(path, number, head) - self._utc_offset_ms
+                yield read(_Line(path, number, time_ms, self._broker, match))
             break
 
 
