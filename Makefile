@@ -10,7 +10,7 @@ BIN   := $(VENV)/bin
 RUN   := $(VENV)/.installed
 ALL   := $(VENV)/.installed-all
 # pytest's workers, one a core. tests/conftest.py says what runs in one of them, and what is begun first.
-EXTRAS := spark,test,lint,docs
+EXTRAS := spark,follow,test,lint,docs
 XDIST := -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 
 # The first name pins what pip installs, and the second what it builds with; before pip 25.3 the

@@ -1,1 +1,1 @@
-"""What real systems did: trace formats, and replay against the protocol."""
+"""Recordings of real systems: trace formats, and replay against the protocol."""

@@ -1,4 +1,4 @@
-"""What paths hold that can be replayed, told apart by content: metadata logs, dumps, recordings, runs, broker logs."""
+"""Inputs of a replay, recognized by content: metadata logs, dumps, recordings, runs, brokers' logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
 from highwater.traces.messages.raft_lines import is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
-from highwater.traces.reading import Source, TraceError
+from highwater.traces.reading import Source, TraceError, readable
 from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
@@ -25,7 +25,7 @@ _COUNTED = {
     DATA_DUMP: ("dump of data segments", "dumps of data segments"),
     REQUEST_LOG: ("request log", "request logs"),
 }
-"""What says something beside a metadata log only, in words: one and several."""
+"""Inputs that need a metadata log beside them, in words: one and several."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
@@ -57,13 +57,13 @@ class Input:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said of what was left out."""
+        """A note for each dump that was skipped."""
         return [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
 
 
 @dataclass
 class Inputs:
-    """What was found, in the order of the paths; ``passed_over`` counts files that are none of these.
+    """The inputs in the order of the paths; ``passed_over`` counts the files that are no input.
 
     ``alone`` are files, by their kind, that say something beside a metadata log only, and there is none.
     """
@@ -74,7 +74,7 @@ class Inputs:
 
     @property
     def skipped(self) -> list[str]:
-        """What was left out, a line each."""
+        """A line for each kind of file that was skipped."""
         lines = [
             f"skipped {count(len(files), *_COUNTED[kind])}: {_NEEDS}" for kind, files in self.alone.items()
         ]
@@ -84,7 +84,7 @@ class Inputs:
 
 
 def kind_of(file: Path) -> str | None:
-    """What a file is, None where it is nothing that can be replayed. Raises TraceError where it cannot be read."""
+    """The kind of a file; None if it cannot be replayed. Raises TraceError if it cannot be read."""
     known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
@@ -115,7 +115,7 @@ def kind_of(file: Path) -> str | None:
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
-    """What the paths hold. A file has to be something that can be replayed; below a directory, others are passed over.
+    """The inputs that the paths hold. A file must be an input; other files below a directory are skipped.
 
     Files of one metadata log are one input, its directory, and so are a log and its dump; a log of a broker goes with
     the metadata logs that are nearest to it. Raises TraceError where a path does not exist, or holds nothing that can
@@ -136,7 +136,7 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             logs[kind].append(path) if kind in _COUNTED else result.found.append(Input(path, kind))
         if len(result.found) + sum(map(len, logs.values())) == before:
             raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
-    result.found = _raft_together(_without_dumps(_distinct(result.found)))
+    result.found = _raft_together(_without_dumps(list(dict.fromkeys(result.found))))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
         for kind, (first, *_) in () if result.found else result.alone.items():
@@ -177,14 +177,12 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
 
 def _files(directory: Path) -> list[Path]:
     files = []
-    try:
+    with readable(directory):
         for entry in directory.rglob("*"):
             if entry.is_file():
                 files.append(entry)
                 if len(files) > MAX_FILES:
                     raise TraceError(directory, None, None, f"more than {MAX_FILES} files")
-    except OSError as wrong:
-        raise TraceError(directory, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
     return sorted(files)
 
 
@@ -198,10 +196,6 @@ def _raft_together(found: Sequence[Input]) -> list[Input]:
         clusters.setdefault(file.parent.parent if alone else file.parent, []).append(file)
     logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.items())]
     return [*(i for i in found if i.kind != RAFT_LOG), *logs]
-
-
-def _distinct(found: Sequence[Input]) -> list[Input]:
-    return list(dict.fromkeys(found))
 
 
 def _without_dumps(found: Sequence[Input]) -> list[Input]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -15,8 +17,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from highwater.errors import HighwaterError
-
-# What is wrong with a trace that cannot be read.
 
 
 class TraceError(HighwaterError):
@@ -50,8 +50,7 @@ def printable(text: object, limit: int = 200) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-# Reading fields of untrusted JSON: every value has the type and the range that is asked for, or a
-# TraceError.
+# Fields of untrusted JSON: a value has the expected type and range, or TraceError is raised.
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 1000
@@ -147,9 +146,9 @@ class Fields:
 
 
 Reader = Callable[[Fields, str], Any]
-"""What reads the field of a name."""
+"""Reads the field of a name."""
 Form = Mapping[str, Reader]
-"""The fields of an object, each with what reads it: a method of ``Fields``, or one of these."""
+"""The fields of an object, each with its reader: a method of ``Fields``, or one of these."""
 
 
 def whole(low: int, high: int = INT32) -> Reader:
@@ -219,7 +218,7 @@ CHUNK = 1 << 16
 MAX_LINE = 1 << 22
 """The longest line that is read, in bytes."""
 MAX_VALUES = 500_000
-"""The most values of a line of JSON, each of which takes up to a hundred bytes of memory."""
+"""The most values of a line of JSON; a value takes up to a hundred bytes of memory."""
 MAX_BYTES = 1 << 33
 """The most that is read of one file, in bytes after decompression."""
 
@@ -276,15 +275,14 @@ class Source:
         self.terminated = True
         """Whether the last line that ``split`` gave ended with a newline."""
         try:
-            # Without waiting for whoever writes: it might be a pipe.
-            self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
-            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-                self._file.close()
-                raise TraceError(path, None, None, "not a file")
-            self.compressed = self._file.read(2) == GZIP_MAGIC
-            self._file.seek(0)
-        except OSError as wrong:
-            raise _unreadable(path, wrong) from None
+            with readable(path):
+                # Without waiting for a writer: it might be a pipe.
+                self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
+                if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                    self._file.close()
+                    raise TraceError(path, None, None, "not a file")
+                self.compressed = self._file.read(2) == GZIP_MAGIC
+                self._file.seek(0)
         except ValueError:  # a NUL
             raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
         self._chunks = self.chunks()
@@ -298,22 +296,18 @@ class Source:
     def chunks(self) -> Iterator[bytes]:
         """The bytes of the file. Not to be mixed with ``read``."""
         total = 0
-        try:
+        with readable(self.path):
             for chunk in _gunzip(self.path, self._file) if self.compressed else _plain(self._file):
                 total += len(chunk)
                 if total > MAX_BYTES:
                     raise TraceError(self.path, None, None, f"more than {MAX_BYTES} bytes of text")
                 yield chunk
-        except OSError as wrong:
-            raise _unreadable(self.path, wrong) from None
 
     def read(self, size: int, /) -> bytes:
         """At most ``size`` bytes, fewer only at the end."""
         if not self.compressed:
-            try:
+            with readable(self.path):
                 return self._file.read(size)
-            except OSError as wrong:
-                raise _unreadable(self.path, wrong) from None
         parts, have = [self._rest], len(self._rest)
         while have < size and (chunk := next(self._chunks, b"")):
             parts.append(chunk)
@@ -333,8 +327,13 @@ class Source:
         self.close()
 
 
-def _unreadable(path: Path, wrong: OSError) -> TraceError:
-    return TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}")
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """An OSError within is a TraceError that names the path."""
+    try:
+        yield
+    except OSError as wrong:
+        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
 def _plain(file: BinaryIO) -> Iterator[bytes]:
@@ -343,7 +342,7 @@ def _plain(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Decompress, never more than a chunk at once; a stream may have several members."""
+    """Decompress one chunk at a time; a stream may have several members."""
     member = zlib.decompressobj(wbits=31)
     pending = b""
     try:
@@ -402,3 +401,16 @@ def start_of_day(day: str) -> int | None:
         return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
     except ValueError:
         return None
+
+
+def log_time(head: re.Match[str] | re.Match[bytes]) -> int | None:
+    """The local time of a line of log4j, in ms as if it were UTC; None if there is no such time.
+
+    The groups are the day, the hour, the minute, the second and the ms.
+    """
+    day, *time = head.groups()[:5]
+    start = start_of_day(day if isinstance(day, str) else day.decode("ascii"))
+    hour, minute, second, ms = map(int, time)
+    if start is None or hour > 23 or minute > 59 or second > 60:
+        return None
+    return start + ((hour * 60 + minute) * 60 + second) * 1000 + ms

@@ -26,7 +26,7 @@ from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
-"""Of a log of so many bytes the timelines of all partitions are kept at once; a larger one is read twice."""
+"""The largest log, in bytes, that is read once with the timelines of all partitions; a larger one is read twice."""
 MAX_TIMELINES = 500
 """So many timelines are kept of a log that is not small: those of partitions about which there is something to say."""
 
@@ -160,7 +160,7 @@ class _Timelines:
         self._report = report
 
     def watch(self, tracks: Callable[[str], bool] = every_partition) -> Watch:
-        """What is to be told of these partitions."""
+        """The changes and settings of these partitions that go to the timelines."""
         return Watch(tracks, self.change, on_setting_in_force=self.setting)
 
     def setting(self, name: str, setting: SettingInForce) -> None:

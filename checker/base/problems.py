@@ -98,6 +98,7 @@ PACKAGES = {
     "networkx": "networkx",
     "numpy": "numpy",
     "pandas": "pandas",
+    "prometheus_client": "prometheus-client",
     "pyarrow": "pyarrow",
     "pyspark": "pyspark",
     "rich": "rich",

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -56,6 +57,19 @@ from highwater.traces.runs.replay import RunHistory
     show_default=True,
     help="Exit with 1 for this severity or worse; any: also for notices and nonconforming records.",
 )
+@click.option(
+    "--follow", is_flag=True, help="Follow the metadata log of a running cluster until SIGTERM or Ctrl-C."
+)
+@click.option("--state", metavar="FILE", type=click.Path(path_type=Path), help="--follow: go on from here.")
+@click.option("--events", metavar="FILE|-", help="--follow: write each event as a line of JSON.")
+@click.option(
+    "--metrics",
+    metavar="[HOST]:PORT|FILE",
+    help="--follow: Prometheus metrics; served on loopback by default.",
+)
+@click.option(
+    "--on-incident", metavar="COMMAND", help="--follow: run this for each event, which it reads from stdin."
+)
 @quiet_option("the last line")
 def replay(
     paths: tuple[Path, ...],
@@ -67,6 +81,11 @@ def replay(
     json_file: str | None,
     page: Path | None,
     fail_on: str,
+    follow: bool,
+    state: Path | None,
+    events: str | None,
+    metrics: str | None,
+    on_incident: str | None,
     quiet: bool,
 ) -> Status:
     """Find lost records, offline partitions and forbidden changes in recordings.
@@ -82,6 +101,14 @@ def replay(
     damaged log; 3 no reliable problem, but the input is incomplete; 130 interrupted.
     """
     output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
+    beside = {"--state": state, "--events": events, "--metrics": metrics, "--on-incident": on_incident}
+    if follow:
+        refused = {"--engine spark": engine == "spark", "--json": json_file, "--html": page, "--out": out}
+        if given := [name for name, value in refused.items() if value]:
+            raise InputError(f"{', '.join(given)}: not with --follow")
+        return _follow(paths, profile, switched, beside, quiet)
+    if given := [name for name, value in beside.items() if value is not None]:
+        raise InputError(f"{', '.join(given)}: only with --follow")
     if page is not None:
         refuse_unwritable("--html", page)
     if engine != "spark" and (spark_master or out):
@@ -117,6 +144,35 @@ def replay(
     _clear()
     interrupted = interrupted or any(r.interrupted for r in reports)
     return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted)
+
+
+def _follow(
+    paths: Sequence[Path],
+    profile: str | None,
+    rules: Mapping[str, bool],
+    outputs: Mapping[str, Any],
+    quiet: bool,
+) -> Status:
+    """Follow a cluster. Raises InputError for what cannot be begun, LanguageError for an unknown profile."""
+    from highwater.checker.follow.loop import follow
+    from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
+
+    for path in paths:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
+    made = {"--state": StateFile, "--events": EventFile, "--metrics": Metrics, "--on-incident": Hook}
+    ready = {name: made[name](value) for name, value in outputs.items() if value is not None}
+    return follow(
+        paths[0],
+        paths[1:],
+        profile,
+        rules,
+        events=ready.get("--events"),
+        state=ready.get("--state"),
+        metrics=ready.get("--metrics"),
+        hook=ready.get("--on-incident"),
+        quiet=quiet,
+    )
 
 
 def _on_spark(

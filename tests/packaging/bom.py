@@ -27,7 +27,7 @@ from tests.packaging.release import ROOT, source_date
 
 NAME = "highwater-checker"
 CONSTRAINTS = ROOT / ".constraints.txt"
-USERS_EXTRAS = ("spark", "tables")
+USERS_EXTRAS = ("spark", "tables", "follow")
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.+!_-]+)")
 _SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 

@@ -15,14 +15,7 @@ from highwater.traces.operations.replay import ControllerReplay, rules_in_force
 from highwater.traces.reading import Place
 from tests import recordings
 
-RECORDED = recordings.folder("traces/kafka/controller")
-MODES = ("elr-on", "elr-on-cleanaware", "elr-off", "elr-off-prod")
-
 needs_recordings = recordings.needs("traces/kafka/controller")
-
-
-def files(mode: str, count: int | None = None) -> list[Path]:
-    return sorted((RECORDED / mode).glob("*.ndjson.gz"))[:count]
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -129,7 +129,7 @@ def test_a_wrong_advice_fails(wrong: str, tmp_path: Path) -> None:
         ("steps = []\n[start]\npartitoin = 1", "unknown field 'partitoin'; did you mean 'partition'?"),
     ],
 )
-def test_what_is_wrong_with_a_procedure_is_one_line(line: str, said: str, tmp_path: Path) -> None:
+def test_an_error_in_a_procedure_is_one_line(line: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(f'protocol = "replication"\n[procedure]\n{line}\n', encoding="utf-8")
     result = CliRunner().invoke(cli, ["check", str(path)])

@@ -175,7 +175,7 @@ def test_a_topic_is_not_created_with_a_min_isr_that_is_no_number(tmp_path: Path)
     assert list(report.skipped) == ["createTopic with a value that min.insync.replicas cannot have"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), value=json_values)
 def test_nothing_in_any_field_is_more_than_an_error(tmp_path: Path, seed: int, value: Any) -> None:
     rng = random.Random(seed)
@@ -187,7 +187,7 @@ def test_nothing_in_any_field_is_more_than_an_error(tmp_path: Path, seed: int, v
     assert wrong is None or wrong.line is not None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(content=st.binary(max_size=200), gz=st.booleans(), at=st.integers(0, 3000))
 def test_any_bytes_are_no_more_than_an_error(tmp_path: Path, content: bytes, gz: bool, at: int) -> None:
     whole = gzip.compress(text()) if gz else text()

@@ -34,10 +34,10 @@ def lines(courses: Courses, ahead: dict[int, int | None]) -> dict[tuple[int, str
     return {(c.broker, c.kind): c.points for c in courses.of("t-0", lambda broker: ahead[broker])}
 
 
-def test_who_says_what_of_whom() -> None:
+def test_events_give_the_hwm_and_leo_of_brokers() -> None:
     courses = Courses()
     courses.take(event(HwmMoved, 110, 0, 3, 5))
-    courses.take(event(LeoRecorded, 120, 0, 1, 7, 0))
+    courses.take(event(LeoRecorded, 120, 0, 1, 7))
     courses.take(event(BecameFollower, 230, 1, 4, 6, 9, 2, 0))
     courses.take(event(Truncating, 240, 1, 0, 3))
     assert lines(courses, {0: 100, 1: 200}) == {
@@ -57,10 +57,10 @@ def test_a_follower_s_hwm_is_not_known_until_it_leads() -> None:
     assert lines(courses, {0: 0})[0, HWM] == [(10, 5), (20, UNKNOWN), (40, 9)]
 
 
-def test_what_has_no_time_in_utc_is_left_out() -> None:
+def test_events_without_a_time_in_utc_are_left_out() -> None:
     courses = Courses()
-    courses.take(event(LeoRecorded, 120, 0, 1, 7, 0))
-    courses.take(event(LeoRecorded, 120, 2, 1, 8, 0))
+    courses.take(event(LeoRecorded, 120, 0, 1, 7))
+    courses.take(event(LeoRecorded, 120, 2, 1, 8))
     assert lines(courses, {0: None, 2: 0}) == {(1, LEO): [(120, 8)]}
 
 

@@ -105,7 +105,7 @@ OLD = ((0, 0),)
         ({0: (OLD, 20), 1: (OLD, 20), 2: ((), 0)}, 20),
     ],
 )
-def test_what_the_isr_had(
+def test_records_of_the_whole_isr_count_as_committed(
     tmp_path: Path, logs: dict[int, tuple[tuple[tuple[int, int], ...], int]], lost: int
 ) -> None:
     found = made(tmp_path, logs)

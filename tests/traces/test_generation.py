@@ -53,7 +53,7 @@ def check_explained(directory: Path) -> Report:
 
 
 @pytest.mark.parametrize(("seed", "elr"), [(1, True), (2, False)])
-def test_what_is_generated_is_explained(tmp_path: Path, seed: int, elr: bool) -> None:
+def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
     report = check_explained(tmp_path)
     assert report.records == made.records >= 2500
@@ -226,7 +226,7 @@ def test_the_made_incident_is_explained_and_lost_what_its_story_says(tmp_path: P
     assert [d.anchor for d in incident.defects] == ["cleared-elr"]
 
 
-def test_it_is_always_the_same(tmp_path: Path) -> None:
+def test_the_made_incident_is_always_the_same(tmp_path: Path) -> None:
     made = []
     for name in ("a", "b"):
         assert generate([str(tmp_path / name)]) == 0
@@ -237,7 +237,7 @@ def test_it_is_always_the_same(tmp_path: Path) -> None:
     assert len(made[0]) == 7
 
 
-def test_it_is_written_over_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_made_incident_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert generate([str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"{tmp_path}: cannot be made: File exists\n"
     assert generate([]) == generate(["--help"]) == 2

@@ -68,49 +68,41 @@ def test_an_unclean_election(tmp_path: Path) -> None:
     assert "leader_elected_cleanly" in found.broken
 
 
+OF_TOPIC = "--entity-type topics --entity-name t --add-config unclean.leader.election.enable=false"
+OF_CLUSTER = "--entity-type brokers --entity-default --add-config unclean.leader.election.enable=false"
+
+
 @pytest.mark.parametrize(
-    ("record", "cause", "command"),
+    ("records", "cause", "command"),
     [
+        ([setting(UNCLEAN, "true")], " of topic t was true (metadata offset 13).", OF_TOPIC),
+        ([default("true", UNCLEAN)], " of the cluster was true (metadata offset 13).", OF_CLUSTER),
+        # A topic's own value goes before the cluster's until it is removed.
         (
-            setting(UNCLEAN, "true"),
-            "unclean.leader.election.enable of topic t was true (metadata offset 13).",
-            "--entity-type topics --entity-name t --add-config unclean.leader.election.enable=false",
+            [setting(UNCLEAN, "false"), default("true", UNCLEAN), setting(UNCLEAN, None)],
+            " of topic t was true (metadata offset 15).",
+            OF_TOPIC,
         ),
         (
-            default("true", UNCLEAN),
-            "unclean.leader.election.enable of the cluster was true (metadata offset 13).",
-            "--entity-type brokers --entity-default --add-config unclean.leader.election.enable=false",
+            [setting(UNCLEAN, "false"), setting(UNCLEAN, None), default("true", UNCLEAN)],
+            " of the cluster was true (metadata offset 15).",
+            OF_CLUSTER,
         ),
+        # A node has its own value, and may be the active controller: no record is named.
+        ([default("true", UNCLEAN, "7"), default("true", UNCLEAN)], " was true.", OF_TOPIC),
     ],
 )
 def test_the_setting_that_allowed_an_unclean_election_is_a_cause(
-    tmp_path: Path, record: bytes, cause: str, command: str
+    tmp_path: Path, records: list[bytes], cause: str, command: str
 ) -> None:
-    (found,) = made(tmp_path, record, *loss())
-    assert cause in found.cause
+    (found,) = made(tmp_path, *records, *loss())
+    assert UNCLEAN + cause in found.cause
     assert any(command in one for one in commands(found.steps))
 
 
 def test_a_setting_that_forbids_it_is_no_cause(tmp_path: Path) -> None:
     (found,) = made(tmp_path, default("true", UNCLEAN), setting(UNCLEAN, "false"), *loss())
     assert not any(UNCLEAN in text for text in (*found.cause, *commands(found.steps)))
-
-
-def test_a_topics_own_value_goes_before_the_clusters_until_it_is_removed(tmp_path: Path) -> None:
-    values = [setting(UNCLEAN, "false"), default("true", UNCLEAN), setting(UNCLEAN, None)]
-    (found,) = made(tmp_path, *values, *loss())
-    assert "unclean.leader.election.enable of topic t was true (metadata offset 15)." in found.cause
-
-
-def test_once_it_is_removed_the_clusters_later_value_is_in_force(tmp_path: Path) -> None:
-    values = [setting(UNCLEAN, "false"), setting(UNCLEAN, None), default("true", UNCLEAN)]
-    (found,) = made(tmp_path, *values, *loss())
-    assert "unclean.leader.election.enable of the cluster was true (metadata offset 15)." in found.cause
-
-
-def test_where_a_node_has_its_own_value_no_record_is_named(tmp_path: Path) -> None:
-    (found,) = made(tmp_path, default("true", UNCLEAN, "7"), default("true", UNCLEAN), *loss())
-    assert "unclean.leader.election.enable was true." in found.cause
 
 
 def test_a_lowered_min_isr_is_a_cause_while_the_partition_is_under_it(tmp_path: Path) -> None:
@@ -140,12 +132,6 @@ def test_a_risk_that_is_over_is_a_notice_without_steps(tmp_path: Path) -> None:
     assert found.steps == ()
 
 
-def test_a_min_isr_that_was_lowered_with_a_full_isr_is_no_cause(tmp_path: Path) -> None:
-    away = change(0, isr=[2], leader=2, leaderRecoveryState=1)
-    (found,) = made(tmp_path, setting(MIN_ISR, "1"), change(0, isr=[0]), away)
-    assert not any(MIN_ISR in text for text in found.cause)
-
-
 def test_a_min_isr_that_was_lowered_is_forgotten_once_the_isr_is_as_large_as_before(tmp_path: Path) -> None:
     shrunk, grown = change(0, isr=[0]), change(0, isr=[0, 1])
     lowered = [change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1")]
@@ -155,8 +141,9 @@ def test_a_min_isr_that_was_lowered_is_forgotten_once_the_isr_is_as_large_as_bef
         "1 ms before, min.insync.replicas of topic t was lowered from 2 to 1 (metadata offset 15)."
         in met.cause
     )
-    (recovered,) = made(tmp_path / "b", *lowered, grown, away)
-    assert not any(MIN_ISR in text for text in recovered.cause)
+    for name, records in (("b", [*lowered, grown, away]), ("c", [setting(MIN_ISR, "1"), shrunk, away])):
+        (other,) = made(tmp_path / name, *records)
+        assert not any(MIN_ISR in text for text in other.cause), "the ISR was full, or is again"
 
 
 # --- from the brokers' logs -------------------------------------------------------------------------------------------
@@ -213,7 +200,7 @@ def test_a_truncation_before_the_loss_took_none_of_the_records() -> None:
     assert first == (0, "has", 20)
 
 
-def test_what_the_input_does_not_show_of_a_replica_is_not_known() -> None:
+def test_a_replica_without_evidence_is_unknown() -> None:
     assert holders() == [(0, "unknown", 20), (1, "unknown", 4), (2, "lacks", 0)]
     assert holders(ReplicaEnd(0, 30, True, 4, 7, leader_epoch=5))[0] == (0, "unknown", 20)
 
@@ -232,7 +219,7 @@ def test_a_broker_that_still_has_lost_records_is_stopped_and_copied_first() -> N
     assert commands(rest)[-1].endswith("--topic t:0 --reset-offsets --to-offset 10 --execute")
 
 
-def test_where_nobody_has_them_nothing_is_copied_and_where_nobody_is_known_it_is_checked() -> None:
+def test_unknown_replicas_are_copied_and_truncated_ones_are_not() -> None:
     gone = after_loss(Holder(0, "truncated", 20), Holder(2, "lacks", 0))
     assert gone[0].text == "The replicas cannot restore the lost records: none of them has any left."
     unknown = after_loss(Holder(0, "unknown", 20), Holder(2, "lacks", 0))
@@ -386,7 +373,7 @@ def test_without_elr_a_leader_comes_from_outside_the_isr() -> None:
 @pytest.mark.parametrize(
     "other", [replace(STUCK, facts=around(leader_epoch=1)), replace(STUCK, partition="t-1")]
 )
-def test_what_is_no_way_to_it_is_an_incident_of_its_own(other: Finding) -> None:
+def test_an_unrelated_finding_is_an_incident_of_its_own(other: Finding) -> None:
     assert [i.severity for i in incidents_of(other, ELECTED)] == ["at_risk", "notice"]
 
 
@@ -424,12 +411,6 @@ def test_findings_without_facts_are_in_no_incident() -> None:
     assert incidents_of(finding("leader_elected_cleanly", 9, {})) == []
 
 
-def test_no_incident_is_certain_or_reliable_by_less_than_its_findings() -> None:
-    (found,) = incidents_of(replace(ELECTED, certain=False, reliable=False))
-    assert (found.certain, found.reliable) == (False, False)
-    assert found.label.endswith(" (not reliable: incomplete input)")
-
-
 # --- controllers ------------------------------------------------------------------------------------------------------
 
 
@@ -452,7 +433,7 @@ def test_a_few_elections_of_a_controller_are_none(seconds: tuple[int, ...]) -> N
     assert incidents_of(controllers=elections(*seconds)) == []
 
 
-def test_what_makes_controllers_resign_is_named_where_the_input_shows_it() -> None:
+def test_events_that_make_controllers_resign_are_causes() -> None:
     found = elections(0, 1, 2, 3, 4)
     found.failures, found.refused = {"registerBroker: IllegalArgumentException": 5}, {"1": 4}
     (incident,) = incidents_of(controllers=found)
@@ -495,7 +476,7 @@ def test_a_defect_is_named_in_the_versions_that_have_it() -> None:
         ),
     ],
 )
-def test_it_is_not_guessed(other: Finding) -> None:
+def test_a_defect_is_not_guessed(other: Finding) -> None:
     assert incidents_of(other)[0].defects == ()
 
 

@@ -23,7 +23,7 @@ from tests.traces.recorded import made, write
         {"elr": False, "metadata_version": (3, 9, 1)},
     ],
 )
-def test_what_the_model_does_the_model_explains(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_recordings_made_by_the_model_conform(tmp_path: Path, settings: dict[str, Any]) -> None:
     recorder = made(**settings)
     report = replay(write(tmp_path / "made.ndjson", recorder.lines))
     assert not report.unexplained, report.unexplained[0].lines()

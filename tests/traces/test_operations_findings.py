@@ -9,7 +9,7 @@ import pytest
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
 from tests.traces.recorded import Recorder, write
-from tests.traces.test_recordings_4_2 import files, needs_recordings_4_2
+from tests.traces.test_recorded_operations import needs_recordings_4_2, of
 
 NEW, TRUNK = (4, 2, 1), (4, 0, 3)
 
@@ -58,7 +58,7 @@ def test_an_elr_that_stays_is_told_where_it_breaks_and_not_where_it_is_cleared(t
     assert not told(tmp_path, lowered(started(NEW)))
 
 
-def test_what_is_broken_for_certain_and_what_may_be(tmp_path: Path) -> None:
+def test_a_loss_after_an_unclean_stop_is_possible_but_not_certain(tmp_path: Path) -> None:
     """Whether a broker that was killed lost anything, the recording does not say."""
     r = started(NEW, elr=False)
     r.alter([0])
@@ -97,8 +97,8 @@ BY_KIP_966 = {
 
 @needs_recordings_4_2
 @pytest.mark.parametrize(("mode", "count"), [("elr-on", 24), ("elr-off", 8)])
-def test_what_kip_966_promises_is_promised_with_elr_on(mode: str, count: int) -> None:
-    found = {f.property for path in files(mode)[:count] for f in replay(path).findings}
+def test_promises_of_kip_966_hold_only_with_elr_on(mode: str, count: int) -> None:
+    found = {f.property for path in of("4.2", mode).files()[:count] for f in replay(path).findings}
     assert (found >= BY_KIP_966) if mode == "elr-on" else not (BY_KIP_966 & found)
     assert "leader_elected_cleanly" in found
 
@@ -107,6 +107,8 @@ def test_what_kip_966_promises_is_promised_with_elr_on(mode: str, count: int) ->
 def test_a_reassignment_that_loses_by_a_clean_election_is_told() -> None:
     """elr-on/seed0001: three replicas, one, three again; an ELR member from before is elected, and lacks records."""
     found = {
-        (f.property, f.position["line"]) for f in replay(files("elr-on")[1]).findings if f.partition == "t0-1"
+        (f.property, f.position["line"])
+        for f in replay(of("4.2", "elr-on").files()[1]).findings
+        if f.partition == "t0-1"
     }
     assert {("elr_within_replicas", 13), ("electable_completeness", 13), ("leader_completeness", 15)} <= found

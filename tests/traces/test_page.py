@@ -224,7 +224,7 @@ def test_no_text_of_the_input_becomes_html(tmp_path: Path, text: str) -> None:
     assert not set("<>&\x00\x7f") & set(raw)
 
 
-def test_what_json_or_a_browser_cannot_hold_becomes_text(tmp_path: Path) -> None:
+def test_values_that_json_or_a_browser_cannot_hold_become_text(tmp_path: Path) -> None:
     deep: Any = []
     for _ in range(900):
         deep = [deep]

@@ -93,7 +93,7 @@ def test_the_band_under_min_isr_ends_where_the_setting_changes(tmp_path: Path) -
     assert ends[0] / ends[1] == pytest.approx(6 / 22, abs=0.01)
 
 
-def test_what_happened_is_read_first_and_figures_last(tmp_path: Path) -> None:
+def test_incidents_come_first_and_figures_last(tmp_path: Path) -> None:
     found = drawn(made(tmp_path, default("true", UNCLEAN), *loss()), tmp_path)
     text = " ".join(found.texts)
     order = [

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from highwater.checker.cli import cli
 from highwater.checker.commands import replay as replay_command
 from highwater.traces.inputs import Input
+from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.recorded import made, write
 
 
@@ -108,3 +109,18 @@ def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pyt
     assert result.exit_code == 130
     assert f"  input: {good}\n" in result.output
     assert "interrupted: 1 input, " in result.output
+
+
+@needs_clusters
+def test_all_recorded_clusters_are_replayed_by_one_command(tmp_path: Path) -> None:
+    page, result = tmp_path / "page.html", tmp_path / "result.json"
+    run = CliRunner().invoke(
+        cli, ["replay", str(CLUSTERS), "--html", str(page), "--json", str(result), "--quiet"]
+    )
+    assert run.exit_code == 1
+    reports = json.loads(result.read_text())
+    assert len(reports) == len(SCENARIOS), "a log and its dumps are one input"
+    assert all("skipped: a dump of this metadata log" in r["notes"][0] for r in reports)
+    assert all(r["unexplained_count"] == 0 and r["figures"]["broker logs"] for r in reports)
+    assert not any(r["doubts"] or r["damage"] or r["unreliable_count"] for r in reports)
+    assert page.stat().st_size > 100_000

@@ -53,7 +53,7 @@ def test_the_effective_min_isr_is_at_most_the_replicas(tmp_path: Path) -> None:
     assert (found.change.value, found.min_isr) == ("9", 3)
 
 
-def test_what_a_node_has_of_its_own_is_not_known_of_the_active_one(tmp_path: Path) -> None:
+def test_the_own_setting_of_a_node_leaves_the_value_in_force_unknown(tmp_path: Path) -> None:
     values = [default("true", UNCLEAN, "7"), default("false", UNCLEAN)]
     found = timelines(tmp_path, *values)["t-0"].settings
     assert [(s.change.level, s.change.resource, s.unclean_election) for s in found] == [
@@ -62,7 +62,7 @@ def test_what_a_node_has_of_its_own_is_not_known_of_the_active_one(tmp_path: Pat
     ]
 
 
-def test_so_many_are_kept(tmp_path: Path) -> None:
+def test_the_number_of_kept_settings_is_bounded(tmp_path: Path) -> None:
     values = [setting(MIN_ISR, str(1 + i % 2)) for i in range(LIMIT_CHANGES + 5)]
     assert len(timelines(tmp_path, *values)["t-0"].settings) == LIMIT_CHANGES
 

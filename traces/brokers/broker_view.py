@@ -1,12 +1,7 @@
-"""A broker's log: in which leader epochs it led, how far its HWM came, where its log began and ended.
+"""One broker's log about one partition: its tenures as leader, its HWM, where its log began and ended, and violations.
 
-What a broker's log comes to: in which leader epochs it led, how far its HWM came, where its log began and ended.
-
-What one broker's log says of one partition: when it led, how far its HWM came, and what it saw go wrong.
-
-Events are taken in the order in which the broker wrote them. Two of its files (server.log and state-change.log) can
-be put in order by their times only, in ms: what happened in the same ms in both is in no known order, and nothing
-is said of it.
+Events come in the order in which the broker wrote them. Lines of server.log and state-change.log are ordered by their
+times only, in ms: the order of events with the same time in both files is not known, and nothing is concluded from it.
 
 A *tenure* is the time in which the broker led without following in between, over one or more leader epochs. Within
 a tenure the HWM never moves back (B4).
@@ -246,10 +241,13 @@ class BrokerView:
             case _:
                 pass
 
-    def finish(self, latest_partition_epoch: int | None) -> None:
-        """The log is read. What it saw last is sure where the metadata log has no later change to be replayed."""
+    def confirm(self, latest_partition_epoch: int | None) -> None:
+        """What it saw last is sure where the metadata log has no later change to be replayed."""
         if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
             self._confirm()
+
+    def finish(self) -> None:
+        """The log is read: what is not sure by now never is."""
         self._unsure.clear()
 
     # --- leading and following -------------------------------------------------------------------------
@@ -388,7 +386,7 @@ class BrokerView:
     def _min_isr_of(self, known: _Committed) -> int | None:
         """The least min ISR that the leader can have gone by.
 
-        What the broker says of the topic's settings comes first. It says so before it goes by them: the former ones
+        The broker's own line about the topic's settings comes first. It is written before they apply: the former ones
         may still hold, until the thread that replays metadata has gone on to another change.
         """
         logged, replicas = self._min_isr(known.partition_epoch)

@@ -1,25 +1,14 @@
-"""Committed records that are lost: elections, the logs of replicas by epochs, and what an election lost.
-
-What the metadata log says of a partition, by its epochs: who was elected, from where, under which min ISR.
-
-Which leader epoch wrote each offset of a replica's log, as far as the logs of brokers tell.
+"""Committed records that are lost, by brokers' logs or by dumps of their data, and the properties that this violates.
 
 Two replicas whose logs have the same leader epoch at an offset have the same records there and before (KIP-101). So
-where a new leader's log has another epoch than the log in which a record was committed, the record is gone, even if
-the new leader's log is longer.
+if a new leader's log has another epoch than the log in which a record was committed, the record is gone, even if the
+new leader's log is longer.
 
-How far each replica's log went at the end of the input, by the brokers' logs or by dumps of their data.
+A dump does not show the HWM. Every member of the ISR holds the committed records (B4), and nothing is committed while
+the ISR is under min ISR (966.1). So only the records that all members of the last large enough ISR hold can have been
+committed. A leader that begins without them is reported, with the number of the offsets (``leader_completeness``).
 
-Losses of committed records: a leader starts without what was committed, and which promises that breaks.
-
-The logs of replicas, as dumps of data segments show them, held against what the metadata log says.
-
-A dump says nothing of the HWM. What was committed was in the log of every member of the ISR (B4), and nothing is
-committed while the ISR is under min ISR (966.1): so of the last ISR that had enough members, what all of them hold can
-have been committed, and nothing else. A leader that begins without it is told, with the number of the offsets
-(``leader_completeness``). Where logs have another leader epoch at an offset they differ from there on (KIP-101).
-
-What is gone from all logs does not show: dumps have to be older than the truncation to the new leader's log.
+Records that are gone from all logs do not show: a dump must be older than the truncation to the new leader's log.
 """
 
 from __future__ import annotations
@@ -78,7 +67,7 @@ class Election:
 
 @dataclass(slots=True)
 class Epochs:
-    """What the metadata log says of a partition, by its epochs."""
+    """A partition in the metadata log, by its epochs."""
 
     versions: dict[int, PartitionVersion] = field(default_factory=dict)
     elections: dict[int, PartitionVersion] = field(default_factory=dict)
@@ -91,8 +80,8 @@ class Epochs:
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
         """The least min ISR that can have been in force while this was the latest change; the number of replicas.
 
-        The setting can change without the partition, so the changes around this one are asked too. The min ISR is
-        None where they do not say.
+        The setting can change without the partition, so the changes around this one count, too. The min ISR is
+        None if none of them has it.
         """
         version = self.versions.get(epoch)
         if version is None:
@@ -120,8 +109,11 @@ def election(before: PartitionState | None, after: PartitionState) -> Election |
     if before is None:
         return Election()
     in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
-    source = ISR if in_isr else ELR if in_elr else _OUTSIDE
-    return Election(source, profiles.is_clean(in_isr, in_elr))
+    return Election(_source(before, after.leader), profiles.is_clean(in_isr, in_elr))
+
+
+def _source(before: PartitionState, leader: int) -> str:
+    return ISR if leader in before.isr else ELR if leader in before.elr else _OUTSIDE
 
 
 # --- lineage ---------------------------------------------------------------------------------------------
@@ -316,7 +308,7 @@ class Loss:
         return "" if is_shorter else f"; its log diverges at offset {self.kept}"
 
     def findings(self) -> Iterator[Finding]:
-        """What is broken by it."""
+        """The findings that come of it."""
         stint, views = self.stint, self.views
         held = [
             _held(views[b], b, stint.epoch, self.earlier, self.kept, self.high)
@@ -435,12 +427,10 @@ def place(event: BrokerEvent) -> dict[str, Any]:
 
 # --- data logs -------------------------------------------------------------------------------------------
 
-_KIP = "KIP-966"
-
 
 @dataclass(frozen=True)
 class _Committed:
-    """Who holds what can have been committed: the ISR, since a change of the partition; below ``limit`` only."""
+    """The brokers that hold all committed records below ``limit``: the ISR since a change of the partition."""
 
     isr: tuple[int, ...]
     position: int
@@ -461,7 +451,7 @@ class DataLogs:
     def __init__(self, logs: Iterable[ReplicaLog]) -> None:
         self._partitions: dict[str, _Partition] = {}
         self.notes: list[str] = []
-        """What was not looked at, and why; complete after ``finish``."""
+        """The parts that were not checked, and why; complete after ``finish``."""
         self.judged = 0
         for log in logs:
             known = self._partitions.setdefault(log.name, _Partition())
@@ -488,9 +478,7 @@ class DataLogs:
     def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
         """Whether the leader of a new leader epoch begins with what can have been committed."""
         before, after = change.before, change.after
-        assert before is not None
-        assert after is not None
-        assert after.leader is not None
+        assert before is not None and after is not None and after.leader is not None  # noqa: PT018
         leader, epoch = after.leader, after.leader_epoch
         if not {leader, *committed.isr} <= known.logs.keys():
             return
@@ -506,8 +494,7 @@ class DataLogs:
         if profiles.is_held(end=kept, hwm=high):
             return
         known.committed = replace(committed, isr=(leader,), limit=kept)
-        in_isr, in_elr = leader in before.isr, leader in before.elr
-        source = "the ISR" if in_isr else "the ELR" if in_elr else "outside ISR and ELR"
+        source = _source(before, leader)
         differs = "" if kept >= min(start, high) else f"; its log diverges at offset {kept}"
         held = {b: min(end, first_difference(ends[longest][0], log, high)) for b, (log, end) in ends.items()}
         had = [
@@ -529,7 +516,7 @@ class DataLogs:
                 f"the ISR at offset {committed.position} ({members}) go up to {high}{differs}",
                 f"up to {records(kept, high)} are lost: every member of that ISR had them; "
                 f"{others}",
-                _KIP, facts=facts,
+                KIP, facts=facts,
             )
         )  # fmt: skip
 
@@ -538,7 +525,7 @@ class DataLogs:
         return {name: list(by_dumps(known.logs)) for name, known in self._partitions.items()}
 
     def finish(self) -> list[Finding]:
-        """What was found, by partition."""
+        """The findings, by partition."""
         found: list[Finding] = []
         for name, known in sorted(self._partitions.items()):
             if known.created > 1:

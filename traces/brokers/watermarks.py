@@ -9,8 +9,8 @@ Properties:
 * **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached H > L
   before: it lacks the offsets [L, H), and followers truncate to its log. The same for a leader that restarts within
   its epoch with less.
-* **committed_records_survive** (KIP-966's promise): beside that, no replica has these offsets. It is told where every
-  replica's log says how far it came.
+* **committed_records_survive** (KIP-966's promise): beside that, no replica has these offsets. It is reported if every
+  replica's log shows how far it came.
 * **consumers_read_consistently** (B4, B6): after such a loss consumers are shown an end of the log that is lower than
   one that they were shown. A new leader's own HWM lags and is lower as a rule (B5): that is no finding, as Kafka
   tells consumers the end only when the HWM has reached the start offset of the epoch, which is L. So consumers see
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from highwater.invariants import statements
 from highwater.model.rulebook import RULEBOOK
@@ -97,8 +97,10 @@ class Watermarks:
         self._views: dict[str, dict[int, BrokerView]] = {}
         self._of_topic: dict[tuple[str, int], list[BrokerView]] = {}
         self._brokers: set[int] = set()
+        self._number_of_views, self._is_full = 0, False
+        self._touched: set[str] = set()
         self.notes: list[str] = []
-        """What was not looked at, and why; complete after ``finish``."""
+        """The parts that were not checked, and why; complete after ``finish``."""
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
@@ -180,31 +182,47 @@ class Watermarks:
     # --- reading ---------------------------------------------------------------------------------------
 
     def _read(self) -> int:
-        count, views, full = 0, 0, False
+        count = 0
         sources = (self._noted(source) for source in self._sources)
-        for event in heapq.merge(*map(_ordered, sources), key=lambda pair: pair[0]):
+        for _, event in heapq.merge(*map(ordered, sources), key=lambda pair: pair[0]):
             count += 1
-            if isinstance(event[1], TopicConfigured):
-                for of_topic in self._of_topic.get((event[1].topic, event[1].broker), ()):
-                    of_topic.take(event[1])
-                continue
-            if isinstance(event[1], ControllerResigned | RegistrationFailed):
-                self._failed(event[1])
-                continue
-            view = self._views.get(event[1].name, {}).get(event[1].broker)
-            if view is None:
-                if views >= MAX_VIEWS:
-                    full = True
-                    continue
-                views += 1
-                view = self._view(event[1])
-            self._learn_offset(event[1])
-            view.take(event[1])
-            if self._courses is not None:
-                self._courses.take(event[1])
-        if full:
+            self.take(event)
+        if self._is_full:
             self.notes.append(f"more than {MAX_VIEWS} pairs of broker and partition: replay ignores the rest")
         return count
+
+    def take(self, event: BrokerEvent) -> None:
+        """The next event of the brokers' logs, where they are read elsewhere: in the order of ``ordered``."""
+        if isinstance(event, TopicConfigured):
+            for of_topic in self._of_topic.get((event.topic, event.broker), ()):
+                of_topic.take(event)
+            return
+        if isinstance(event, ControllerResigned | RegistrationFailed):
+            self._failed(event)
+            return
+        view = self._views.get(event.name, {}).get(event.broker)
+        if view is None:
+            if self._number_of_views >= MAX_VIEWS:
+                self._is_full = True
+                return
+            self._number_of_views += 1
+            view = self._view(event)
+        self._learn_offset(event)
+        view.take(event)
+        self._touched.add(event.name)
+        if self._courses is not None:
+            self._courses.take(event)
+
+    def news(self, min_isr: Callable[[str], int | None]) -> Iterator[Finding]:
+        """What is wrong so far with the partitions that events were about since the last time.
+
+        What was found before comes again. ``min_isr`` gives the effective min ISR (966.2) of a partition.
+        """
+        for name in sorted(self._touched):
+            if name in self._partitions:
+                self._partitions[name].last_min_isr = min_isr(name)
+            yield from self._judge(name, finish=False)
+        self._touched.clear()
 
     def _failed(self, event: ControllerResigned | RegistrationFailed) -> None:
         """Count why controllers resigned, and whose registration they refused then."""
@@ -248,17 +266,17 @@ class Watermarks:
 
     # --- judging ---------------------------------------------------------------------------------------
 
-    def _judge(self, name: str) -> list[Finding]:
+    def _judge(self, name: str, *, finish: bool = True) -> list[Finding]:
         known = self._partitions.get(name, Epochs())
         views = self._views[name]
         if known.created > 1:
-            self.notes.append(
-                f"{name} was deleted or created again: replay ignores its lines in brokers' logs"
-            )
+            self._note(f"{name} was deleted or created again: replay ignores its lines in brokers' logs")
             return []
         findings = self._over_epochs(name, known, views)
         for broker in sorted(views):
-            views[broker].finish(known.latest if known.versions else None)
+            views[broker].confirm(known.latest if known.versions else None)
+            if finish:
+                views[broker].finish()
             findings += [self._from_view(name, seen) for seen in views[broker].seen if seen.sure]
         return findings
 
@@ -369,7 +387,7 @@ class Watermarks:
             )  # fmt: skip
 
 
-def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
+def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
     """The events of a file with their place among those of others: by time, which never goes back in a file.
 
     In the same ms, a broker leads before its HWM moves, and it moves before the broker follows.
@@ -386,14 +404,14 @@ def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], B
 
 
 class Levels:
-    """What was committed at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
+    """The committed offsets at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
 
     def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
         self._steps, self._unseen = steps, unseen
         self._epochs = [epoch for epoch, _, _ in steps]
 
     def at(self, epoch: int) -> int | None:
-        """What was committed before a leader epoch and not lost at its start; None where that is not certain.
+        """The offsets committed before a leader epoch and not lost at its start; None if that is not certain.
 
         It is not where a leader whose logs are not there may have started with less in between.
         """

@@ -1,1 +1,1 @@
-"""What Kafka itself writes: metadata logs, snapshots, dumps of both, and logs of brokers."""
+"""Readers of the files that Kafka writes: metadata logs, snapshots, dumps of both, and logs of brokers."""

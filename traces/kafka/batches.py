@@ -12,7 +12,7 @@ import cramjam
 from crc32c import crc32c
 
 from highwater.traces.kafka.codec import put_varint
-from highwater.traces.reading import TraceError
+from highwater.traces.reading import TraceError, readable
 
 MAX_BATCH = 1 << 26
 """The largest record batch that is read, in bytes, compressed or not. Kafka's own limit for the log is 8 MiB."""
@@ -24,7 +24,7 @@ _XERIAL_BLOCK = 1 << 15
 
 
 def decompress(codec: str, data: bytes, limit: int = MAX_BATCH) -> bytes:
-    """What was compressed. Raises ValueError where it is damaged or larger than the limit.
+    """The decompressed data. Raises ValueError if it is damaged or larger than the limit.
 
     The decoders write into a buffer of the limit's size at most, so a small input cannot become a large one.
     """
@@ -143,7 +143,7 @@ class Readable(Protocol):
 
 
 def _record_prefixes() -> list[bytes]:
-    """What stands between a record's length and its value's, by its number in the batch, in the usual shape.
+    """The bytes between a record's length and its value's, by its number in the batch, in the usual shape.
 
     No attributes, the time of the first record, the offset that follows from the number, no key.
     """
@@ -371,12 +371,8 @@ class _Segment:
         """Read on until ``size`` bytes from ``at`` are there, if the file has them; the new place of ``at``."""
         parts, have = [self.data[at:]], len(self.data) - at
         while have < size:
-            try:
+            with readable(self.path):
                 part = self.file.read(max(CHUNK, size - have))
-            except OSError as wrong:
-                raise TraceError(
-                    self.path, None, None, f"cannot be read: {wrong.strerror or wrong}"
-                ) from None
             if not part:
                 break
             parts.append(part)
@@ -407,7 +403,7 @@ class _Segment:
             self.notes.append(note)
 
     def _bad_header(self, at: int, length: int, magic: int) -> None:
-        """Zeros to the end, a header of which only the first bytes were written, or damage."""
+        """Zeros to the end, a header that was written in part, or damage."""
         position = self.start + at
         unwritten = magic == 0 and (self.last or length == 0) and self._only_zeros(at + MAGIC_AT)
         begun = self.data.count(0, at, at + MAGIC_AT) != MAGIC_AT

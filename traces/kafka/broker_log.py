@@ -1,4 +1,4 @@
-"""What a broker's log says of a partition, as plain values: a class for each kind of line.
+"""The events of a broker's log (server.log, state-change.log): HWM, LEO, ISR and leadership of partitions.
 
 Offsets, epochs and ids are those of Kafka; an ISR is in the order of the line.
 """
@@ -10,10 +10,19 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
-from highwater.traces.reading import GZIP_MAGIC, INT32, INT64, Source, TraceError, printable, split
+from highwater.traces.reading import (
+    GZIP_MAGIC,
+    INT32,
+    INT64,
+    Source,
+    TraceError,
+    log_time,
+    printable,
+    split,
+    start_of_day,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,6 @@ class LeoRecorded(BrokerEvent):
 
     replica: int
     leo: int
-    log_start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +178,9 @@ class InitialHwm(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class LogLoaded(BrokerEvent):
-    """A log was loaded at a start of the broker: its LEO and its start."""
+    """A log was loaded at a start of the broker, with this LEO."""
 
     leo: int
-    log_start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,21 +206,14 @@ class RegistrationFailed(BrokerEvent):
     """A controller that met an unexpected error refused to register this broker. ``partition`` is -1."""
 
 
-# A Kafka broker's own log (server.log, state-change.log): what it says of HWM, LEO, ISR and leadership.
+# The lines are log4j's ``[date time] LEVEL message (logger)``. Moves of the HWM and the LEOs of followers are logged
+# only if the logger ``kafka.cluster.Partition`` is at DEBUG. Other lines, and those of stack traces, are skipped.
 #
-# The lines are log4j's ``[date time] LEVEL message (logger)``. HWM moves and the LEOs of followers are
-# there only
-# where the logger ``kafka.cluster.Partition`` is at DEBUG. Most lines are no event, and are passed over; so
-# are the
-# lines of stack traces.
-#
-# The date has no zone. ``BrokerEvent.time_ms`` is that local time counted as if it were UTC, less
-# ``utc_offset_ms``;
-# ``UtcOffset`` finds the offset from changes whose time the metadata log tells.
+# The date has no zone. ``BrokerEvent.time_ms`` is the local time counted as if it were UTC, less ``utc_offset_ms``.
+# ``UtcOffset`` finds the offset from changes whose time is in the metadata log.
 
 MAX_MEMBERS = 1000
 """More members of an ISR than this in one line are refused."""
-DAY_MS = 86_400_000
 QUARTER_MS = 900_000
 """Zones differ from UTC by whole quarters of an hour."""
 MAX_OFFSET_QUARTERS = 4 * 18
@@ -222,7 +222,7 @@ MAX_OFFSET_QUARTERS = 4 * 18
 # --- lines ----------------------------------------------------------------------------------------------
 
 _HEAD = re.compile(
-    rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) "
+    rb"\[(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) "
 )
 _LOGGER = re.compile(rb"\(([A-Za-z_$][A-Za-z0-9_.$]*)\)\s*\Z")
 _BROKER = re.compile(
@@ -293,6 +293,7 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
     "hwm": lambda m, name: m.number(name) if m.has(name) else -1,
     "isr": _Line.ids,
     "leader": lambda m, name: m.number(name, -1, INT32),
+    "follows": lambda m, name: leader if (leader := m.number(name, -1, INT32)) >= 0 else None,
     "replica": lambda m, name: m.number(name, 0, INT32),
     **dict.fromkeys(("event", "exception"), _Line.text),
     "under": _Line.has,
@@ -330,18 +331,6 @@ def _isr_submitted(m: _Line) -> BrokerEvent:
         *m.base(), m.epoch("le"), m.epoch("pe"), tuple(proposed), m.ids("committed"), added,
         m.ids("removed") if m.has("removed") else (),
     )  # fmt: skip
-
-
-def _became_follower(m: _Line) -> BrokerEvent:
-    leader = m.number("leader", -1, INT32)
-    return BecameFollower(
-        *m.base(),
-        m.epoch("le"),
-        m.number("leo"),
-        m.epoch("pe"),
-        m.number("hwm"),
-        None if leader < 0 else leader,
-    )
 
 
 _MIN_ISR = re.compile(r"(?:\A|,)min\.insync\.replicas -> (-?\d+)(?:,|\Z)")
@@ -391,7 +380,7 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
         "kafka.cluster.Partition": (
             ("] Recorded replica ",
              _PARTITION + r"Recorded replica (?P<replica>-?\d+) log end offset \(LEO\) position (?P<leo>-?\d+) "
-             r"and log start offset (?P<start>-?\d+)\.", _parts(LeoRecorded, "replica", "leo", "start")),
+             r"and log start offset -?\d+\.", _parts(LeoRecorded, "replica", "leo")),
             ("] High watermark updated from ",
              _PARTITION + r"High watermark updated from " + _LOG_OFFSET.format("before") + " to "
              + _LOG_OFFSET.format("after"), _parts(HwmMoved, "before", "after")),
@@ -420,7 +409,7 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
             ("] Follower ",
              _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
              r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
-             r"Current leader is (?P<leader>-?\d+)\.", _became_follower),
+             r"Current leader is (?P<follows>-?\d+)\.", _parts(BecameFollower, "le", "leo", "pe", "hwm", "follows")),
             ("] Skipped the become-follower ",
              _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID}"
              + _SKIPPED + "(?:it is already a follower "
@@ -450,8 +439,8 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
         "kafka.log.LogManager": (
             ("Completed load of Log(",
              r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
-             r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=(?P<start>-?\d+), "
-             r"logEndOffset=(?P<leo>-?\d+)\)", _parts(LogLoaded, "leo", "start")),
+             r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=-?\d+, "
+             r"logEndOffset=(?P<leo>-?\d+)\)", _parts(LogLoaded, "leo")),
         ),
     }.items()
 }  # fmt: skip
@@ -466,47 +455,57 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
 
     ``utc_offset_ms`` is how much the log's local time is ahead of UTC. Raises TraceError where the file cannot be
     read, is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or an event whose numbers
-    cannot be. Lines of which the end is missing are passed over.
+    cannot be. Lines without their end are skipped.
     """
     with Source(path) as source:
-        yield from _events(path, enumerate(split(source), start=1), utc_offset_ms)
+        log = BrokerLog(path, utc_offset_ms)
+        for line in split(source):
+            yield from log.take(line)
 
 
-def _events(path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int) -> Iterator[BrokerEvent]:
-    broker: int | None = None
-    days: dict[bytes, int] = {}
-    for number, line in lines:
+class BrokerLog:
+    """A broker's log that is read line by line, in order; otherwise as ``read_broker_log``."""
+
+    def __init__(self, path: Path, utc_offset_ms: int = 0) -> None:
+        self.path, self._utc_offset_ms = path, utc_offset_ms
+        self._number = 0
+        self._broker: int | None = None
+
+    def take(self, line: bytes) -> Iterator[BrokerEvent]:
+        """The events of the next line. Raises TraceError."""
+        self._number += 1
+        path, number = self.path, self._number
         head = _HEAD.match(line)
         logger = _LOGGER.search(line, max(0, len(line) - 200)) if head else None
         if head is None or logger is None:
-            continue
+            return
         name = logger[1].decode("ascii")
-        if broker is None and (said := _BROKER.search(line[:400].decode("utf-8", "replace"))):
-            broker = int(said[1])
+        if self._broker is None and (said := _BROKER.search(line[:400].decode("utf-8", "replace"))):
+            self._broker = int(said[1])
         if name == "kafka.server.ReplicaFetcherManager":
-            yield from _fetchers_removed(path, number, head, days, utc_offset_ms, line)
-            continue
+            yield from _fetchers_removed(path, number, head, self._utc_offset_ms, line)
+            return
         kinds = _KINDS.get(name)
         if kinds is None:
-            continue
+            return
         text = line[head.end() : logger.start()].decode("utf-8", "replace").strip()
         for needle, expression, read in kinds:
             if needle not in text:
                 continue
             match = expression.match(text)
-            if match is not None and (broker is not None or "broker" in match.groupdict()):
-                time_ms = _time(path, number, head, days) - utc_offset_ms
-                yield read(_Line(path, number, time_ms, broker, match))
+            if match is not None and (self._broker is not None or "broker" in match.groupdict()):
+                time_ms = _time(path, number, head) - self._utc_offset_ms
+                yield read(_Line(path, number, time_ms, self._broker, match))
             break
 
 
 def _fetchers_removed(
-    path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int], utc_offset_ms: int, line: bytes
+    path: Path, number: int, head: re.Match[bytes], utc_offset_ms: int, line: bytes
 ) -> Iterator[BrokerEvent]:
     match = _REMOVED.match(line[head.end() :].decode("utf-8", "replace"))
     if match is None:
         return
-    time_ms = _time(path, number, head, days) - utc_offset_ms
+    time_ms = _time(path, number, head) - utc_offset_ms
     for part in match[2].split(","):
         if named := _NAME.fullmatch(part.strip()):
             broker, partition = int(match[1]), int(named[2])
@@ -515,20 +514,14 @@ def _fetchers_removed(
             yield FetcherRemoved(path, number, time_ms, broker, named[1], partition)
 
 
-def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]) -> int:
+def _time(path: Path, number: int, head: re.Match[bytes]) -> int:
     """The local time of a line, in ms since the epoch as if it were UTC."""
-    day = head.string[1:11]
-    if day not in days:
-        try:
-            ordinal = date(int(head[1]), int(head[2]), int(head[3])).toordinal()
-        except ValueError:
-            raise TraceError(path, number, "date", f"there is no day {day.decode('ascii')}") from None
-        days.clear()
-        days[day] = (ordinal - date(1970, 1, 1).toordinal()) * DAY_MS
-    hour, minute, second, ms = (int(head[i]) for i in (4, 5, 6, 7))
-    if hour > 23 or minute > 59 or second > 60:
+    if start_of_day(head[1].decode("ascii")) is None:
+        raise TraceError(path, number, "date", f"there is no day {head[1].decode('ascii')}")
+    found = log_time(head)
+    if found is None:
         raise TraceError(path, number, "time", f"there is no time {head.string[12:20].decode('ascii')}")
-    return days[day] + ((hour * 60 + minute) * 60 + second) * 1000 + ms
+    return found
 
 
 def is_broker_log(first_bytes: bytes) -> bool:
@@ -549,8 +542,8 @@ class UtcOffset:
     """Finds how much the local time of a log is ahead of UTC, in whole quarters of an hour.
 
     Each pair is a line of the log, read with an offset of 0, and the time of the same change in the metadata
-    log. A broker replays a change at once or, after a restart, much later: most pairs decide, and of two offsets
-    with as many pairs the smaller.
+    log. A broker replays a change immediately or, after a restart, much later: most pairs decide, and of two
+    offsets with as many pairs the smaller.
     """
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ Reader = Callable[[bytes, int], tuple[Any, int]]
 """Reads one value at a position; the value and the position behind it."""
 
 DAMAGE = (struct.error, IndexError, ValueError, OverflowError)
-"""What readers raise on damaged bytes."""
+"""The errors that readers raise on damaged bytes."""
 
 FORMATS = {
     "bool": "?",
@@ -317,8 +317,7 @@ def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
     return read
 
 
-# Writers of the fields of records, made once for each record type and version: the forms are those of
-# ``codec``.
+# Writers of the fields of records, made once for each record type and version.
 
 StructWriter = Callable[[bytearray, Any, bool], None]
 Writer = Callable[[bytearray, Any, bool], None]

@@ -68,11 +68,8 @@ class _Batch:
     times: list[int] = field(default_factory=list)
 
     def finished(self) -> RecordBatch:
-        whole = (
-            self.offsets == list(range(self.base, self.last + 1))
-            if len(self.offsets) == self.count
-            else False
-        )
+        # Offsets ascend from the first to the last one.
+        whole = len(self.offsets) == self.last - self.base + 1
         return RecordBatch(
             self.line,
             self.base,
@@ -251,7 +248,7 @@ class _Dump:
             )
         payload = rest[len(_PAYLOAD) :]
         if not payload.startswith("{"):
-            # What Kafka's own decoder could not read: "Error at 17, skipping. ..."
+            # Kafka's own decoder could not read it: "Error at 17, skipping. ..."
             if payload.startswith("Error at "):
                 return encode_unknown(None, 0, printable(payload))
             raise self._error("payload", "not JSON: was the dump made with --cluster-metadata-decoder?")
@@ -280,12 +277,10 @@ class _Dump:
         return value
 
 
-# What ``kafka-dump-log`` prints of a broker's data segments: how far each replica's log goes, by which
-# epochs.
+# The output of ``kafka-dump-log`` for a broker's data segments: the end and the leader epochs of each replica's log.
 #
-# A line ``Dumping PATH`` begins a file, a line is a batch, and one with ``| `` a record, if records are
-# shown. Only the
-# lines of batches are looked at; what is of an index, or of the metadata log, is passed over.
+# A line ``Dumping PATH`` begins a file, another line is a batch, and one with ``| `` a record, if records are shown.
+# Only the lines of batches are read; dumps of an index, or of the metadata log, are skipped.
 
 MAX_REPLICAS, MAX_EPOCHS = 100_000, 10_000
 """So many replicas are read of a broker, and so many leader epochs of a replica."""

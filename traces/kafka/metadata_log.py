@@ -1,4 +1,4 @@
-"""Files of a metadata log, known by their content: segments, snapshots, their dumps; and which dump is of which log."""
+"""A metadata log and its files, recognized by content: segments, snapshots, and dumps of both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from highwater.traces.kafka.batches import (
 )
 from highwater.traces.kafka.dumps import SNAPSHOT_HEAD, read_dump
 from highwater.traces.kafka.values import TYPES, DamagedRecord, api_key, control_type
-from highwater.traces.reading import Source, TraceError, split
+from highwater.traces.reading import Source, TraceError, readable, split
 
 SEGMENT, SNAPSHOT = "metadata segment", "metadata snapshot"
 SEGMENT_DUMP, SNAPSHOT_DUMP = "metadata dump", "snapshot dump"
@@ -41,7 +41,7 @@ _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x
 
 
 class KnownFile(NamedTuple):
-    """What was recognised: its kind, its first offset, and, of a snapshot, what it contains."""
+    """A recognized file: its kind, its first offset, and the end offset and epoch of a snapshot."""
 
     kind: str
     base_offset: int
@@ -59,7 +59,7 @@ def recognise(path: Path) -> str | None:
 
 
 def inspect(path: Path) -> KnownFile | None:
-    """What a file is, with what its head says. Raises TraceError where it cannot be read."""
+    """A file by its head; None if it is no file of a metadata log. Raises TraceError if it cannot be read."""
     with Source(path) as source:
         try:
             head = source.read(LOOKED_AT)
@@ -218,8 +218,7 @@ _KINDS: dict[_Reader, tuple[str, str]] = {
 }
 
 
-# The metadata log of a directory: its segments and snapshots in order, whole or in pieces that are read
-# apart.
+# The metadata log of a directory: its segments and snapshots in order.
 
 LOG, DUMP = "metadata log", "metadata log dump"
 MAX_FILES = 100_000
@@ -267,7 +266,7 @@ class Segment:
 
 @dataclass(slots=True)
 class MetadataLog:
-    """What was found. ``kind`` is "metadata log" or "metadata log dump".
+    """A metadata log. ``kind`` is "metadata log" or "metadata log dump".
 
     ``start`` is the snapshot that the segments go on from, None where they begin at offset 0. ``notes`` are lines
     for people: what was left out, and how the last file breaks off; they grow while batches are read.
@@ -369,15 +368,17 @@ def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
 def open_metadata_log(path: Path) -> MetadataLog:
     """A metadata log: a directory with its files or their dumps, a segment, a snapshot, or the dump of either.
 
-    Files are told apart by their content; binary files go before dumps where a directory has both. Raises TraceError
-    where there is none, or a snapshot does not say where it ends.
+    Files are recognized by content; binary files go before dumps if a directory has both. Raises TraceError if there
+    is none, or if a snapshot does not name its end offset.
     """
     notes: list[str] = []
-    found = _single(path)
-    if found is None:
+    if _is_directory(path):
         found = _in_directory(path, notes)
         if not found and _is_directory(path / PARTITION):
             found = _in_directory(path / PARTITION, notes)
+    else:
+        seen = inspect(path)
+        found = [] if seen is None else [(path, seen)]
     if not found:
         raise TraceError(path, None, None, "not a metadata log of Kafka, a snapshot, or a dump of one")
     dump = all(f.kind in (SEGMENT_DUMP, SNAPSHOT_DUMP) for _, f in found)
@@ -391,19 +392,9 @@ def open_metadata_log(path: Path) -> MetadataLog:
     return MetadataLog(path, DUMP if dump else LOG, _start(segments, snapshots), snapshots, notes, segments)
 
 
-def _single(path: Path) -> list[tuple[Path, KnownFile]] | None:
-    """What a file is; None for a directory."""
-    if _is_directory(path):
-        return None
-    found = inspect(path)
-    return [] if found is None else [(path, found)]
-
-
 def _is_directory(path: Path) -> bool:
-    try:
+    with readable(path):
         return path.is_dir()
-    except OSError as wrong:
-        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
 def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
@@ -421,22 +412,18 @@ def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
 
 def _files(path: Path) -> list[Path]:
     files = []
-    try:
+    with readable(path):
         for i, entry in enumerate(path.iterdir()):
             if i == MAX_FILES:
                 raise TraceError(path, None, None, f"more than {MAX_FILES} files in the directory")
             if entry.is_file():
                 files.append(entry)
-    except OSError as wrong:
-        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
     return sorted(files)
 
 
 def _size(path: Path) -> int:
-    try:
+    with readable(path):
         return path.stat().st_size
-    except OSError as wrong:
-        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
 def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Segment]:

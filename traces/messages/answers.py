@@ -29,7 +29,7 @@ from highwater.traces.rules import profiles
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
-    """A follower was told the HWM; or, without a follower, it was at least so much: by now, or when more is read."""
+    """Note the HWM that an answer gave a follower, or without a follower the least that it was."""
     if led.hwm is None or hwm > led.hwm:
         led.greatest(line.taken)
     is_clear = led.hwm is None or (hwm <= led.hwm and (follower is None or led.can_be(hwm)))
@@ -132,7 +132,7 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """Who is waited for in every possible stage, and was not there."""
+    """The brokers that every possible stage waits for, and that had not fetched so far."""
     stages = led.possible(claim.line.taken)
     members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
     found = []
@@ -152,7 +152,7 @@ NOT_THERE = frozenset({3, 100, 103})
 
 
 class Before(Struct, gc=False, frozen=True):
-    """What a follower asked before, and what it was told: ``record``, ``empty`` or ``diverging``, or an error."""
+    """A follower's last fetch and its answer: ``record``, ``empty`` or ``diverging``, or an error."""
 
     leader_epoch: int
     epoch: int
@@ -242,7 +242,7 @@ def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = 
 
 
 def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
-    """K2, 903.2. Whether the fetch is of a former incarnation of which the leader knows; then it is told."""
+    """K2, 903.2. True, and reported, if the leader knows that the fetch is of a former incarnation."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
     latest = context.index.latest_epoch(fetch.replica)
@@ -342,7 +342,7 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """Whether what is told is less than the HWM must have been when the fetch was taken up.
+    """Whether the answer's HWM is below the least HWM at the time when the leader took up the fetch.
 
     Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
     """
@@ -358,7 +358,7 @@ def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool
 def _hwm(
     context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None, is_noted: bool
 ) -> None:
-    """B4. The HWM that is told is one that the leader had between taking up the fetch and answering it."""
+    """B4. The answer has an HWM that the leader had between taking up the fetch and answering it."""
     line = fetch.line
     told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
     if hwm < told and not profiles.hwm_never_moves_back(before=told, after=hwm):
@@ -388,7 +388,7 @@ def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, pa
     shared = [ranks.get(epoch, 0)] * place if epoch >= 0 else []
     rest = [3] * (2 - len(shared)) if asked.last_epoch < led.epoch else []
     found = led.acting.diverges(at, ranks.get(asked.last_epoch, -1), (*shared, *rest))
-    # Where nothing is shared Kafka names the epoch that was asked for, and the model none: both say offset 0.
+    # If the logs share nothing, Kafka names the epoch of the request and the model none: both answer offset 0.
     same_epoch = not found.end or found.epoch == ranks.get(epoch)
     agrees = found.diverging and same_epoch and found.end == len(shared) and epoch <= asked.last_epoch
     if agrees and (known is None or known == end) and epoch < led.epoch:
@@ -415,7 +415,7 @@ ALL = -1
 
 
 def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
-    """A write to a broker of which nothing says that it led then."""
+    """A write to a broker that did not lead then, as far as the input shows."""
     if found.error == NOT_LEADER or found.error in NOT_THERE:
         context.verdicts.explained[NOT_WRITTEN] += 1
     elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
@@ -450,7 +450,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. What refuses a write with acks=all in a stage, and whether its ISR is too small to acknowledge one."""
+    """B6. The guards that refuse a write with acks=all in a stage; whether its ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
@@ -489,7 +489,7 @@ def _appended(
     if is_new:
         verdicts.explained[WRITTEN] += 1
     else:
-        # An idempotent producer is told where its batch is already.
+        # An idempotent producer gets the offset of the batch that is there already.
         verdicts.explained["write_acks_all, sent again"] += 1
         verdicts.guessed["that an earlier leader appended what is acknowledged"] += is_new is None
         if is_new is False and led.appended[found.offset]:

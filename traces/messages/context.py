@@ -29,12 +29,12 @@ PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
 LIMIT = 1000
-"""So many lines that are not explained are told, and so many findings."""
+"""The most unexplained lines that are reported, and the most findings."""
 
 
 @dataclass
 class Verdicts:
-    """Counts by name, and the lines that are told. ``dropped`` are those over a limit."""
+    """Counts by name, and the lines to report. ``dropped`` are those over a limit."""
 
     explained: Counter[str] = field(default_factory=Counter)
     guessed: Counter[str] = field(default_factory=Counter)
@@ -272,7 +272,7 @@ class Apart:
         self._first.setdefault(kind, (line.path, line.line))
 
     def doubt(self) -> Doubt | None:
-        """What is to be said, if it is a clock that is behind, or ahead."""
+        """The doubt about this broker's clock, if it is behind or ahead."""
         enough = [kind for kind, by in self._by.items() if len(by) >= EPOCHS]
         if JOINS in enough and len(self._by[JOINS]) <= self.joins_in_time:
             enough.remove(JOINS)

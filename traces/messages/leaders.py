@@ -65,7 +65,7 @@ class Leading(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What the model makes of a fetch: who refuses it (names of guards), the HWM after it, and the answer."""
+    """The model's step for a fetch: the guards that refuse it, the HWM after it, and the answer."""
 
     refused_by: tuple[str, ...]
     hwm: int
@@ -286,7 +286,7 @@ def acting(slots: int, profile: str, patient: bool = False) -> Acting:
 
 @dataclass(slots=True)
 class Stage:
-    """What a leader goes by: a version of the partition, and the ISR that it has proposed over it, if any.
+    """A leader's view: a version of the partition, and the ISR that it has proposed over it, if any.
 
     It is possible from ``since`` on, and the leader has shown to be there, or further, by ``reached``.
     """
@@ -296,11 +296,11 @@ class Stage:
     since: float
     reached: float = NEVER
     bits: Bits | None = None
-    """The same in slots, once it was asked for."""
+    """The same in slots, computed when first used."""
     answers: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """What refuses the fetch of each broker in it, once it was asked."""
+    """The guards that refuse the fetch of each broker in it, computed when first used."""
     refusals: tuple[tuple[str, ...], bool] | None = None
-    """What refuses a write with acks=all in it, and whether its ISR is too small to acknowledge one."""
+    """The guards that refuse a write with acks=all in it, and whether its ISR is too small to acknowledge one."""
 
     @property
     def min_isr(self) -> int:
@@ -363,7 +363,7 @@ class Heard(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class Claim:
-    """A value of the HWM that was told: in an answer, or by an acknowledgement of the record before it."""
+    """A value of the HWM, from an answer or from an acknowledgement of the record before it."""
 
     hwm: int
     line: RequestLine
@@ -375,7 +375,7 @@ class Claim:
     leos: dict[int, int]
     """The greatest that the HWM can have been before, and where followers were then, as far as lines were read."""
     asked: tuple[int, int, int] | None = None
-    """What was known when it was asked last whether the HWM reaches so far, and did not."""
+    """The evidence at the last check that the HWM reaches so far, which failed."""
     moves: int = 0
     """How often ``leos`` were changed."""
 
@@ -429,9 +429,9 @@ class Leadership:
     welcome: set[int] = field(default_factory=set)
     """The brokers whose fetches nothing refuses in some stage that is possible now."""
     watched: frozenset[int] = frozenset()
-    """The brokers of whose fetches it is asked whether they make them eligible."""
+    """The brokers whose fetches are checked for making them eligible."""
     apart: Apart | None = None
-    """What shows that the clock of its node is off."""
+    """The evidence that the clock of its node is off."""
     over: float = float("inf")
     """When the broker surely knew, by the controller's clock, that the leader epoch was over."""
     proposed: dict[int, list[Proposal]] = field(default_factory=dict)
@@ -455,7 +455,7 @@ class Leadership:
             self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
-        """What ended before this time was surely noted by then: the least that the HWM can be."""
+        """The least that the HWM can be: requests that ended before this time were surely noted by then."""
         aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
@@ -467,14 +467,14 @@ class Leadership:
                 self.is_behind = True
 
     def least(self) -> int:
-        """The least that the HWM can be; found out when it is asked for, as it seldom is."""
+        """The least that the HWM can be, computed when needed, which is seldom."""
         if self.is_behind:
             self.is_behind = False
             self.low = max(self.low, self._least_of(self.certain, None))
         return self.low
 
     def answer_refused(self, f: int) -> tuple[str, ...]:
-        """What refuses a fetch of a broker in all stages that are possible (B2, 903.2): nothing, of a replica."""
+        """The guards that refuse a broker's fetch in all possible stages (B2, 903.2): none for a replica."""
         if f in self.welcome:
             return ()
         slot, found = self.slots.get(f), UNASKED
@@ -515,16 +515,13 @@ class Leadership:
         return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
 
     def _bits(self, stage: Stage) -> Bits:
-        if stage.bits is None:
-            stage.bits = self._found_bits(stage)
-        return stage.bits
-
-    def _found_bits(self, stage: Stage) -> Bits:
         """ISR, proposed ISR, replicas as sets of slots, and min ISR."""
-        state, slots = stage.version.state, self.slots
-        proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)
-        isr, replicas = (sum(1 << slots[b] for b in members) for members in (state.isr, state.replicas))
-        return isr, proposed, replicas, min(stage.min_isr, self.acting.slots)
+        if stage.bits is None:
+            state, slots = stage.version.state, self.slots
+            proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)
+            isr, replicas = (sum(1 << slots[b] for b in members) for members in (state.isr, state.replicas))
+            stage.bits = isr, proposed, replicas, min(stage.min_isr, self.acting.slots)
+        return stage.bits
 
     def possible(self, since: float | None = None) -> list[Stage]:
         """The stages that the leader can be in, or can have been in since a time of its clock."""
@@ -544,7 +541,7 @@ class Leadership:
         if self.hwm is None:
             return None
         found = self.reached(self.hwm, self.leos(), since)
-        # Where it waits for nobody, how far it goes shows in what is told next.
+        # If it waits for no broker, the next answer shows how far it goes.
         self.hwm = found
         if found is None:
             self.start = None

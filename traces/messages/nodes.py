@@ -27,13 +27,13 @@ from highwater.traces.rules import profiles
 # --- nodes -----------------------------------------------------------------------------------------------
 
 MAX_BEFORE = 500_000
-"""Of so many pairs of a follower and a partition it is kept what was asked last."""
+"""The most pairs of a follower and a partition whose last fetch is kept."""
 LEADERSHIPS = 64
-"""From so many leaderships on it is asked from time to time which are of partitions that are deleted."""
+"""From so many leaderships on, those of deleted partitions are dropped from time to time."""
 
 
 LIVES = 1000
-"""Of so many lives of brokers it is kept when they were."""
+"""The most lives of brokers whose times are kept."""
 
 
 class Node:
@@ -98,7 +98,8 @@ class Node:
             )
             self._before.pop((fetch.replica, key), None)
             return
-        if not self._is_registered(history, fetch):
+        is_current = self._is_current(fetch)
+        if not is_current and not answers.sender_is_known(context, history.name, fetch):
             return
         answers.continued(context, history.name, fetch, asked, before)
         is_later = before is not None and before.leader_epoch > asked.leader_epoch
@@ -109,7 +110,7 @@ class Node:
             if fetch.line.taken > led.over:
                 by = fetch.line.taken - led.over
                 self.apart.answer(fetch.line, history.number, led.epoch, by, early=False)
-            if self._is_stale(led, fetch):
+            if not is_current and answers.is_stale(context, led, fetch):
                 return
             if told is not None:
                 answers.answered(context, led, fetch, asked, told, before)
@@ -145,12 +146,6 @@ class Node:
             self._lives[sender] = _life(self.context, fetch)
         begins, ends = self._lives[sender]
         return begins <= fetch.line.answered and fetch.line.answered < ends
-
-    def _is_registered(self, history: History, fetch: Fetch) -> bool:
-        return self._is_current(fetch) or answers.sender_is_known(self.context, history.name, fetch)
-
-    def _is_stale(self, led: Leadership, fetch: Fetch) -> bool:
-        return not self._is_current(fetch) and answers.is_stale(self.context, led, fetch)
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
         """Whether a fetch that is of no leadership now was one of this leader's last epoch but one."""
@@ -209,7 +204,7 @@ class Node:
     def _leads(
         self, history: History, epoch: int, line: RequestLine, is_later: bool = False
     ) -> Leadership | None:
-        """The leadership that a message is of; None where there is none, which is told.
+        """The leadership that a message belongs to; None, and reported, if there is none.
 
         ``is_later``: what it is about surely came behind an answer in a later leader epoch.
         """

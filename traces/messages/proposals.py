@@ -290,7 +290,7 @@ def _slots(
 def _answer(
     context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: Version
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """What the model's controller answers in the state at an offset of its log, and who refuses."""
+    """The answer of the model's controller in the state at an offset of its log, and the guards that refuse."""
     model = decisions(_rounded(len(slots)), context.rules)
     members = [{"broker": slots[m], "epoch": None if e == NO_EPOCH else e} for m, e in proposal.members]
     found = model.alter_partition(
@@ -362,7 +362,7 @@ def _registrations(
 
 
 def missing(context: Context, first: float, last: float) -> None:
-    """Changes of the metadata log between two times, of the first and the last proposal, of which no line tells."""
+    """Report the changes of the metadata log, between the first and the last proposal, that no line proposes."""
     for topic in context.asked.topics():
         for history in context.index.partitions(topic):
             for version in history.versions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from highwater.invariants.quorum import INVARIANTS
@@ -16,7 +16,7 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.step import Memo, Ranks, Stepper, with_room
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import BUDGETS
-from highwater.traces.messages.raft_events import Exchange, Fetch, Vote
+from highwater.traces.messages.raft_events import Exchange, Fetch, FetchAnswer, Vote
 
 # --- belief ----------------------------------------------------------------------------------------------
 
@@ -88,6 +88,10 @@ class Node:
         return self.leader == self.id
 
 
+_SILENT = Node(-1)
+"""Stands for a member that a step is not about."""
+
+
 @dataclass
 class Parked:
     """A fetch that is parked, and the HWM of when it was."""
@@ -112,10 +116,23 @@ class Response:
     timed_out: bool = False
     exchange: Exchange | None = None
 
+    @classmethod
+    def of(
+        cls,
+        answer: FetchAnswer,
+        offset: int,
+        source: Log | None,
+        exchange: Exchange | None,
+        timed_out: bool = False,
+    ) -> Response:
+        """The answer of a line to a fetch from this offset."""
+        said = answer.epoch, answer.size > 0, answer.hwm, answer.diverging
+        return cls(*said, offset, source, timed_out, exchange)
+
 
 @dataclass
 class Belief:
-    """All of it. Fetches by their sender; votes by who asks and who is asked."""
+    """The belief about all nodes and messages: fetches by their sender, votes by candidate and voter."""
 
     voters: tuple[int, ...] = ()
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -212,7 +229,7 @@ class Window:
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A log whose epochs that nothing is compared with are told as the next one that something is."""
+        """A log in which an epoch without a rank of its own becomes the next one that has a rank."""
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:
@@ -263,15 +280,16 @@ class Window:
         if len(self.epochs.values) > epochs:
             raise TooLarge(f"a step is about {len(self.epochs.values)} epochs")
         b = self.belief
-        requests, parked, responses = _nothing(members), _nothing(members), _nothing(members)
+        requests: list[Any] = [None] * members
+        parked, responses = requests.copy(), requests.copy()
         if self.fetches:
             for n in self.nodes:
                 slot = self.slots[n]
                 requests[slot], parked[slot], responses[slot] = (
                     self._request(n), self._parked(n), self._response(b.responses.get(n))
                 )  # fmt: skip
-        asked = [_nothing(model_voters) for _ in range(model_voters)]
-        given = [_nothing(model_voters) for _ in range(model_voters)]
+        asked: list[list[Any]] = [[None] * model_voters for _ in range(model_voters)]
+        given: list[list[Any]] = [[None] * model_voters for _ in range(model_voters)]
         if self.votes:
             self._fill_votes(asked, given)
         elected: list[int | None] = [None] * epochs
@@ -290,15 +308,14 @@ class Window:
         }
 
     def _member(self, number: int | None, voters: int) -> dict[str, Any]:
-        if number is None or number not in self.nodes:
-            return _at_the_beginning(voters)
-        node, fetched = self.belief.node(number), [UNKNOWN] * voters
+        node = _SILENT if number is None or number not in self.nodes else self.belief.node(number)
+        fetched = [UNKNOWN] * voters
         if node.leads:
             fetched = [self.offsets.rank(node.fetched.get(self.ids[v], UNKNOWN)) for v in range(voters)]
         return {
             "epoch": self.epochs.rank(node.epoch),
             "leader": self.slot(node.leader),
-            "log": self._records(self.logs[number]),
+            "log": self._records(self.logs.get(node.id, Log())),
             "hwm": self.offsets.rank(node.hwm),
             "peak": self.offsets.rank(node.peak),
             "fetched": fetched,
@@ -380,28 +397,6 @@ class Window:
     def id(self, slot: int | None) -> int | None:
         """A member of the model's by its number."""
         return None if slot is None else self.ids.get(slot)
-
-
-@lru_cache(maxsize=8)
-def _at_the_beginning(voters: int) -> dict[str, Any]:
-    """A member that a step is not about; not to be changed."""
-    node = Node(-1)
-    return {
-        "epoch": node.epoch,
-        "leader": node.leader,
-        "log": [],
-        "hwm": node.hwm,
-        "peak": node.peak,
-        "fetched": [UNKNOWN] * voters,
-        "ballot": node.ballot,
-        "granted": [],
-        "voted": node.voted,
-        "heard": node.heard,
-    }
-
-
-def _nothing(count: int) -> list[Any]:
-    return [None] * count
 
 
 # --- judge -----------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Elections(Leaders):
         b.vote_requests[c, v] = vote
 
     def received_vote(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """A voter is asked: its verdict, its epoch and its vote follow."""
+        """A voter takes a vote request: its verdict, its epoch and its vote follow."""
         b, v, vote = self.belief, event.node, what.message
         assert isinstance(vote, e.Vote)
         c = vote.sender
@@ -125,7 +125,7 @@ class Elections(Leaders):
         b.vote_responses[vote.sender, v] = vote.epoch, vote.pre, answer.epoch, answer.granted
 
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """It counts, or it does not; which is told at once by a line that ignores it, or behind it by the role."""
+        """The vote counts, unless the next line ignores it; the role behind it shows the effect."""
         b, c, v = self.belief, event.node, what.source
         answer = what.message
         assert isinstance(answer, e.VoteAnswer)
@@ -167,7 +167,7 @@ class Elections(Leaders):
     # --- roles --------------------------------------------------------------------------------------------------
 
     def role(self, event: e.Event, what: e.Role) -> None:
-        """What a node says that it is: the step that leads there, and whether all that it says is so."""
+        """A node logs its role: find the step that leads there, and compare the role's fields."""
         n = event.node
         node, turn = self.belief.node(n), self.turns.get(n)
         if what.first:
@@ -302,7 +302,7 @@ class Elections(Leaders):
     # --- processes ----------------------------------------------------------------------------------------------
 
     def started(self, event: e.Event, what: e.Started) -> None:
-        """A process begins. What its log said before is on its disk, and what its last answer brought may be."""
+        """A process begins. Its disk has the log as it was, and perhaps the records of its last answer."""
         b, n = self.belief, event.node
         self.turns.pop(n, None)
         self.begun.add(n)
@@ -328,7 +328,7 @@ class Elections(Leaders):
                 del votes[pair]
 
     def _start(self, node: Node, what: e.Role) -> None:
-        """What a process begins as: what its quorum-state file says; of the first one nothing is known before."""
+        """A process begins with the role of its quorum-state file; before the first one nothing is known."""
         if node.epoch == 0 and node.log is None and node.leader is None and node.voted is None:
             if what.epoch or what.voted is not None or what.leader is not None:
                 self.guess("the state at the beginning of the recording")
@@ -360,45 +360,36 @@ class Follower(Elections):
         ):
             self.end_turn(event.node, died=isinstance(what, e.Started))
             self.event = event
-        if isinstance(what, e.Sent):
-            self._sent(event, what)
-        elif isinstance(what, e.Received):
-            self._received(event, what, exchange)
-        elif isinstance(what, e.Answered):
-            self._answered(event, what, exchange)
-        elif isinstance(what, e.GotAnswer):
-            self._got_answer(event, what, exchange)
-        elif isinstance(what, e.Ignored):
-            self._ignored(event, what)
-        elif isinstance(what, e.Judged):
-            self.judged(event, what)
-        elif isinstance(what, e.Role):
-            self.role(event, what)
-        elif isinstance(what, e.Started):
-            self.started(event, what)
-        else:
-            self._within_turn(event)
+        match what:
+            case e.Sent() | e.Received() | e.Answered() | e.GotAnswer():
+                self._message(event, what, exchange)
+            case e.Ignored():
+                self._ignored(event, what)
+            case e.Judged():
+                self.judged(event, what)
+            case e.Role():
+                self.role(event, what)
+            case e.Started():
+                self.started(event, what)
+            case e.Appended():
+                self.appended(event, what)
+            case e.Hwm():
+                self.hwm(event, what)
+            case e.Completing():
+                self.completing(event, what)
+            case e.FollowerEnd() | e.Truncated():
+                turn = self.turns.get(event.node)
+                if turn is None or not turn.pending:
+                    self.fail("take_answer", {"member": event.node}, ("an answer has just come",))
+                else:
+                    self.use_answer(turn, what.end, what.epoch if isinstance(what, e.FollowerEnd) else None)
 
     def _is_row(self, event: e.Event) -> bool:
         turn = self.turns.get(event.node)
         return turn is not None and isinstance(turn.what, e.Appended)
 
-    def _within_turn(self, event: e.Event) -> None:
-        what, turn = event.what, self.turns.get(event.node)
-        if isinstance(what, e.Appended):
-            self.appended(event, what)
-        elif isinstance(what, e.Hwm):
-            self.hwm(event, what)
-        elif isinstance(what, e.Completing):
-            self.completing(event, what)
-        elif isinstance(what, e.FollowerEnd | e.Truncated):
-            if turn is None or not turn.pending:
-                self.fail("take_answer", {"member": event.node}, ("an answer has just come",))
-            else:
-                self.use_answer(turn, what.end, what.epoch if isinstance(what, e.FollowerEnd) else None)
-
     def end_turn(self, node: int, died: bool = False) -> None:
-        """What the model says must follow, and did not."""
+        """End a node's turn, and report the lines that must follow in the model and did not."""
         turn = self.turns.pop(node, None)
         if turn is None:
             return
@@ -447,72 +438,57 @@ class Follower(Elections):
 
     # --- by kinds of messages -----------------------------------------------------------------------------------
 
-    def _sent(self, event: e.Event, what: e.Sent) -> None:
-        message = what.message
-        if isinstance(message, e.Fetch):
-            self.sent_fetch(event, what, message)
-        elif isinstance(message, e.Vote):
-            self.sent_vote(event, what, message)
-        elif isinstance(message, e.Begin):
-            node = self.belief.node(event.node)
-            self.explain("begin: who leads tells", {"leader": event.node}, {
-                "leads": (True, node.leads), "epoch": (node.epoch, message.epoch),
-                "leader": (event.node, message.sender), "voter": (what.to, message.voter),
-            })  # fmt: skip
-        else:
-            self._other(message)
-
-    def _received(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        message = what.message
-        if isinstance(message, e.Fetch):
-            self.received_fetch(event, what, exchange)
-        elif isinstance(message, e.Vote):
-            self.received_vote(event, what, exchange)
-        elif isinstance(message, e.Begin):
-            sent = {"was sent": (True, exchange is not None), "voter": (event.node, message.voter)}
-            self.explain("begin: a member hears it", {"member": event.node}, sent)
-        else:
-            self._other(message)
-
-    def _answered(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
-        message = what.message
-        if isinstance(message, e.FetchAnswer):
-            self.answered_fetch(event, what, exchange)
-        elif isinstance(message, e.VoteAnswer):
-            self.answered_vote(event, what, exchange)
-        elif isinstance(message, e.BeginAnswer):
-            node = self.belief.node(event.node)
-            leader = -1 if node.leader is None else node.leader
-            said = {"epoch": (node.epoch, message.epoch), "leader": (leader, message.leader)}
-            self.explain("begin: answer", {"member": event.node}, said)
-        else:
-            self._other(message)
-
-    def _got_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        message = what.message
-        if exchange is None and event.node in self.begun:
+    def _message(
+        self, event: e.Event, what: e.Sent | e.Received | e.Answered | e.GotAnswer, exchange: Exchange | None
+    ) -> None:
+        if isinstance(what, e.GotAnswer) and exchange is None and event.node in self.begun:
             self.fail("answer", {"node": event.node, "of": what.source}, ("it sent the request",))
-        if isinstance(message, e.FetchAnswer):
-            self.got_fetch_answer(event, what, exchange)
-        elif isinstance(message, e.VoteAnswer):
-            self.got_vote_answer(event, what, exchange)
-        elif isinstance(message, e.BeginAnswer):
-            if what.failed or not self.order.has_log(what.source):
-                self.verdicts.outside["an answer of the own client: the other could not be reached"] += (
-                    what.failed
-                )
-            else:
-                said = {"answer": (exchange and exchange.answer, message)}
-                self.explain("begin: answer as it was sent", {"leader": event.node}, said)
+        match what, what.message:
+            case e.Sent(), e.Fetch() as fetch:
+                self.sent_fetch(event, what, fetch)
+            case e.Sent(), e.Vote() as vote:
+                self.sent_vote(event, what, vote)
+            case e.Sent(), e.Begin() as begin:
+                node = self.belief.node(event.node)
+                self.explain("begin: who leads tells", {"leader": event.node}, {
+                    "leads": (True, node.leads), "epoch": (node.epoch, begin.epoch),
+                    "leader": (event.node, begin.sender), "voter": (what.to, begin.voter),
+                })  # fmt: skip
+            case e.Received(), e.Fetch():
+                self.received_fetch(event, what, exchange)
+            case e.Received(), e.Vote():
+                self.received_vote(event, what, exchange)
+            case e.Received(), e.Begin() as begin:
+                sent = {"was sent": (True, exchange is not None), "voter": (event.node, begin.voter)}
+                self.explain("begin: a member hears it", {"member": event.node}, sent)
+            case e.Answered(), e.FetchAnswer():
+                self.answered_fetch(event, what, exchange)
+            case e.Answered(), e.VoteAnswer():
+                self.answered_vote(event, what, exchange)
+            case e.Answered(), e.BeginAnswer() as answer:
+                node = self.belief.node(event.node)
+                leader = -1 if node.leader is None else node.leader
+                said = {"epoch": (node.epoch, answer.epoch), "leader": (leader, answer.leader)}
+                self.explain("begin: answer", {"member": event.node}, said)
+            case e.GotAnswer(), e.FetchAnswer():
+                self.got_fetch_answer(event, what, exchange)
+            case e.GotAnswer(), e.VoteAnswer():
+                self.got_vote_answer(event, what, exchange)
+            case e.GotAnswer(), e.BeginAnswer() as answer:
+                self._got_begin_answer(event, what, exchange, answer)
+            case _, message:
+                self._other(event, message)
+
+    def _got_begin_answer(
+        self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None, answer: e.BeginAnswer
+    ) -> None:
+        if what.failed or not self.order.has_log(what.source):
+            self.verdicts.outside["an answer of the own client: the other could not be reached"] += (
+                what.failed
+            )
         else:
-            self._other(message)
-            if (
-                isinstance(message, e.Other)
-                and message.api == "UpdateRaftVoterResponse"
-                and not message.error
-            ):
-                # To Kafka this is contact with the leader, as an answer to a fetch is.
-                self.belief.node(event.node).heard = True
+            said = {"answer": (exchange and exchange.answer, answer)}
+            self.explain("begin: answer as it was sent", {"leader": event.node}, said)
 
     def _ignored(self, event: e.Event, what: e.Ignored) -> None:
         turn = self.turns.get(event.node)
@@ -530,6 +506,9 @@ class Follower(Elections):
             else:
                 self.drop_response(event.node, turn.exchange)
 
-    def _other(self, message: e.Message) -> None:
+    def _other(self, event: e.Event, message: e.Message) -> None:
         api = message.api if isinstance(message, e.Other) else type(message).__name__
         self.verdicts.outside[f"a message that the model has not: {api}"] += 1
+        if isinstance(event.what, e.GotAnswer) and message == e.Other("UpdateRaftVoterResponse"):
+            # To Kafka this is contact with the leader, as an answer to a fetch is.
+            self.belief.node(event.node).heard = True

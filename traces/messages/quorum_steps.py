@@ -34,10 +34,11 @@ Differences = dict[str, tuple[Any, Any]]
 
 @dataclass
 class Turn:
-    """What a node is at, and what is still to be told of it.
+    """A node's turn, with the effects that are still to follow.
 
     ``hwm`` is where its HWM has to go. ``answers`` are those that it has to send, by the member; of them ``completed``
-    end a parked fetch, and those that were ``seen`` to are told. ``pending``: it took an answer and did not use it yet.
+    end a parked fetch, and a line was ``seen`` for some of these. ``pending``: it has not used
+    the answer that it took.
     """
 
     what: e.What
@@ -195,7 +196,7 @@ class Fetches(Explainer):
         b.requests[f] = what.to, fetch
 
     def got_fetch_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """The answer has come; what it does is told by the lines behind it."""
+        """The answer has come; the lines behind it show its effect."""
         b, f = self.belief, event.node
         if what.failed:
             self.verdicts.outside["an answer of the own client: the other could not be reached"] += 1
@@ -220,15 +221,7 @@ class Fetches(Explainer):
             and isinstance(exchange.request, e.Fetch)
             and not has_log
         ):
-            b.responses[f] = Response(
-                answer.epoch,
-                answer.size > 0,
-                answer.hwm,
-                answer.diverging,
-                exchange.request.offset,
-                None,
-                exchange=exchange,
-            )
+            b.responses[f] = Response.of(answer, exchange.request.offset, None, exchange)
         if f not in b.responses and f in self.late and self.late[f][1] != what.source:
             # It looks for a leader in several places at a time.
             b.responses[f] = self.late.pop(f)[0]
@@ -296,7 +289,7 @@ class Fetches(Explainer):
         return self.take(window, "take_answer", f=window.slots[f])
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
-        """What an answer brought, in stretches of one epoch that the HWM does not part; one of nothing at least."""
+        """The records of an answer, in stretches of one epoch that the HWM does not part; at least an empty one."""
         if not response.records:
             return [(None, response.epoch)]
         if end is None or end <= log.end:
@@ -381,7 +374,7 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """What a step answers to another member whose fetch is parked; None where it stays parked."""
+        """The step's answer to another member whose fetch is parked; None if it stays parked."""
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]
         ends = [b.node(leader).log.end] if action == "append" and b.node(leader).log else []  # type: ignore[union-attr]
@@ -421,11 +414,13 @@ class Leaders(Fetches):
 
     def _commit(self, window: Window, outcome: Outcome, log: Log) -> None:
         assert outcome.after is not None
-        end = window.offsets.value(len(outcome.after["committed"]))
+        self._is_committed(log, window.offsets.value(len(outcome.after["committed"])))
+
+    def _is_committed(self, log: Log, end: int) -> None:
+        """The records of a log below an offset are committed."""
         if end > self.belief.committed.end:
-            committed = log.copy()
-            committed.truncate(end)
-            self.belief.committed = committed
+            self.belief.committed = log.copy()
+            self.belief.committed.truncate(end)
 
     def appended(self, event: e.Event, what: e.Appended) -> None:
         """A leader appends; fetches that wait for records are completed. Appends in a row are one."""
@@ -456,9 +451,7 @@ class Leaders(Fetches):
         self._new_end = ()
         hwm = node.hwm
         self.adopt(window, outcome, leader)
-        if in_a_row:
-            assert turn is not None
-        else:
+        if turn is None or not in_a_row:
             turn = self.turns[leader] = Turn(what, event)
         self._expect(turn, completed)
         log.append(what.end, what.epoch)
@@ -470,7 +463,7 @@ class Leaders(Fetches):
         })  # fmt: skip
 
     def answered_fetch(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
-        """A leader answers: at once, because it completes a parked fetch, or because the time of that is over."""
+        """A leader answers: immediately, because it completes a parked fetch, or because the park timer ran out."""
         b, leader, answer, fetch = self.belief, event.node, what.message, what.request
         assert isinstance(answer, e.FetchAnswer)
         if not isinstance(fetch, e.Fetch):
@@ -502,27 +495,8 @@ class Leaders(Fetches):
         else:
             self.fail("answer", says, ("the fetch is parked, or has just come",))
         if not answer.error:
-            self._on_its_way(answer, fetch, node, exchange)
-
-    def _on_its_way(
-        self,
-        answer: e.FetchAnswer,
-        fetch: e.Fetch,
-        node: Node,
-        exchange: Exchange | None,
-        timed_out: bool = False,
-    ) -> None:
-        source = None if node.log is None else node.log.copy()
-        self.belief.responses[fetch.sender] = Response(
-            answer.epoch,
-            answer.size > 0,
-            answer.hwm,
-            answer.diverging,
-            fetch.offset,
-            source,
-            timed_out,
-            exchange,
-        )
+            source = None if node.log is None else node.log.copy()
+            b.responses[f] = Response.of(answer, fetch.offset, source, exchange)
 
     def _compare_answer(
         self, says: dict[str, Any], told: dict[str, Any], answer: e.FetchAnswer, node: Node
@@ -563,7 +537,9 @@ class Leaders(Fetches):
         self.explain("park_timer", says, {**found, "its time is over": (True, over)})
         b.parked.pop(f)
         if exchange is not None and isinstance(exchange.request, e.Fetch):
-            self._on_its_way(answer, exchange.request, b.node(leader), exchange, over)
+            log = b.node(leader).log
+            source = None if log is None else log.copy()
+            b.responses[f] = Response.of(answer, exchange.request.offset, source, exchange, over)
 
     @staticmethod
     def is_over(event: e.Event, exchange: Exchange | None) -> bool:
@@ -642,7 +618,5 @@ class Leaders(Fetches):
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
         """Go on from what was recorded."""
         node.hwm, node.peak = what.offset, max(node.peak, what.offset)
-        if node.leads and node.log is not None and what.offset > self.belief.committed.end:
-            committed = node.log.copy()
-            committed.truncate(what.offset)
-            self.belief.committed = committed
+        if node.leads and node.log is not None:
+            self._is_committed(node.log, what.offset)

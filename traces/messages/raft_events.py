@@ -150,10 +150,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Role:
-    """What a node is from here on: Unattached, Prospective, Candidate, Leader, Follower, Resigned.
+    """The role of a node from here on: Unattached, Prospective, Candidate, Leader, Follower, Resigned.
 
-    ``hwm`` is None where it knows none, ``granted`` those whose votes it has, None where it asks for none. ``first`` is
-    set where the process begins with it.
+    ``hwm`` is None where it knows none, ``granted`` the voters whose votes it has, None where it needs none.
+    ``first`` is set where the process begins with it.
     """
 
     name: str
@@ -373,7 +373,7 @@ class Order:
         exchange = self._on_way(sender, event.node, what.message)
         if exchange is not None:
             way = self._ways[sender, event.node]
-            # What was sent before, and did not come, was lost with the connection before.
+            # Requests that were sent before and did not come were lost with the connection before.
             place, kind = way.index(exchange), type(exchange.request)
             kept = [other for n, other in enumerate(way) if n > place or not isinstance(other.request, kind)]
             way.clear()
@@ -399,5 +399,5 @@ class Order:
 
 
 def sender_of(message: Message) -> int | None:
-    """Who sent a request, where it says so."""
+    """The sender of a request, if the request names it."""
     return message.sender if isinstance(message, Fetch | Vote | Begin) and message.sender >= 0 else None

@@ -1,6 +1,6 @@
 """A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
 
-Lines of other loggers, and those without a use here, are passed over. A line without a logger at its end was cut off
+Lines of other loggers, and those without a use here, are skipped. A line without a logger at its end was cut off
 when its node died: it is counted, and the text of a new process behind it is read.
 Kafka's objects stand as ``toString`` prints them, ``Name(field=value, list=[Other(…), …], …)``, and are read in one
 pass with at most ``MAX_DEPTH`` levels of nesting.
@@ -24,7 +24,7 @@ from highwater.traces.messages.raft_events import (
     Vote,
     VoteAnswer,
 )
-from highwater.traces.reading import INT32, INT64, Place, Source, printable, split, start_of_day
+from highwater.traces.reading import INT32, INT64, Place, Source, log_time, printable, split
 
 # --- text ------------------------------------------------------------------------------------------------
 
@@ -39,13 +39,13 @@ _NUMBER = re.compile(r"-?\d{1,19}")
 class Part:
     """An object of a line: its name, its fields, and what stands in it without a name.
 
-    A value is another object or a text. Its methods raise TraceError, which names the field, where one that is asked
-    for is missing or is something else.
+    A value is another object or a text. The methods raise TraceError, which names the field, if it is missing or is
+    something else.
     """
 
     outer: Part | Place
     own: str
-    """What it is called in the object that it is in, or its name."""
+    """The name of its field in the outer object, or its own name."""
     name: str
     fields: dict[str, Part | str] = field(default_factory=dict)
     items: list[Part | str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Part:
         return text == "true"
 
     def optional(self, name: str) -> Part | str | None:
-        """What is in an ``Optional``: None where it is empty."""
+        """The content of an ``Optional``: None if it is empty."""
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
@@ -161,7 +161,7 @@ _ID = re.compile(r"id: (-?\d{1,10})\b")
 
 
 def message(data: Part) -> Message:
-    """What an object such as FetchRequestData says. Raises TraceError where a field that is needed is not there."""
+    """The message of an object such as FetchRequestData. Raises TraceError if a needed field is missing."""
     reader = _READERS.get(data.name)
     if reader is not None:
         return reader(data)
@@ -178,20 +178,19 @@ def node_of(part: Part, name: str) -> int:
     return int(number[1])
 
 
+def _partition(data: Part) -> Part:
+    return data.at("topics", "0", "partitions", "0")
+
+
 def _fetch(data: Part) -> Message:
-    partition = data.at("topics", "0", "partitions", "0")
-    sender = data.small("replicaId")
+    partition, sender = _partition(data), data.small("replicaId")
     if "replicaState" in data.fields:
         sender = max(sender, data.at("replicaState").small("replicaId"))
     hwm = partition.number("highWatermark") if "highWatermark" in partition.fields else INT64
     return Fetch(
-        sender,
-        partition.small("currentLeaderEpoch"),
-        partition.number("fetchOffset"),
-        partition.small("lastFetchedEpoch"),
-        None if hwm == INT64 else hwm,
-        data.small("maxWaitMs"),
-    )
+        sender, partition.small("currentLeaderEpoch"), partition.number("fetchOffset"),
+        partition.small("lastFetchedEpoch"), None if hwm == INT64 else hwm, data.small("maxWaitMs"),
+    )  # fmt: skip
 
 
 def _fetch_answer(data: Part) -> Message:
@@ -199,17 +198,12 @@ def _fetch_answer(data: Part) -> Message:
     if error:
         return FetchAnswer(error, -1, -1, -1, 0, None, None)
     partition = data.at("responses", "0", "partitions", "0")
-    leader = partition.at("currentLeader")
-    records = partition.fields.get("records")
+    leader, records = partition.at("currentLeader"), partition.fields.get("records")
     return FetchAnswer(
-        partition.small("errorCode"),
-        leader.small("leaderId"),
-        leader.small("leaderEpoch"),
-        partition.number("highWatermark"),
-        records.number("size", 0) if isinstance(records, Part) else 0,
-        _end(partition.at("divergingEpoch")),
-        _end(partition.at("snapshotId")),
-    )
+        partition.small("errorCode"), leader.small("leaderId"), leader.small("leaderEpoch"),
+        partition.number("highWatermark"), records.number("size", 0) if isinstance(records, Part) else 0,
+        _end(partition.at("divergingEpoch")), _end(partition.at("snapshotId")),
+    )  # fmt: skip
 
 
 def _end(of: Part) -> tuple[int, int] | None:
@@ -219,52 +213,38 @@ def _end(of: Part) -> tuple[int, int] | None:
 
 
 def _vote(data: Part) -> Message:
-    partition = data.at("topics", "0", "partitions", "0")
+    partition = _partition(data)
     return Vote(
-        partition.small("replicaId"),
-        data.small("voterId"),
-        partition.small("replicaEpoch"),
-        partition.small("lastOffsetEpoch"),
-        partition.number("lastOffset"),
-        partition.flag("preVote"),
-    )
+        partition.small("replicaId"), data.small("voterId"), partition.small("replicaEpoch"),
+        partition.small("lastOffsetEpoch"), partition.number("lastOffset"), partition.flag("preVote"),
+    )  # fmt: skip
+
+
+def _answer(data: Part) -> tuple[int, int, int]:
+    """The error, the leader and the epoch of an answer; an error of the whole answer names neither of them."""
+    if error := data.small("errorCode"):
+        return error, -1, -1
+    partition = _partition(data)
+    return partition.small("errorCode"), partition.small("leaderId"), partition.small("leaderEpoch")
 
 
 def _vote_answer(data: Part) -> Message:
-    error = data.small("errorCode")
-    if error:
-        return VoteAnswer(error, -1, -1, False)
-    partition = data.at("topics", "0", "partitions", "0")
-    return VoteAnswer(
-        partition.small("errorCode"),
-        partition.small("leaderId"),
-        partition.small("leaderEpoch"),
-        partition.flag("voteGranted"),
-    )
+    said = _answer(data)
+    return VoteAnswer(*said, granted=not data.small("errorCode") and _partition(data).flag("voteGranted"))
 
 
 def _begin(data: Part) -> Message:
-    partition = data.at("topics", "0", "partitions", "0")
+    partition = _partition(data)
     return Begin(partition.small("leaderId"), data.small("voterId"), partition.small("leaderEpoch"))
 
 
-def _begin_answer(data: Part) -> Message:
-    error = data.small("errorCode")
-    if error:
-        return BeginAnswer(error, -1, -1)
-    partition = data.at("topics", "0", "partitions", "0")
-    return BeginAnswer(
-        partition.small("errorCode"), partition.small("leaderId"), partition.small("leaderEpoch")
-    )
-
-
-_READERS = {
+_READERS: dict[str, Callable[[Part], Message]] = {
     "FetchRequestData": _fetch,
     "FetchResponseData": _fetch_answer,
     "VoteRequestData": _vote,
     "VoteResponseData": _vote_answer,
     "BeginQuorumEpochRequestData": _begin,
-    "BeginQuorumEpochResponseData": _begin_answer,
+    "BeginQuorumEpochResponseData": lambda data: BeginAnswer(*_answer(data)),
 }
 
 
@@ -280,13 +260,11 @@ _SIGN = re.compile(rb"\] (?:TRACE|DEBUG|INFO) \[RaftManager (?:id|nodeId)=\d{1,1
 _LOGGED = re.compile(rb"\A\[\d{4}-\d\d-\d\d [^\]]*\] [A-Z]+ .*\(([\w.$]+)\)\s*\Z")
 _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClient"
 
-_Read = Callable[[Place, str, "re.Match[str]"], e.What]
-
 
 def is_raft_log(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a raft log: lines of the raft client, with a node's number.
 
-    What other loggers write into, too, is a broker's log: at INFO, the raft client says something in every one.
+    A file with lines of other loggers is a broker's log: every one has lines of the raft client at INFO.
     """
     client = False
     for line in head.split(b"\n"):
@@ -324,34 +302,54 @@ class RaftLog:
                 place = Place(self.path, number)
                 said = _said(place, text[node.end() :])
                 if said is not None:
-                    yield e.Event(int(node[1]), self._time(place, head), place, said)
-
-    def _time(self, place: Place, head: re.Match[str]) -> int:
-        start = start_of_day(head[1])
-        if start is None:
-            raise place.at("time").wrong("no such day")
-        hour, minute, second, ms = map(int, head.groups()[1:])
-        return start + ((hour * 60 + minute) * 60 + second) * 1000 + ms
+                    time = log_time(head)
+                    if time is None:
+                        raise place.at("time").wrong("no such time")
+                    yield e.Event(int(node[1]), time, place, said)
 
 
 def _said(place: Place, text: str) -> e.What | None:
     for pattern, read in _LINES:
         found = pattern.match(text)
         if found is not None:
-            return read(place, text, found)
+            return read(_Line(place, text, found))
     return None
 
 
-# --- the lines --------------------------------------------------------------------------------------------------
+# --- the lines ---------------------------------------------------------------------------------------------------
 
 
-def _sent(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, _ = parse(place, text, found.end())
+class _Line:
+    """A line behind the text that shows its kind (``found``); its objects are read from left to right."""
+
+    def __init__(self, place: Place, text: str, found: re.Match[str]) -> None:
+        self.place, self.text, self.found, self.end = place, text, found, found.end()
+
+    def part(self) -> Part:
+        """The next object."""
+        part, self.end = parse(self.place, self.text, self.end)
+        return part
+
+    def then(self, pattern: str) -> str:
+        """The group of a text that must follow; empty where it does not."""
+        found = re.compile(pattern).match(self.text, self.end)
+        return "" if found is None else found[1]
+
+    def offset(self, text: str = "") -> int:
+        """An offset: that of the line's beginning, or another one."""
+        number = int(text or self.found[1])
+        if number > INT64:
+            raise self.place.at("offset").wrong(f"is outside 0..{INT64}")
+        return number
+
+
+def _sent(line: _Line) -> e.What:
+    part = line.part()
     return e.Sent(message(part.at("data")), part.number("correlationId"), node_of(part, "destination"))
 
 
-def _received(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, _ = parse(place, text, found.end())
+def _received(line: _Line) -> e.What:
+    part = line.part()
     said, correlation = message(part.at("data")), part.number("correlationId")
     if part.name == "InboundResponse":
         failed = getattr(said, "error", 0) == 8 and part.at("data").small("errorCode") == 8
@@ -359,49 +357,43 @@ def _received(place: Place, text: str, found: re.Match[str]) -> e.What:
     return e.Received(said, correlation, part.number("apiVersion", 0, 1000))
 
 
-def _answered(place: Place, text: str, found: re.Match[str]) -> e.What:
-    answer, end = parse(place, text, found.end())
-    start = text.find("InboundRequest(", end)
-    if start < 0:
-        raise place.at("InboundRequest").wrong("missing")
-    request, _ = parse(place, text, start)
-    said = message(answer.at("data")), answer.number("correlationId"), message(request.at("data"))
-    return e.Answered(*said)
+def _answered(line: _Line) -> e.What:
+    answer = line.part()
+    line.end = line.text.find("InboundRequest(", line.end)
+    if line.end < 0:
+        raise line.place.at("InboundRequest").wrong("missing")
+    request = line.part()
+    return e.Answered(message(answer.at("data")), answer.number("correlationId"), message(request.at("data")))
 
 
-def _ignored(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, _ = parse(place, text, found.end())
-    return e.Ignored(part.number("correlationId"))
+def _judged(line: _Line) -> e.What:
+    said = message(line.part())
+    verdict = line.then(r" with epoch -?\d+ is (granted|rejected)")
+    if not verdict or not isinstance(said, e.Vote):
+        raise line.place.wrong("neither granted nor rejected")
+    return e.Judged(said, verdict == "granted")
 
 
-def _judged(place: Place, text: str, found: re.Match[str]) -> e.What | None:
-    part, end = parse(place, text, found.end())
-    said = message(part)
-    verdict = re.match(r" with epoch -?\d+ is (granted|rejected)", text[end:])
-    if verdict is None or not isinstance(said, e.Vote):
-        raise place.wrong("neither granted nor rejected")
-    return e.Judged(said, verdict[1] == "granted")
-
-
-def _role(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, end = parse(place, text, found.end())
-    name = part.name.removesuffix("State")
+def _role(line: _Line) -> e.What:
+    part = line.part()
     fields = part.fields
     leader = part.optional_number("leaderId") if "leaderId" in fields else None
     if "leader" in fields:
         leader = part.small("leader")
     key = part.optional("votedKey") if "votedKey" in fields else None
-    voted = key.small("id") if isinstance(key, Part) else None
     metadata = part.optional("highWatermark") if "highWatermark" in fields else None
-    hwm = metadata.number("offset") if isinstance(metadata, Part) else None
     granted = None
     if "epochElection" in fields:
         states = part.at("epochElection", "voterStates").fields
-        of = {_id(place, voter): state for voter, state in states.items() if isinstance(state, Part)}
+        of = {_id(line.place, voter): state for voter, state in states.items() if isinstance(state, Part)}
         granted = frozenset(v for v, state in of.items() if state.text("state") == "GRANTED")
-    start = part.number("epochStartOffset") if "epochStartOffset" in fields else None
-    first = text[end:].startswith(" from null")
-    return e.Role(name, part.small("epoch"), leader, voted, hwm, granted, first, start)
+    return e.Role(
+        part.name.removesuffix("State"), part.small("epoch"), leader,
+        key.small("id") if isinstance(key, Part) else None,
+        metadata.number("offset") if isinstance(metadata, Part) else None,
+        granted, line.text.startswith(" from null", line.end),
+        part.number("epochStartOffset") if "epochStartOffset" in fields else None,
+    )  # fmt: skip
 
 
 def _id(place: Place, text: str) -> int:
@@ -410,87 +402,68 @@ def _id(place: Place, text: str) -> int:
     return int(text)
 
 
-def _appended(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, _ = parse(place, text, found.end())
-    return e.Appended(_offset(place, found[1]), part.number("offset"), part.small("epoch"))
+def _appended(line: _Line) -> e.What:
+    part = line.part()
+    return e.Appended(line.offset(), part.number("offset"), part.small("epoch"))
 
 
-def _follower_end(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, _ = parse(place, text, found.end())
+def _follower_end(line: _Line) -> e.What:
+    part = line.part()
     return e.FollowerEnd(part.number("offset"), part.small("epoch"))
 
 
-def _offset(place: Place, text: str) -> int:
-    if int(text) > INT64:
-        raise place.at("offset").wrong(f"is outside 0..{INT64}")
-    return int(text)
-
-
-def _truncated(place: Place, text: str, found: re.Match[str]) -> e.What:
-    return e.Truncated(_offset(place, found[1]))
-
-
-def _follower_hwm(place: Place, text: str, found: re.Match[str]) -> e.What:
-    return e.Hwm(_offset(place, found[1]), False)
-
-
-def _leader_hwm(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, _ = parse(place, text, found.end())
-    return e.Hwm(part.number("offset"), True)
-
-
-def _hwm_set(place: Place, text: str, found: re.Match[str]) -> e.What:
+def _hwm_set(line: _Line) -> e.What:
     """The state's own line, which stands before that of the client and says more."""
-    part, end = parse(place, text, found.end())
-    follows = part.name == "Optional"
-    now = part.at("0") if follows else part
-    before = None
-    ends: list[tuple[int, int]] | None = None
-    if text.startswith(" from ", end):
-        old, end = parse(place, text, end + 6)
+    part = line.part()
+    leads, now = part.name != "Optional", part if part.name != "Optional" else part.at("0")
+    before = ends = None
+    if line.text.startswith(" from ", line.end):
+        line.end += 6
+        old = line.part()
         before = (old.at("0") if old.name == "Optional" else old).number("offset")
-    voters = text.find(" and voters [", end)
+    voters = line.text.find(" and voters [", line.end)
     if voters >= 0:
-        ends = []
-        states, _ = parse(place, text, voters + 12)
-        for state in states.items[:MAX_VOTERS]:
-            if isinstance(state, Part):
-                reached = state.optional("endOffset")
-                at = reached.number("offset") if isinstance(reached, Part) else -1
-                ends.append((state.at("replicaKey").small("id"), at))
-    leads = not follows
-    return e.Hwm(now.number("offset"), leads, before, None if ends is None else tuple(ends), final=False)
+        line.end = voters + 12
+        ends = tuple(_end_of(state) for state in line.part().items[:MAX_VOTERS] if isinstance(state, Part))
+    return e.Hwm(now.number("offset"), leads, before, ends, final=False)
 
 
-def _completing(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, end = parse(place, text, found.end())
-    at = re.match(r" starting at offset (\d{1,19}) at ", text[end:])
-    if at is None:
-        raise place.at("offset").wrong("missing")
-    return e.Completing(part.small("id"), _offset(place, at[1]))
+def _end_of(state: Part) -> tuple[int, int]:
+    """A voter and its LEO, as the leader has them."""
+    reached = state.optional("endOffset")
+    end = reached.number("offset") if isinstance(reached, Part) else -1
+    return state.at("replicaKey").small("id"), end
 
 
-def _started(place: Place, text: str, found: re.Match[str]) -> e.What:
-    part, _ = parse(place, text, found.end())
-    voters = tuple(sorted(_id(place, voter) for voter in part.at("voters").fields))
+def _completing(line: _Line) -> e.What:
+    part = line.part()
+    offset = line.then(r" starting at offset (\d{1,19}) at ")
+    if not offset:
+        raise line.place.at("offset").wrong("missing")
+    return e.Completing(part.small("id"), line.offset(offset))
+
+
+def _started(line: _Line) -> e.What:
+    voters = tuple(sorted(_id(line.place, voter) for voter in line.part().at("voters").fields))
     if len(voters) > MAX_VOTERS:
-        raise place.at("voters").wrong(f"more than {MAX_VOTERS}")
+        raise line.place.at("voters").wrong(f"more than {MAX_VOTERS}")
     return e.Started(voters)
 
 
-_LINES: tuple[tuple[re.Pattern[str], Callable[..., e.What | None]], ...] = (
-    (re.compile(r"Sent outbound request: "), _sent),
-    (re.compile(r"Received inbound message (?=Inbound)"), _received),
-    (re.compile(r"Sent response (?=OutboundResponse)"), _answered),
-    (re.compile(r"Ignoring response (?=InboundResponse)"), _ignored),
-    (re.compile(r"Vote request (?=VoteRequestData)"), _judged),
-    (re.compile(r"Completed transition to "), _role),
-    (re.compile(r"Leader appended records at base offset (\d{1,19}), new end offset is "), _appended),
-    (re.compile(r"Follower end offset updated to "), _follower_end),
-    (re.compile(r"Truncated to offset (\d{1,19}) from Fetch response"), _truncated),
-    (re.compile(r"Follower high watermark updated to (\d{1,19})"), _follower_hwm),
-    (re.compile(r"Leader high watermark updated to "), _leader_hwm),
-    (re.compile(r"High watermark set to "), _hwm_set),
-    (re.compile(r"Completing delayed fetch from "), _completing),
-    (re.compile(r"Starting voters are "), _started),
+_KINDS: tuple[tuple[str, Callable[[_Line], e.What]], ...] = (
+    (r"Sent outbound request: ", _sent),
+    (r"Received inbound message (?=Inbound)", _received),
+    (r"Sent response (?=OutboundResponse)", _answered),
+    (r"Ignoring response (?=InboundResponse)", lambda line: e.Ignored(line.part().number("correlationId"))),
+    (r"Vote request (?=VoteRequestData)", _judged),
+    (r"Completed transition to ", _role),
+    (r"Leader appended records at base offset (\d{1,19}), new end offset is ", _appended),
+    (r"Follower end offset updated to ", _follower_end),
+    (r"Truncated to offset (\d{1,19}) from Fetch response", lambda line: e.Truncated(line.offset())),
+    (r"Follower high watermark updated to (\d{1,19})", lambda line: e.Hwm(line.offset(), False)),
+    (r"Leader high watermark updated to ", lambda line: e.Hwm(line.part().number("offset"), True)),
+    (r"High watermark set to ", _hwm_set),
+    (r"Completing delayed fetch from ", _completing),
+    (r"Starting voters are ", _started),
 )
+_LINES = tuple((re.compile(pattern), read) for pattern, read in _KINDS)

@@ -97,7 +97,7 @@ class Delays:
             if len(self._open) > MAX_APPENDS:
                 self._open.popleft()
         elif isinstance(what, Started):
-            # What was appended while its process was down is no delay of the protocol's.
+            # Records that were appended while its process was down are no delay of the protocol's.
             for append in self._open:
                 append.known.add(event.node)
         elif isinstance(what, Received) and isinstance(what.message, Fetch):
@@ -129,7 +129,7 @@ class Delays:
                 found = self.members.setdefault(event.node, Measured())
                 found.add(append.messages[event.node], ms, append.timers[event.node])
         while self._open and self._open[0].committed:
-            # Who is slow is waited for as well, as soon as it has fetched once.
+            # A slow member is waited for as well, as soon as it has fetched once.
             everybody = (self._fetching | self.members.keys()) - {self._open[0].leader}
             if not everybody <= self._open[0].known:
                 break
@@ -165,16 +165,15 @@ MAX_MEMBERS = 5
 Progress = Callable[[Report], None]
 
 _judge = lru_cache(maxsize=4)(Judge)
-"""What was traced, and evaluated, for one cluster is kept for the next."""
+"""The traced model and its evaluated steps are kept for the next cluster."""
 
 
 @dataclass
 class _NodeLogs:
-    """The files of one node, in order of time, and what could not be read of them."""
+    """The files of one node, in order of time."""
 
     node: int
     logs: list[RaftLog]
-    wrong: list[TraceError]
 
     def __iter__(self) -> Iterator[e.Event]:
         for log in self.logs:
@@ -263,11 +262,11 @@ def _nodes(files: Sequence[Path], report: Report) -> list[_NodeLogs]:
     in_order = {
         node: [log for _, log in sorted(logs, key=lambda pair: pair[0])] for node, logs in found.items()
     }
-    return [_NodeLogs(node, logs, []) for node, logs in sorted(in_order.items())]
+    return [_NodeLogs(node, logs) for node, logs in sorted(in_order.items())]
 
 
 class _Asked:
-    """Asks the properties of `quorum` of what is believed between turns, and tells each once while it is violated."""
+    """Checks the properties of `quorum` between turns, and reports each once while it is violated."""
 
     def __init__(self, follower: Follower, report: Report) -> None:
         self._follower, self._report = follower, report
@@ -277,13 +276,13 @@ class _Asked:
         self.not_asked = 0
 
     def before(self, event: e.Event) -> None:
-        """What a line changed is asked when its turn is over: before the next message, on any node."""
+        """Check the properties when a turn is over: before the next message, on any node."""
         if isinstance(event.what, e.Sent | e.Received | e.GotAnswer | e.Appended | e.Started):
             self.ask(self._last)
         self._last = event
 
     def ask(self, event: e.Event | None) -> None:
-        """Ask, of the voters and of who has just done something."""
+        """Check the voters and the node that has just done something."""
         event = event or self._last
         if event is None:
             return

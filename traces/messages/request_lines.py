@@ -26,9 +26,9 @@ from highwater.traces.reading import (
     MAX_VALUES,
     Source,
     TraceError,
+    log_time,
     printable,
     split,
-    start_of_day,
 )
 
 # --- forms of the JSON -----------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ Ms = Annotated[float, Meta(ge=0, le=MAX_MS)]
 
 
 class _Form(Struct, rename="camel", gc=False, frozen=True):
-    """An object of a line: fields that it does not name are passed over."""
+    """An object of a line; fields that it does not name are skipped."""
 
 
 class Header(_Form, rename="camel", gc=False, frozen=True):
@@ -324,7 +324,7 @@ def read_request_log(
                 continue
             counted.lines += 1
             if at > _HEAD_SIZE and line.find(_START) != at:
-                # What is before it was cut off when its process died.
+                # The text before it was cut off when its process died.
                 counted.cut_off(path, number)
             end = line.rfind(_END)
             if end < at:
@@ -352,7 +352,7 @@ def _parsed(
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
         if not text.isascii():
-            text.decode()  # msgspec does not look at the bytes of texts that it passes over
+            text.decode()  # msgspec does not look at the bytes of texts that it skips
         key = api if api is not None else _HEADER.decode(text).request_header.request_api_key
         if key not in wanted:
             return None
@@ -390,11 +390,10 @@ def _time(path: Path, number: int, line: bytes, at: int) -> float:
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:
         raise TraceError(path, number, None, "no date and time before the request")
-    day, hour, minute, second, ms = head.groups()
-    start = start_of_day(day.decode())
-    if start is None:
-        raise TraceError(path, number, None, f"no such day: {printable(day.decode())}")
-    return start + ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000 + int(ms)
+    found = log_time(head)
+    if found is None:
+        raise TraceError(path, number, None, f"no such time: {printable(head[0][1:24].decode())}")
+    return found
 
 
 # --- messages --------------------------------------------------------------------------------------------
@@ -585,7 +584,7 @@ FULL, CLOSING = 0, -1
 
 @dataclass(slots=True)
 class Session:
-    """A session: the epoch of its last fetch, and the partitions as they were asked for last."""
+    """A session: the epoch of its last fetch, and its partitions as the last request had them."""
 
     epoch: int
     asked: dict[Key, Asked] = field(default_factory=dict)

@@ -137,7 +137,7 @@ class Requests:
                 elif line.api == REGISTRATION:
                     asked.add_registration(read_registered(line))
                 else:
-                    verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
+                    verdicts.outside["heartbeat (only its metadata offset is used)"] += 1
                     asked.add_heartbeat(read_heartbeat(line))
         self.offset_ms = asked.offset_ms
         self._controllers_ahead = controllers_ahead(asked)
@@ -254,7 +254,7 @@ class RequestsBeside:
         self._index.change(change)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """What a setting is for a partition from here on."""
+        """The value of a setting for a partition from here on."""
         self._index.setting(name, setting)
 
     def judge(self, log: MetadataLog, report: Report) -> None:
@@ -263,7 +263,9 @@ class RequestsBeside:
         KeyboardInterrupt ends it with what was found so far. Raises TraceError where a log cannot be read.
         """
         started = time.perf_counter()
-        requests = self._begin(log, report)
+        self._index.read(log)
+        context = Context(self._index, report.profile, frozenset(report.rules))
+        requests = self._requests = Requests(context, self._paths)
         try:
             with rarely_collected():
                 requests.replay()
@@ -271,12 +273,6 @@ class RequestsBeside:
             report.interrupted = True
         tell(requests, report)
         report.seconds += time.perf_counter() - started
-
-    def _begin(self, log: MetadataLog, report: Report) -> Requests:
-        self._index.read(log)
-        context = Context(self._index, report.profile, frozenset(report.rules))
-        self._requests = Requests(context, self._paths)
-        return self._requests
 
     def collect(self, report: Report) -> None:
         """Put messages into the report's timelines, once it is judged: the logs are read again. Raises TraceError."""
@@ -345,7 +341,7 @@ class _Around:
             self.waiting.append(message)
 
     def all(self) -> list[ShownMessage]:
-        """What is kept, at the end of the log."""
+        """The kept messages, at the end of the log."""
         ahead = self.waiting if self.at < len(self.places) else ()
         return [*self.kept, *ahead]
 
@@ -357,49 +353,34 @@ class Around:
         self._requests, self._report = requests, report
         self._places = _places(report)
         self._of: dict[tuple[str, str], _Around] = {}
-        self._numbers: dict[tuple[str, str], int] = defaultdict(int)
 
     def collect(self) -> None:
         """Read the logs and fill ``messages`` of the timelines. Raises TraceError where a log cannot be read."""
         for line in self._requests.again(_READ):
-            for name, message in self._messages(line):
-                self._take(name, message)
+            self._line(line)
         found: dict[str, list[ShownMessage]] = defaultdict(list)
         for (name, _), around in self._of.items():
             found[name] += around.all()
         for name, kept in found.items():
             self._report.timelines[name].messages = sorted(kept, key=lambda m: m.arrived)
 
-    def _take(self, name: str, message: ShownMessage) -> None:
-        places = self._places.get(name)
-        if places is None:
-            return
-        key = (name, str(message.receiver))
-        if key not in self._of:
-            self._of[key] = _Around(places)
-        self._of[key].take(message)
-
-    def _numbered(self, name: str, node: int | str) -> int:
-        self._numbers[(name, str(node))] += 1
-        return self._numbers[(name, str(node))]
-
-    def _messages(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
+    def _line(self, line: RequestLine) -> None:
         if line.api == FETCH:
-            yield from self._fetched(line)
+            self._fetched(line)
         elif line.api == PRODUCE:
             for written in request_lines.read_produce(line):
                 offset = written.offset if written.offset >= 0 else None
                 told = ShownAnswer(_error(written.error), offset=offset) if written.answered else None
-                yield from self._message(line, written.key, CLIENT, WRITE, ShownRequest(), told)
+                self._message(line, written.key, CLIENT, WRITE, ShownRequest(), told)
         else:
             for proposal in request_lines.read_alter(line):
                 isr = tuple(member for member, _ in proposal.members)
                 asked = ShownRequest(None, proposal.leader_epoch, isr, proposal.partition_epoch)
                 done = ShownAnswer(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
                 told = ShownAnswer(_error(proposal.error)) if proposal.error else done
-                yield from self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
+                self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
 
-    def _fetched(self, line: RequestLine) -> Iterator[tuple[str, ShownMessage]]:
+    def _fetched(self, line: RequestLine) -> None:
         fetch = request_lines.read_fetch(line)
         if fetch.replica == request_lines.CONSUMER:
             return
@@ -411,7 +392,7 @@ class Around:
                 diverging = answer.diverging
                 parted = None if diverging is None else (diverging.epoch, diverging.end_offset)
                 told = ShownAnswer(_error(answer.error), answer.hwm, answer.size, parted)
-            yield from self._message(line, key, fetch.replica, SHOWN_FETCH, asked, told)
+            self._message(line, key, fetch.replica, SHOWN_FETCH, asked, told)
 
     def _message(
         self,
@@ -421,14 +402,14 @@ class Around:
         kind: str,
         asked: ShownRequest,
         told: ShownAnswer | None,
-    ) -> Iterator[tuple[str, ShownMessage]]:
+    ) -> None:
         name = self._requests.name_of(key)
         receiver = CONTROLLER if kind == PROPOSAL else self._requests.broker_of(line)
         if name is not None and receiver is not None and name in self._places:
-            number = self._numbered(name, receiver)
-            yield name, ShownMessage(
-                line.arrived, line.answered, sender, receiver, kind, asked, told, str(line.path), line.line, number
-            )  # fmt: skip
+            around = self._of.setdefault((name, str(receiver)), _Around(self._places[name]))
+            around.number += 1
+            sent = line.arrived, line.answered, sender, receiver, kind, asked, told
+            around.take(ShownMessage(*sent, str(line.path), line.line, around.number))
 
 
 def _places(report: Report) -> dict[str, list[float]]:

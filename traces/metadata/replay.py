@@ -21,6 +21,7 @@ from highwater.traces.kafka.values import (
     api_key,
     decode,
     is_creation,
+    kind,
     undefined,
 )
 from highwater.traces.metadata.follow import MetadataFollower
@@ -45,11 +46,30 @@ LIMIT = 20
 """So many differences of one snapshot are reported."""
 
 
+_SETTINGS = frozenset(KEYS[name] for name in ("CONFIG_RECORD", "FEATURE_LEVEL_RECORD"))
+
+
 def load(follower: MetadataFollower, snapshot: Snapshot) -> None:
-    """Begin with a snapshot: what it holds is taken as it is. Raises TraceError."""
+    """Begin with a snapshot: what it holds is taken as it is. Raises TraceError.
+
+    Settings are taken first, although Kafka writes them behind the partitions: what they decide is decided.
+    """
     with follower.loading():
-        for batch in snapshot.batches():
-            follower.take(snapshot.path, batch)
+        for of_settings in (True, False):
+            for batch in snapshot.batches():
+                follower.take(snapshot.path, _part(batch, of_settings))
+
+
+def _part(batch: RecordBatch, of_settings: bool) -> RecordBatch:
+    """The records of settings in a batch, or all others."""
+    if batch.control:
+        return batch._replace(offsets=(), values=[], times=()) if of_settings else batch
+    found = [i for i, value in enumerate(batch.values) if (kind(value or b"") in _SETTINGS) == of_settings]
+    return batch._replace(
+        offsets=[batch.offsets[i] for i in found],
+        values=[batch.values[i] for i in found],
+        times=[batch.times[i] for i in found],
+    )
 
 
 Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]

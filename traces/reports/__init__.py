@@ -1,1 +1,1 @@
-"""What comes out of a replay: the report, its incidents, and how both are shown."""
+"""The result of a replay: the report and its incidents, as text, page and JSON."""

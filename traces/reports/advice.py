@@ -1,4 +1,4 @@
-"""What to do about an incident: the steps, the most urgent first, with Kafka's commands filled in.
+"""Advice about an incident: the steps to take, the most urgent first, with Kafka's commands filled in.
 
 ``SCENARIOS`` names the scenario in which the model takes the steps of an advice. It checks that no more records are
 lost and that the partition has a leader again. The reader replaces ``HOST:PORT``, ``LOG_DIR`` (the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from highwater.traces.reports.findings import Reported
 from highwater.traces.reports.observed import EMPTY, Controllers, ReplicaEnd
@@ -46,9 +47,13 @@ class AdviceStep(Reported):
     commands: tuple[str, ...] = ()
 
 
+_now, _restore = partial(AdviceStep, NOW), partial(AdviceStep, RESTORE)
+_clients, _prevent = partial(AdviceStep, CLIENTS), partial(AdviceStep, PREVENT)
+
+
 @dataclass(frozen=True)
 class Holder(Reported):
-    """What became of lost records on a broker: ``records`` of them are, or were, in its log.
+    """The state of lost records on a broker: ``records`` of them are, or were, in its log.
 
     ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None where not known.
     """
@@ -168,36 +173,31 @@ def after_loss(
     unknown = [h.broker for h in holders if h.state == UNKNOWN]
     for holder in have:
         b = holder.broker
-        yield AdviceStep(
-            NOW,
+        yield _now(
             f"Stop broker {b} (or keep it stopped) and copy its log. It had {count(holder.records, 'lost record')} and "
             f"truncates them when it follows leader {leader}.",
             (stop(b), copy(r.partition, b)),
         )
     for b in unknown:
-        yield AdviceStep(
-            NOW,
+        yield _now(
             f"Stop broker {b} (or keep it stopped) and copy its log. The input does not show whether it still has the "
             f"lost records. It truncates them when it follows leader {leader}.",
             (stop(b), copy(r.partition, b), dump(r.partition, b)),
         )
     if not have and not unknown:
-        yield AdviceStep(NOW, "The replicas cannot restore the lost records: none of them has any left.")
+        yield _now("The replicas cannot restore the lost records: none of them has any left.")
     if have or unknown:
         sources = [h.broker for h in have] or unknown
-        yield AdviceStep(
-            RESTORE,
+        yield _restore(
             f"Start {named(sources)} after the copy. Read offsets {offsets(first, end)} from the copy, and let the "
             "application write them again.",
             (dump(r.partition, sources[0], data=True), *(start(b) for b in sources)),
         )
-    yield AdviceStep(
-        CLIENTS,
+    yield _clients(
         "Inform the producers' owners: acknowledged records are lost. Only an application with its own copy can send "
         "them again.",
     )
-    yield AdviceStep(
-        CLIENTS,
+    yield _clients(
         f"Stop each consumer group that has read past offset {first}, and reset it. Otherwise it skips the records "
         "written there since.",
         (reset(r, first),),
@@ -207,13 +207,11 @@ def after_loss(
 def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
     """An election may have lost records, and the input does not show it."""
     others = [b for b in r.order if b != leader]
-    yield AdviceStep(
-        NOW,
+    yield _now(
         f"Stop {named(others)} and copy their logs before they truncate to the log of leader {leader}.",
         (*(stop(b) for b in others), *(copy(r.partition, b) for b in others)),
     )
-    yield AdviceStep(
-        RESTORE,
+    yield _restore(
         "Compare the logs: run highwater replay with the brokers' logs, or with dumps of their data. Then start the "
         "brokers.",
         (*(dump(r.partition, b) for b in r.order), *(start(b) for b in others)),
@@ -226,29 +224,25 @@ def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
     if missing or best is None:
         yield from _collect(r)
         return
-    yield AdviceStep(
-        NOW,
+    yield _now(
         "Copy the log of each replica before an election.",
         tuple(copy(r.partition, b) for b in r.order),
     )
     ends = "; ".join(_end(r.known[b]) for b in r.order)
-    yield AdviceStep(
-        RESTORE,
+    yield _restore(
         f"Elect broker {best}. Its last record has the highest leader epoch, and its log is the longest of that epoch.",
     )
-    yield AdviceStep(RESTORE, f"The ends of the logs: {ends}.")
+    yield _restore(f"The ends of the logs: {ends}.")
     before = r.order[: r.order.index(best)]
     if before:
-        yield AdviceStep(
-            RESTORE,
+        yield _restore(
             f"First stop {named(before)} and wait until the controller has fenced them. It elects the first live "
             f"replica in the order {list(r.order)}.",
             tuple(stop(b) for b in before),
         )
-    yield AdviceStep(RESTORE, f"With broker {best} running, request the unclean election.", (elect(r),))
+    yield _restore(f"With broker {best} running, request the unclean election.", (elect(r),))
     if before:
-        yield AdviceStep(
-            RESTORE,
+        yield _restore(
             f"Start {named(before)} again when broker {best} leads.",
             (describe(r), *(start(b) for b in before)),
         )
@@ -257,15 +251,13 @@ def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
 def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]:
     """The partition is offline, and an eligible replica may lack committed records: the first one to start leads."""
     best, missing = r.best(), r.not_known
-    yield AdviceStep(
-        NOW,
+    yield _now(
         f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
     )
     if missing or best is None:
         yield from _collect(r)
     elif best in eligible:
-        yield AdviceStep(
-            RESTORE,
+        yield _restore(
             f"Start broker {best} first: its log is the best. Start the others when it leads.",
             (start(best), describe(r)),
         )
@@ -276,14 +268,12 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
 def _collect(r: Replicas) -> Iterator[AdviceStep]:
     """Where the input does not show the end of each replica's log: how to see it, and what decides then (966.14)."""
     best, missing = r.best(), r.not_known
-    yield AdviceStep(
-        NOW,
+    yield _now(
         f"The input does not show where the logs of {named(missing)} end. Copy and dump them before any election.",
         tuple(c for b in missing for c in (copy(r.partition, b), dump(r.partition, b))),
     )
     so_far = "" if best is None else f" The best of the known logs: {_end(r.known[best])}."
-    yield AdviceStep(
-        RESTORE,
+    yield _restore(
         "Run highwater replay again with the dumps. The best log has the highest last leader epoch; among equal "
         f"epochs it is the longest.{so_far}",
         (f"highwater replay METADATA_LOG {' '.join(f'data-node{b}.txt' for b in missing)}",),
@@ -298,14 +288,12 @@ def _end(end: ReplicaEnd) -> str:
 
 def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
     """ISR and ELR are empty; the last known leader is elected when it returns (966.15)."""
-    yield AdviceStep(
-        RESTORE,
+    yield _restore(
         f"Start broker {leader}, the last known leader. The controller elects it as soon as it is unfenced. Start the "
         "others when it leads.",
         (start(leader), describe(r)),
     )
-    yield AdviceStep(
-        RESTORE,
+    yield _restore(
         f"If broker {leader} has lost its disk, keep it stopped. Dump the other replicas' logs, and elect the one with "
         "the highest last leader epoch.",
         tuple(dump(r.partition, b) for b in r.order if b != leader),
@@ -314,17 +302,15 @@ def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 
 def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
     """Brokers that a reassignment took away are in the ELR, and have deleted their logs."""
-    yield AdviceStep(
-        NOW,
+    yield _now(
         f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
     )
     if leader is None:
         return
-    yield AdviceStep(NOW, f"Keep leader {leader} running.")
+    yield _now(f"Keep leader {leader} running.")
     others = [b for b in r.order if b != leader]
     if others:
-        yield AdviceStep(
-            RESTORE,
+        yield _restore(
             f"Start {named(others)} if down. The ELR is emptied once min.insync.replicas members are in the ISR.",
             tuple(start(b) for b in others),
         )
@@ -333,12 +319,10 @@ def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None
 def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
     """ELR members lack what was committed since; they are safe again once they are in the ISR."""
     if leader is not None:
-        yield AdviceStep(
-            NOW,
+        yield _now(
             f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.",
         )
-    yield AdviceStep(
-        RESTORE,
+    yield _restore(
         f"Start {named(members)} while the leader runs, so that the missing records are fetched first.",
         tuple(start(b) for b in members),
     )
@@ -346,12 +330,10 @@ def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Ad
 
 def shut_out(r: Replicas) -> Iterator[AdviceStep]:
     """The last known leader is no replica: the registration of a replica makes each controller resign."""
-    yield AdviceStep(
-        NOW,
+    yield _now(
         f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",
     )
-    yield AdviceStep(
-        RESTORE,
+    yield _restore(
         "Change the topic's min.insync.replicas, and change it back. The controller then forgets the last known "
         "leader, and the replicas can register. Meanwhile every other partition of the topic needs its full ISR, "
         "because the change also clears its ELR.",
@@ -364,16 +346,14 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
     """A controller is elected over and over."""
     refused = sorted(int(b) for b in found.refused)
     if refused:
-        yield AdviceStep(
-            NOW,
+        yield _now(
             f"Stop {named(refused)}: each attempt to register makes the active controller resign.",
             tuple(stop(b) for b in refused),
         )
     if partitions:
-        yield AdviceStep(RESTORE, f"See the incident of {', '.join(partitions[:3])}.")
+        yield _restore(f"See the incident of {', '.join(partitions[:3])}.")
     else:
-        yield AdviceStep(
-            NOW,
+        yield _now(
             "Find out why the controllers resign.",
             ("grep 'Renouncing leadership' controller.log  # on each controller",),
         )
@@ -382,8 +362,7 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
 def no_unclean_election(topic: str, level: str) -> AdviceStep:
     """For unclean elections that a setting enabled."""
     setting = "unclean.leader.election.enable=false"
-    return AdviceStep(
-        PREVENT,
+    return _prevent(
         "Disable unclean leader election, if the partition should wait rather than lose records.",
         (set_cluster(setting) if level == "cluster" else set_topic(topic, setting),),
     )
@@ -391,16 +370,14 @@ def no_unclean_election(topic: str, level: str) -> AdviceStep:
 
 def whole_isr_first() -> AdviceStep:
     """min.insync.replicas was changed while the partition was under min ISR."""
-    return AdviceStep(
-        PREVENT,
+    return _prevent(
         "Change min.insync.replicas only while each partition concerned has a leader and all replicas in the ISR.",
     )
 
 
 def compare_before_request() -> AdviceStep:
     """For requested unclean elections."""
-    return AdviceStep(
-        PREVENT,
+    return _prevent(
         "Before you request an unclean election, compare the logs of all replicas with highwater replay.",
     )
 
@@ -413,7 +390,7 @@ def holders(
     first: int,
     end: int,
 ) -> tuple[Holder, ...]:
-    """What became of lost records on each replica, by what the brokers' logs or dumps show.
+    """The state of lost records on each replica, as the brokers' logs or dumps show it.
 
     ``had`` are the facts of the loss: which broker had how many before. ``first`` and ``end`` are the first lost
     offset and the one behind the last.

@@ -1,4 +1,4 @@
-"""What a replay reports, line by line: findings, what nothing explains, what is not known, what cannot be read."""
+"""The entries of a report: findings, records that do not conform, doubts, and damage of the input."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def observed(group: Group) -> list[str]:
 
 
 def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator[str]:
-    """What makes controllers resign, where the input shows it."""
+    """The events that make controllers resign, if the input shows them."""
     for what, number in sorted(found.failures.items(), key=lambda item: -item[1])[:2]:
         event, _, exception = what.partition(": ")
         times = count(number, "time")

@@ -40,7 +40,7 @@ _RECORDS = frozenset(
 
 @dataclass(frozen=True)
 class Incident(Reported):
-    """What happened to one partition, or to the controllers (``partition`` None), and what to do about it.
+    """An incident of one partition, or of the controllers (``partition`` None), with advice.
 
     ``id`` is the same in each replay of the log, also of a longer one. ``group`` is the id of the first incident with
     the same cause. ``severity`` is one of ``SEVERITIES``. ``position`` and ``time`` (ms since the epoch) are those of
@@ -57,16 +57,16 @@ class Incident(Reported):
     time: int | None
     headline: str
     cause: tuple[str, ...]
-    holders: tuple[Holder, ...]
-    steps: tuple[AdviceStep, ...]
-    defects: tuple[Defect, ...]
-    lost: int | None
-    first_lost: int | None
-    at_most: bool
-    leader_epoch: int | None
-    broken: tuple[str, ...]
-    certain: bool
-    reliable: bool
+    holders: tuple[Holder, ...] = ()
+    steps: tuple[AdviceStep, ...] = ()
+    defects: tuple[Defect, ...] = ()
+    lost: int | None = None
+    first_lost: int | None = None
+    at_most: bool = False
+    leader_epoch: int | None = None
+    broken: tuple[str, ...] = ()
+    certain: bool = True
+    reliable: bool = True
 
     @property
     def label(self) -> str:
@@ -157,7 +157,7 @@ def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
 
 
 def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
-    """The change that left a broker in the ELR, of which its own log says that it lacks something."""
+    """The change that left a broker in the ELR although its own log shows that it lacks records."""
     if found.facts.get("member_of") != "ELR":
         return None
     for offset in sorted((o for o in changes if o <= found.facts["offset"]), reverse=True):
@@ -216,14 +216,8 @@ def _id(group: Group) -> str:
 
 def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
     known = loss.facts
-    return advice.holders(
-        known["had"],
-        group.replicas,
-        known["leader"],
-        known["leader_epoch"],
-        known["first_lost"],
-        known["end_lost"],
-    )
+    said = (known[name] for name in ("leader", "leader_epoch", "first_lost", "end_lost"))
+    return advice.holders(known["had"], group.replicas, *said)
 
 
 def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
@@ -314,22 +308,8 @@ def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[In
             continue
         _, offset, time = elections[0]
         yield Incident(
-            f"controller@{offset}",
-            "",
-            AT_RISK,
-            None,
-            {"offset": offset},
-            time,
-            words.controllers_change(elections),
+            f"controller@{offset}", "", AT_RISK, None, {"offset": offset}, time, words.controllers_change(elections),
             tuple(words.controller_causes(found, blamed)),
-            (),
-            tuple(advice.controller_resigns(found, [str(f.partition) for f in blamed])),
-            (),
-            None,
-            None,
-            False,
-            None,
-            ("every_broker_comes_back",) if blamed else (),
-            True,
-            True,
-        )
+            steps=tuple(advice.controller_resigns(found, [str(f.partition) for f in blamed])),
+            broken=("every_broker_comes_back",) if blamed else (),
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the input shows of partitions, replicas and controllers, as plain values. No rule is stated here."""
+"""The observed states of partitions, replicas and controllers, as plain values. No rule is stated here."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class FinalState:
 
     @property
     def waits_for(self) -> tuple[int, ...]:
-        """The brokers of which one brings an offline partition back: ISR, else ELR, else last known leader."""
+        """The brokers that can each bring an offline partition back: ISR, else ELR, else last known leader."""
         return self.isr or self.elr or self.last_known_elr
 
     @classmethod
@@ -203,7 +203,7 @@ class Controllers:
         return {**asdict(self), "elections": [list(one) for one in self.elections]}
 
 
-# How far the logs of a partition's replicas came over time: HWM and LEO of each broker, thinned to be drawn.
+# HWM and LEO of each broker over time, thinned for a drawing.
 
 MAX_POINTS = 240
 """So many points are kept of one line: where there are more, every other one is left out."""
@@ -279,8 +279,8 @@ class Courses:
     def of(self, name: str, ahead_ms: Callable[[int], int | None]) -> list[Course]:
         """The lines of a partition, by broker: its HWM, and its LEO as all brokers together tell it, with times in UTC.
 
-        ``ahead_ms`` says how much a broker's times are ahead of UTC; what is told by one of which that is not known is
-        left out.
+        ``ahead_ms`` has how much each broker's times are ahead of UTC; events of a broker without an entry are left
+        out.
         """
         merged: dict[tuple[int, str], Course] = {}
         for (broker, teller, kind), line in sorted(self._lines.get(name, {}).items()):
@@ -294,7 +294,7 @@ class Courses:
 
 
 def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
-    """What an event says of HWM and LEO: the broker, which of the two, and the offset.
+    """The HWM or LEO in an event: the broker, which of the two, and the offset.
 
     Of a leader's own LEO its log says little; it is at least its HWM.
     """
@@ -322,16 +322,15 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
             pass
 
 
-# Messages of one partition between brokers, controller and clients, as a timeline has them to be drawn as
-# arrows.
+# Messages of one partition between brokers, controller and clients, which a timeline shows as arrows.
 
 CONTROLLER, CLIENT = "controller", "client"
-"""Who is at the end of an arrow, and is no broker."""
+"""The ends of arrows that are no broker."""
 FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 
 class ShownRequest(NamedTuple):
-    """What is asked, by the kind of message; None and empty where the kind has it not, or the message does not say.
+    """The fields of a request; None and empty if the kind has no such field, or the message does not name it.
 
     A fetch: ``offset`` and the ``epoch`` that it is sent in. A proposal: the ``isr``, with leader and partition epoch.
     """
@@ -343,7 +342,7 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """What is answered: ``error`` is its name. ``size`` is in bytes, ``offset`` where a batch begins."""
+    """The fields of an answer: ``error`` is a name, ``size`` is in bytes, ``offset`` is where a batch begins."""
 
     error: str = ""
     hwm: int | None = None
@@ -385,8 +384,7 @@ class ShownMessage:
         ]  # fmt: skip
 
 
-# Settings that decide about losses, as the metadata log has them: each change with its level, offset and
-# time.
+# Changes of the settings that decide about losses, from the metadata log.
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
@@ -412,21 +410,12 @@ class SettingChange:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SettingChange:
         """From JSON."""
-        return cls(
-            data["offset"], data["time"], data["name"], data["level"], data["resource"], data["before"], data["value"]
-        )  # fmt: skip
+        return cls(data["offset"], **{name: value for name, value in data.items() if name != "offset"})
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {
-            "offset": self.position,
-            "time": self.time,
-            "name": self.name,
-            "level": self.level,
-            "resource": self.resource,
-            "before": self.before,
-            "value": self.value,
-        }
+        said = asdict(self)
+        return {"offset": said.pop("position"), **said}
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def signs() -> str:
 
 
 def told_rules(book: Rulebook, named: Collection[str]) -> dict[str, Any]:
-    """What a rulebook says of these numbers, as far as it has them, as data of a page."""
+    """The rules with these numbers, as data of a page; numbers that the rulebook lacks are left out."""
     return {
         number: {
             "title": rule.title,
@@ -104,39 +104,23 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-# A replay's result as a page: one HTML file that needs no network, for whoever operates the cluster.
+# The page of a replay: ``page.html`` with the data in it as JSON, which needs no network. The script only sets text
+# from the data; the page's policy (CSP) allows this script by its hash, and no request.
 #
-# The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing
-# of the data
-# is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one,
-# known by its
-# hash, and loads nothing.
+# The data is ``{"limit", "in_all", "rules", "reports": [{"report", "promises", "timelines", "causes", "members",
+# "files"}]}``. Changes are short, because there can be 100,000:
 #
-# Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises",
-# "causes",
-# "members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding
-# names.
-# ``report`` is ``Report.to_json``, without the facts of findings and with ``headline`` and ``in_all`` in
-# words, as
-# ``in_all`` at the top is for all reports. A timeline is ``[partition, total, changes]``, and
-# where there are any ``[…, settings, courses, messages]``: a message is ``Message.row``, its file an index
-# into
-# ``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr, unclean]``, with
-# null and
-# the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each
-# time and offset
-# but the first ones as the difference to those before; the offset −1 means not known from here on. A change
-# is
-# ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes``
-# (−1: nothing
-# explains it), ``min_isr`` −1 where the log does not
-# say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1 where it is the state after the change before,
-# else a
-# state. A state is 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition
-# epoch]`` and,
-# where they are not the usual ones, ``[recovery state, adding, removing]`` after it; lists of members are
-# indices into
-# ``members``.
+# - report: ``Report.to_json`` without the facts of findings, with ``headline`` and ``in_all``.
+# - timeline: ``[partition, total, changes]``, and if there are any ``[…, settings, courses, messages]``.
+# - change: ``[position, time, cause, min_isr, unclean, before, after]``. ``cause`` is an index into ``causes``, -1 if
+#   nothing explains it; ``min_isr`` and ``unclean`` are -1 if not known; ``before`` is 1 for the state after the change
+#   before.
+# - state: 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]``, if unusual
+#   with ``[recovery state, adding, removing]``. Lists of members are indices into ``members``.
+# - setting: ``[position, time, name, level, resource, before, value, min_isr, unclean]``.
+# - course: ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]`` as differences to the point before; offset -1 is not
+#   known.
+# - message: ``Message.row``; its file is an index into ``files``.
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SUMMARIES = 20
@@ -161,7 +145,7 @@ def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str
 
 
 def known_promises() -> dict[str, str]:
-    """What each property promises, by its name."""
+    """The meaning of each property, by its name."""
     from highwater.invariants.catalogue import catalogue
 
     return {name: known.meaning for name, known in catalogue().items()}
@@ -266,7 +250,7 @@ def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
-    """What the rulebook says of the numbers that findings name, of those findings that come from proposals."""
+    """The rules that findings name, of those findings that come from proposals."""
     named = {n for report in reports for f in report.findings if f.kip for n in numbers(f.rule)}
     return told_rules(RULEBOOK, named)
 

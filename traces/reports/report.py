@@ -42,12 +42,12 @@ _WRITTEN = (
     "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count",
     "doubts", "damage", "notes", "figures", "interrupted",
 )  # fmt: skip
-"""What JSON has, in its order, before the seconds and the versions."""
+"""The fields of the JSON, in its order, before the seconds and the versions."""
 
 
 @dataclass
 class Timeline:
-    """What happened to one partition, in order: at most ``LIMIT_CHANGES`` changes, and how many there were."""
+    """The changes of one partition, in order: at most ``LIMIT_CHANGES``, and how many there were."""
 
     partition: str
     changes: list[PartitionChange] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Timeline:
     courses: list[Course] = field(default_factory=list)
     """HWM and LEO of each broker, where brokers' logs are there."""
     messages: list[ShownMessage] = field(default_factory=list)
-    """What was sent about it, around what happened, where request logs are there."""
+    """Messages about it around its changes, if there are request logs."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -72,17 +72,16 @@ class Timeline:
 class Report:
     """The results of the replay of one input.
 
-    ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a
-    partition. ``unexplained_count`` counts all lines that nothing explains, of which ``unexplained`` holds the
-    first; so do ``findings_count``, by the name of the property, and ``findings``. Of both, ``unreliable_count`` are
-    behind a doubt. ``doubts`` say what is not known, ``damage`` where the input could not be read any further.
-    ``notes`` are about the
-    input itself, such as a torn last batch. ``timelines`` are kept where they were asked for. ``figures`` are
-    totals by name, such as milliseconds under min ISR. ``final`` has the partitions that
-    are offline at the end, or break a promise then; ``logs`` the ends of the replicas' logs of partitions that are
-    offline or have findings. Of how much of the input was read, ``bytes_total`` is 0 where
-    it is not known. ``interrupted`` is set where the replay was stopped
-    before the end.
+    - ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a partition.
+    - ``unexplained_count`` counts the lines that do not conform, ``unexplained`` holds the first ones.
+      ``findings_count`` counts violations by property, ``findings`` holds the first ones.
+      ``unreliable_count`` of both come after a doubt.
+    - ``doubts`` are gaps in the input, ``damage`` is where it could not be read any further, ``notes`` are about the
+      input itself, such as a torn last batch.
+    - ``timelines`` are kept on request. ``figures`` are totals by name, such as milliseconds under min ISR.
+    - ``final`` has the partitions that are offline, or violate a property, at the end.
+      ``logs`` has the ends of the replicas' logs, for partitions that are offline or have findings.
+    - ``bytes_total`` is 0 if it is not known. ``interrupted`` is set if the replay was stopped before the end.
     """
 
     input: str
@@ -437,28 +436,24 @@ def _others(found: Sequence[Incident]) -> Iterator[_Line]:
     """The incidents after the first one, grouped by cause."""
     if not found:
         return
-    first = found[0]
-    same = [i for i in found[1:] if i.group == first.id]
-    if same:
-        yield _Line(
-            f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}", 2
-        )
+    yield from _same_cause(found, found[0])
     heads = [i for i in found[1:] if i.group == i.id]
     for number, incident in enumerate(heads[:_INCIDENTS]):
-        same = [i for i in found if i.group == incident.id and i is not incident]
         is_bad = incident.severity in (LOST, STUCK) and incident.certain
         yield _Line(printable(incident.label, _SENTENCE), 0, "bad" if is_bad else "maybe")
         if number < _IN_FULL:
             yield from _incident(incident)
-        if same:
-            yield _Line(
-                f"same cause: {count(len(same), 'more partition')}: {_few_names(i.partition for i in same)}",
-                2,
-            )
+        yield from _same_cause(found, incident)
     if len(heads) > _INCIDENTS:
         yield _Line(
             f"and {count(len(heads) - _INCIDENTS, 'more incident')}; --json and --html list them", 0, "quiet"
         )
+
+
+def _same_cause(found: Sequence[Incident], incident: Incident) -> Iterator[_Line]:
+    same = [i.partition for i in found if i.group == incident.id and i is not incident]
+    if same:
+        yield _Line(f"same cause: {count(len(same), 'more partition')}: {_few_names(same)}", 2)
 
 
 def _offline(report: Report) -> Iterator[_Line]:

@@ -99,7 +99,7 @@ def is_run_trace(first: Any) -> bool:
 
 
 def read_run(path: Path) -> RunTrace:
-    """Open a trace; its lines are read as they are asked for, in bounded memory.
+    """Open a trace; its lines are read when they are used, in bounded memory.
 
     Raises TraceError, now or then, where the file is no trace or a line has not the form that it should have.
     """
@@ -207,7 +207,7 @@ _TOKEN = re.compile(r"\w+|\*", re.ASCII)
 
 @dataclass
 class Seen:
-    """What is known of a state's scalars, by their number.
+    """The known values of a state's scalars, by their number.
 
     ``between`` holds the least and the greatest value. ``filled`` is what stands where there is no value
     (behind the end of a sequence, inside an option that is none): it follows from the rest.

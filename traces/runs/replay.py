@@ -36,7 +36,7 @@ Reached = tuple[Scalars, Scalars]
 
 @dataclass
 class Advance:
-    """What a line leaves.
+    """The states around a line.
 
     ``states`` fit it (none: nothing explains it), ``before`` are those before its own step, ``cut`` names the
     bounds at which steps were cut. ``steps`` are the pairs of states between which its own step can have led, where
@@ -155,7 +155,7 @@ class Carrier:
 # --- nearest ---------------------------------------------------------------------------------------------
 
 KEPT = 5
-"""So many candidates are told."""
+"""The most candidates that are reported."""
 
 
 class Nearest:
@@ -245,7 +245,7 @@ class Told:
 
 
 class RunHistory:
-    """What a replay goes through, line by line; ``told`` makes one run of it once it has ended."""
+    """The lines that a replay has taken; ``told`` makes one run of them once it has ended."""
 
     def __init__(self) -> None:
         self.interpreter: Interpreter | None = None
@@ -371,7 +371,7 @@ def model_for(
 
 @contextmanager
 def _blaming(place: Place) -> Iterator[None]:
-    """What is wrong with a choice is wrong at a place of the trace."""
+    """Turn a ChoiceError into a TraceError at a place of the trace."""
     try:
         yield
     except ChoiceError as wrong:
@@ -401,13 +401,13 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
 
 KIND = "run of the model"
 ALL_RULES = "all rules"
-"""What a report calls the profile of a trace that names none."""
+"""The profile in the report of a trace that names none."""
 LIMIT_STATES = 10_000
-"""So many states of the model are carried at a time."""
+"""The most states of the model that are carried at a time."""
 TOLD = 3
-"""So many of the states before an unexplained line are told."""
+"""The most states before an unexplained line that are reported."""
 COMPARED = 50
-"""From so many of them candidates are looked for."""
+"""The most of them from which candidates are computed."""
 PROGRESS_EVERY = 100
 NOT_LOOKED_AT = "lines after one that nothing explains"
 
@@ -611,7 +611,7 @@ class _Run:
 
 
 def _said(bound: str) -> str:
-    """What it means that steps were cut."""
+    """A note about steps that were pruned at a bound."""
     if bound == OF_THE_TYPES:
         return "skipped a step that leaves the state's types: no run reaches the state that it starts from"
     return f"steps were pruned at bound {bound}; a larger bound may explain the line"

@@ -77,7 +77,7 @@ def test_dumps_of_segments_and_snapshots(tmp_path: Path) -> None:
     assert "skipped 2 dumps" in log.notes[0]
 
 
-def test_where_a_log_without_its_beginning_starts(tmp_path: Path) -> None:
+def test_a_log_without_its_beginning_starts_at_a_snapshot(tmp_path: Path) -> None:
     write(
         tmp_path,
         {log_name(8): SECOND, snapshot_name(12, 2): snapshot([], 2), snapshot_name(20, 2): snapshot([], 2)},
@@ -263,7 +263,7 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(SEEDS),
     st.lists(st.tuples(st.integers(0, 5000), st.binary(min_size=1, max_size=5)), max_size=3),
@@ -287,7 +287,7 @@ def test_changed_files(
     read_all(path)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(max_size=200),
     st.sampled_from([b"", FIRST[:61], FIRST[:100], b"\x1f\x8b\x08", b"Dumping x\nbaseOffset: 0 "]),

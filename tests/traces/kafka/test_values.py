@@ -40,7 +40,7 @@ def test_the_tables_name_each_type_once() -> None:
 
 @pytest.mark.parametrize(("schema", "version"), versions(METADATA), ids=ids(METADATA))
 def test_a_record_comes_back_as_it_was(schema: Schema, version: int) -> None:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=10, deadline=None)
     @given(structure(schema.fields, version))
     def check(data: dict[str, object]) -> None:
         value = encode(schema.name, version, data)
@@ -61,7 +61,7 @@ def test_a_record_comes_back_as_it_was(schema: Schema, version: int) -> None:
 
 @pytest.mark.parametrize(("schema", "version"), versions(CONTROL), ids=ids(CONTROL))
 def test_a_control_record_comes_back_as_it_was(schema: Schema, version: int) -> None:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=10, deadline=None)
     @given(structure(schema.fields, version))
     def check(data: dict[str, object]) -> None:
         data["version"] = version
@@ -156,7 +156,7 @@ def test_unknown_types_and_versions() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00\x05\x02", b"\x02\x05\x02", b"\x01", b"\x01\x80", b"\xff" * 12])
-def test_what_is_no_frame(value: bytes) -> None:
+def test_values_without_a_frame_are_damaged_records(value: bytes) -> None:
     with pytest.raises(DamagedRecord):
         api_key(value)
     with pytest.raises(DamagedRecord):
@@ -188,7 +188,7 @@ def test_a_length_is_compared_with_what_is_left(start: bytes, length: bytes) -> 
         tracemalloc.stop()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(versions(METADATA)).flatmap(
         lambda sv: st.tuples(st.just(sv), structure(sv[0].fields, sv[1]))
@@ -209,7 +209,7 @@ def test_a_changed_value_is_a_record_or_one_of_two_errors(
     assert decode(encode(*record)) == record
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(sorted(TYPES)), st.integers(0, 3))
 def test_random_bytes_behind_a_frame(content: bytes, key: int, version: int) -> None:
     for value in (content, bytes((1, key, version)) + content):

@@ -73,7 +73,7 @@ def role(name: str, epoch: int, leader: int | None = None, voted: int | None = N
         (role("Unattached", 3, voted=2), role("Unattached", 3), ["voted"]),
     ],
 )
-def test_what_a_next_process_begins_as_is_held_against_the_one_before(
+def test_the_role_of_a_new_process_is_compared_with_the_one_before(
     before: e.Role, what: e.Role, wrong: list[str]
 ) -> None:
     found = follower(1, 2, 3)

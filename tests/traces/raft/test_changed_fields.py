@@ -44,7 +44,7 @@ def changed(changes: list[list[Any]]) -> dict[int, list[str]]:
     return logs
 
 
-def test_as_recorded_all_is_explained(tmp_path: Path) -> None:
+def test_the_recording_conforms(tmp_path: Path) -> None:
     assert replay_raft(write(tmp_path, begin())).unexplained == []
 
 

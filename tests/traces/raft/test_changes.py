@@ -61,7 +61,7 @@ def test_a_change_is_reported(seed: int, tmp_path: Path) -> None:
 
 
 @slow("hundreds of replays of the recording")
-def test_of_changes_that_mean_something_else_95_percent_are_reported(tmp_path: Path) -> None:
+def test_95_percent_of_changes_with_another_meaning_are_reported(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     for seed in range(0, CHANGES, often(5, 1)):
         found, made = outcome(seed, tmp_path)

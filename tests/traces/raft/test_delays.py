@@ -51,7 +51,7 @@ def test_messages_time_and_timers_between_the_append_and_the_hwm() -> None:
     }  # fmt: skip
 
 
-def test_what_was_appended_while_a_process_was_down_is_no_delay() -> None:
+def test_records_appended_while_a_process_was_down_are_no_delay() -> None:
     delays = fed(
         (1, 0, Appended(4, 5, 1), False), (2, 5, Started((1, 2, 3)), False),
         (1, 20, Received(fetch(2), 1, 18), False), (2, 30, Hwm(5, False), False),

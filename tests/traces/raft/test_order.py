@@ -55,7 +55,7 @@ def test_an_answer_does_not_wait_for_a_log_that_has_ended() -> None:
     assert [what for what, _ in found] == [Sent(A, 7, 2), got, later]
 
 
-def test_what_was_sent_before_on_the_same_way_was_lost() -> None:
+def test_earlier_requests_on_the_same_way_were_lost() -> None:
     """Fetch A was lost, as B came; the vote of before can still come, and so can the fetch of after."""
     first: tuple[Message, ...] = (A, VOTE, B, C)
     then: tuple[Message, ...] = (B, VOTE, C, A)

@@ -58,7 +58,7 @@ def test_compressed_is_read_alike(tmp_path: Path) -> None:
     assert len(list(RaftLog(path))) == 1
 
 
-def test_what_other_loggers_write_into_is_no_raft_log(tmp_path: Path) -> None:
+def test_a_file_with_lines_of_other_loggers_is_no_raft_log(tmp_path: Path) -> None:
     """The raft client says something in every server.log, and with TRACE and no appender of its own all."""
     raft = HEAD.replace("TRACE", "INFO") + "Starting request manager with static voters: []" + TAIL
     other = "[2026-11-21 10:00:00,005] INFO Initialized snapshots with IDs SortedSet() (kafka.raft.KafkaMetadataLog$)"
@@ -87,7 +87,7 @@ def test_what_other_loggers_write_into_is_no_raft_log(tmp_path: Path) -> None:
         ("isFenced: false))", "isFenced: false", "breaks off"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_field(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_an_error_names_its_line_and_field(tmp_path: Path, old: str, new: str, said: str) -> None:
     line = FETCH.format(5)
     assert old in line
     with pytest.raises(TraceError) as wrong:
@@ -228,8 +228,8 @@ def test_names_and_quoted_texts() -> None:
     assert (inner.name, inner.items, found.items) == ("M", ["n = o"], ["f", "g h=i", "=j", "'p=q'"])
 
 
-def test_no_such_day_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no such day"):
+def test_a_day_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such time"):
         events(tmp_path, HEAD.replace("11-21", "13-41") + FETCH.format(5) + TAIL)
 
 

@@ -40,13 +40,13 @@ def test_every_line_is_explained() -> None:
     }  # fmt: skip
 
 
-def test_the_promise_of_news_is_broken_where_nothing_was_to_be_appended() -> None:
+def test_answers_without_news_are_found() -> None:
     report = replayed()
     assert set(report.findings_count) == {"answers_bring_news"}
     assert {f.rule for f in report.findings} == {"1166.2, 1166.4"}
 
 
-def test_what_is_outside_is_counted_line_by_line() -> None:
+def test_messages_outside_the_model_are_counted_line_by_line() -> None:
     """Messages of other kinds, answers of the own client, and those that are errors: as many as lines say so."""
     counts: Counter[str] = Counter()
     said = re.compile(

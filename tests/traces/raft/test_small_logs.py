@@ -94,14 +94,14 @@ def test_a_fetch_that_waits_with_another_leader_goes_on_waiting(tmp_path: Path) 
     assert report.figures["explained: complete_parked"] == 1
 
 
-def test_what_a_member_took_last_is_used_when_its_log_ends(tmp_path: Path) -> None:
+def test_the_last_answer_of_a_member_is_used_when_its_log_ends(tmp_path: Path) -> None:
     """An answer that brings nothing is followed by no line."""
     report = replay_raft(written([*WAITS, TIMER, ("take_answer", {"f": 1})]).write(tmp_path))
     assert told(report) == []
     assert report.figures["explained: take_answer"] == 3
 
 
-def test_what_a_log_does_not_tell_any_more_at_its_end_is_guessed(tmp_path: Path) -> None:
+def test_lines_missing_at_the_end_of_a_log_are_guessed(tmp_path: Path) -> None:
     writer = written(asked(1))
     drop(writer, 0, "Sent response")
     report = replay_raft(writer.write(tmp_path))
@@ -212,7 +212,7 @@ def changed(old: str, new: str) -> Callable[[str], str]:
     return change
 
 
-def test_what_a_leader_takes_for_committed_is_held_against_who_has_it(tmp_path: Path) -> None:
+def test_an_hwm_above_the_majority_is_found(tmp_path: Path) -> None:
     """The leader has two records, the others one: its line says that the HWM is 2."""
     writer = written([APPEND, *fetched(1), *asked(1)])
     at = next(n for n, line in enumerate(writer.lines[0]) if "Leader high watermark" in line)

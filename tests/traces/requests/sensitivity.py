@@ -1,13 +1,11 @@
-"""How many changes of single fields of a recording are noticed. As a program it prints each that is not.
+"""How changes of single fields of a recording are noticed.
 
 A broker's log is judged with the controller's and without the others', as they do not depend on each other.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,20 +108,3 @@ def noticed(name: str, seeds: range) -> Iterator[tuple[int, Changed, str]]:
         for seed in seeds:
             changed = recording.log.change(seed)
             yield seed, changed, recording.seen(changed, Path(directory))
-
-
-def main(name: str, first: int, count: int) -> None:
-    """Print what is not seen, and how many are by what was changed."""
-    table: dict[str, Counter[str]] = defaultdict(Counter)
-    for seed, changed, how in noticed(name, range(first, first + count)):
-        table[changed.what][how] += 1
-        if how == UNSEEN:
-            place = f"{changed.path.parent.name}:{changed.line}"
-            print(seed, changed.what, place, changed.before, "->", changed.after, flush=True)
-    for what, counts in sorted(table.items()):
-        print(what, dict(counts))
-    print(name, dict(sum(table.values(), Counter())))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -11,7 +11,7 @@ from highwater.traces.messages.leaders import UNHEARD, Leadership, Leading, Stag
 from highwater.traces.messages.metadata_index import Version
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_the_hwm_of_an_answer_is_the_one_that_the_leader_settles_at(seed: int) -> None:
     """B4: what ``answer_fetch`` leaves is ``advanced_hwm`` of the leader once it has noted the fetch."""
     chosen, model = random.Random(seed), acting(4, "kafka_4_2")
@@ -25,7 +25,7 @@ def test_the_hwm_of_an_answer_is_the_one_that_the_leader_settles_at(seed: int) -
     assert model.answered(leading, f, offset, offset > 0).hwm == model.settled(leading._replace(leos=noted))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_only_the_order_of_offsets_counts(seed: int) -> None:
     """Offsets that are moved apart, in the same order, lead to the one at the same place: ranks are enough."""
     chosen, model = random.Random(seed), acting(4, "kafka_4_2")
@@ -40,7 +40,7 @@ def test_the_greatest_grows_with_followers_and_falls_with_who_is_waited_for() ->
     """What the bounds of an HWM rest on."""
     model, patient = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
     chosen = random.Random(1)
-    for _ in range(200):
+    for _ in range(60):
         isr = 1 | chosen.randrange(8) << 1
         leos = (UNHEARD, *(chosen.randrange(-1, 6) for _ in range(3)))
         leading = Leading(isr, -1, 15, 1, leos, 0, 6)

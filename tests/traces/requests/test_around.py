@@ -65,7 +65,7 @@ def test_messages_say_what_was_sent_and_answered(messages: list[ShownMessage]) -
     assert first.answered == first.arrived + 2
 
 
-def test_few_are_kept_and_it_shows_where_some_are_left_out(messages: list[ShownMessage]) -> None:
+def test_numbers_show_where_messages_are_left_out(messages: list[ShownMessage]) -> None:
     """Around the creation and the change; numbers have a gap between what is kept of a node."""
     offsets = [m.asked.offset for m in messages if (m.kind, m.sender) == (FETCH, 1)]
     # Three more came just before the change; and fetch 51 is a place itself, as an answer to it is not explained.

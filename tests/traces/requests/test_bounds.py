@@ -46,7 +46,7 @@ def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("kept", "goes_on"), [(2, 4), (1, 0)])
-def test_so_many_pairs_of_a_follower_and_a_partition_are_kept(
+def test_the_number_of_kept_followers_is_bounded(
     kept: int, goes_on: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two followers in turn: with room for one it is not known where the other one was."""
@@ -58,7 +58,7 @@ def test_so_many_pairs_of_a_follower_and_a_partition_are_kept(
 
 
 @pytest.mark.parametrize(("kept", "gaps"), [(2, 0), (1, 4)])
-def test_so_many_sessions_are_kept(
+def test_the_number_of_kept_sessions_is_bounded(
     kept: int, gaps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_lines, "MAX_SESSIONS", kept)

@@ -81,7 +81,7 @@ def test_a_broker_whose_clock_is_ahead_is_a_doubt_where_it_answers_in_epochs_tha
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(2, True), (0, False)])
-def test_and_where_its_proposals_come_before_the_fetches_that_they_are_about(
+def test_a_broker_ahead_is_a_doubt_if_its_proposals_come_before_the_fetches(
     seconds: float, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.RECORDING", CLUSTERS_4_2 / "unclean-requests-elr")

@@ -211,7 +211,7 @@ def test_a_proposal_names_the_epochs_of_fetches(error: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("took", "is_found"), [(1000, True), (201, True), (200, False)])
-def test_one_proposal_is_under_way(took: int, is_found: bool, tmp_path: Path) -> None:
+def test_a_second_proposal_under_way_is_found(took: int, is_found: bool, tmp_path: Path) -> None:
     """B7, B8: the second AlterPartition comes before the first one is answered; no rule of the model allows it.
 
     A tenth of a second before that can be the time in which the line was written.
@@ -231,7 +231,7 @@ def test_one_proposal_is_under_way(took: int, is_found: bool, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("restarts", [True, False])
-def test_what_was_under_way_when_a_leader_died_is_not_judged(restarts: bool, tmp_path: Path) -> None:
+def test_requests_under_way_when_a_leader_died_are_not_judged(restarts: bool, tmp_path: Path) -> None:
     """B4: the fetch that moved the HWM has no line, as the leader's process died; without that it is a finding."""
     with RequestLogs(tmp_path) as made:
         made.produce(0, -1, error=45)

@@ -60,7 +60,7 @@ def reachable(root: object) -> int:
     return len(seen)
 
 
-def test_what_is_kept_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_objects_do_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever a leadership begins, of a log of any length: what is kept is of the leaderships there are then."""
     monkeypatch.setattr(leaders, "MARKS", 32)
     monkeypatch.setattr(nodes, "LIVES", 16)

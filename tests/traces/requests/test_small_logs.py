@@ -27,7 +27,7 @@ TOOK = 2
         (FENCED_EPOCH, 1, [REFUSED]),
     ],
 )
-def test_who_answered_in_a_leader_epoch_does_not_refuse_it_later(
+def test_a_leader_does_not_refuse_an_epoch_that_it_answered_in(
     error: int, wait: int, expected: list[str], tmp_path: Path
 ) -> None:
     """B2: a fetch that came before the answers do can have been refused before the leader knew that it leads."""
@@ -190,7 +190,7 @@ def test_a_partition_that_a_topic_does_not_have_is_outside(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("count", "outside"), [(8, 0), (9, 1)])
-def test_so_many_brokers_can_have_to_do_with_a_proposal(count: int, outside: int, tmp_path: Path) -> None:
+def test_the_number_of_brokers_of_a_proposal_is_bounded(count: int, outside: int, tmp_path: Path) -> None:
     def happens(small: Small) -> None:
         small.alter(42, (0, 1, 77))
 

@@ -51,7 +51,9 @@ def test_a_leader_does_not_say_that_it_is_none(wait: int, expected: list[str], t
 
 
 @pytest.mark.parametrize(("later", "expected"), [(100, []), (1000, [REFUSED])])
-def test_it_may_when_its_epoch_has_ended(later: int, expected: list[str], tmp_path: Path) -> None:
+def test_a_leader_may_deny_leading_once_its_epoch_has_ended(
+    later: int, expected: list[str], tmp_path: Path
+) -> None:
     """The next leader epoch begins so many ms behind the answer, by the controller's clock."""
 
     def happens(small: Small) -> None:
@@ -63,7 +65,7 @@ def test_it_may_when_its_epoch_has_ended(later: int, expected: list[str], tmp_pa
     assert told(tmp_path, happens) == expected
 
 
-def test_it_may_where_the_write_came_before_it_led(tmp_path: Path) -> None:
+def test_a_leader_may_deny_leading_to_a_write_from_before(tmp_path: Path) -> None:
     """The write was taken up half a second ago, and the first fetch was answered since."""
 
     def happens(small: Small) -> None:
@@ -74,7 +76,7 @@ def test_it_may_where_the_write_came_before_it_led(tmp_path: Path) -> None:
     assert told(tmp_path, happens) == []
 
 
-def test_what_was_appended_before_it_was_denied_is_in_the_log(tmp_path: Path) -> None:
+def test_a_denied_write_with_an_offset_is_in_the_log(tmp_path: Path) -> None:
     def happens(small: Small) -> None:
         small.follows(2)
         small.change(leader=1)
@@ -116,7 +118,7 @@ def test_a_follower_is_where_a_batch_begins(
         (0, 1, [WRITTEN, ACKNOWLEDGED]),
     ],
 )
-def test_what_is_sent_again_is_not_written_again(
+def test_a_batch_that_is_sent_again_is_not_written_again(
     error: int, offset: int, expected: list[str], tmp_path: Path
 ) -> None:
     """The ISR has shrunk below min ISR; a batch that is there already can be told all the same, and no new one."""
@@ -134,7 +136,7 @@ def test_what_is_sent_again_is_not_written_again(
 
 
 @pytest.mark.parametrize(("hwm", "expected"), [(0, ["answer_fetch"]), (1, [])])
-def test_what_was_acknowledged_is_below_the_hwm(hwm: int, expected: list[str], tmp_path: Path) -> None:
+def test_an_acknowledged_record_is_below_the_hwm(hwm: int, expected: list[str], tmp_path: Path) -> None:
     """The follower's fetches before are in no line; half a second behind the acknowledgement the HWM is past it."""
 
     def happens(small: Small) -> None:

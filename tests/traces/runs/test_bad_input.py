@@ -135,7 +135,7 @@ def test_lines_that_say_two_things(tmp_path: Path) -> None:
     assert "says something else of this" in wrong.message
 
 
-def test_what_is_not_observed_is_not_told(tmp_path: Path) -> None:
+def test_a_value_outside_the_observed_paths_is_refused(tmp_path: Path) -> None:
     lines = with_change(LINES, 0, "meta/observed", ["logs"])
     wrong = trouble(write(tmp_path / "run", lines))
     assert wrong is not None
@@ -229,7 +229,7 @@ def test_the_format_is_known_by_the_first_line() -> None:
 # --- anything ---------------------------------------------------------------------------------------------
 
 fuzzing = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

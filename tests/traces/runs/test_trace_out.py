@@ -49,7 +49,7 @@ def test_without_a_violation_nothing_is_written(out: Any) -> None:
     assert not out.exists()
 
 
-def test_what_the_command_line_sets_is_in_the_trace(out: Any) -> None:
+def test_options_of_the_command_line_are_in_the_trace(out: Any) -> None:
     run("simulate", SOUND, "--rule", "join_at_epoch_start=off", "--set", "log_size=1", "--walks", 1,
         "--trace-out", out)  # fmt: skip
     meta = first_line(out)

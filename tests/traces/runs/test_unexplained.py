@@ -101,7 +101,7 @@ def test_the_replay_goes_on_from_all_changes(tmp_path: Path) -> None:
     assert NOT_LOOKED_AT not in report.skipped
 
 
-def test_else_it_ends_and_says_so(tmp_path: Path) -> None:
+def test_without_the_whole_state_the_replay_ends_with_a_note(tmp_path: Path) -> None:
     lines = walk_of("replication/large-fencing", whole=True)
     for line in lines[1:]:
         line["state"] = {"brokers": line["state"]["brokers"]}
@@ -113,7 +113,7 @@ def test_else_it_ends_and_says_so(tmp_path: Path) -> None:
     assert "the lines after it are not replayed" in report.notes[0]
 
 
-def test_what_was_before_it(tmp_path: Path) -> None:
+def test_an_unexplained_line_has_the_state_before_it(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-320", depth=8, whole=True)
     before = copy.deepcopy(lines[4]["state"])
     lines[5]["time_ms"] = 17
@@ -123,7 +123,7 @@ def test_what_was_before_it(tmp_path: Path) -> None:
     assert (found.time, found.partition, found.position) == (17, None, {"line": 6, "step": 4})
 
 
-def test_of_many_states_before_it_a_few_are_told(tmp_path: Path) -> None:
+def test_few_of_many_states_before_a_line_are_reported(tmp_path: Path) -> None:
     lines = walk_of("replication/large-fencing", depth=4)
     blind = [{"step": line["step"]} for line in lines[1:]]
     blind[-1]["state"] = {"committed": [{"value": 0, "epoch": 3}]}

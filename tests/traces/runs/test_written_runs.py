@@ -59,7 +59,7 @@ def test_a_run_is_explained_and_is_the_only_one_that_fits(scenario: str, whole: 
 
 @scenarios
 @whole_or_changes
-def test_what_is_written_agrees_with_the_schema(scenario: str, whole: Any) -> None:
+def test_written_traces_agree_with_the_schema(scenario: str, whole: Any) -> None:
     first, *lines = walk_of(scenario, whole=whole)
     assert is_run_trace(first)
     assert not any(is_run_trace(line) for line in lines)

@@ -27,7 +27,7 @@ def run(folder: Path, seed: int, unclean: bool, steps: int = 150) -> Run:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_runs_that_keep_the_rules_have_no_finding(tmp_path: Path, seed: int) -> None:
     made = run(tmp_path, seed, unclean=False).made
     judged = made.watermarks()
@@ -35,7 +35,7 @@ def test_runs_that_keep_the_rules_have_no_finding(tmp_path: Path, seed: int) -> 
     assert judged.figures["HWM moves"] > 0
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(25))
 def test_runs_with_unclean_elections_lose_what_is_found(tmp_path: Path, seed: int) -> None:
     made = run(tmp_path, seed, unclean=True)
     findings = made.made.findings(1)
@@ -49,7 +49,7 @@ PLACE = (st.just(Path("x")) | st.just(Path("y")), SMALL, SMALL, st.integers(0, 2
 EVENTS = st.one_of(
     st.builds(events.HwmMoved, *PLACE, SMALL, SMALL),
     st.builds(events.HwmLowered, *PLACE, SMALL, SMALL),
-    st.builds(events.LeoRecorded, *PLACE, st.integers(0, 3), SMALL, SMALL),
+    st.builds(events.LeoRecorded, *PLACE, st.integers(0, 3), SMALL),
     st.builds(events.IsrUpdated, *PLACE, IDS, SMALL, st.booleans()),
     st.builds(
         events.IsrShrinking, *PLACE, IDS, IDS, SMALL, SMALL, st.lists(st.tuples(SMALL, SMALL)).map(tuple)
@@ -62,7 +62,7 @@ EVENTS = st.one_of(
     st.builds(events.FetcherRemoved, *PLACE),
     st.builds(events.Truncating, *PLACE, SMALL, SMALL),
     st.builds(events.InitialHwm, *PLACE, SMALL),
-    st.builds(events.LogLoaded, *PLACE, SMALL, SMALL),
+    st.builds(events.LogLoaded, *PLACE, SMALL),
     st.builds(events.TopicConfigured, *PLACE, st.none() | st.integers(1, 3)),
 )
 STATES = st.builds(
@@ -76,12 +76,12 @@ STATES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(
     st.lists(st.lists(EVENTS, max_size=15), max_size=3),
     st.lists(st.tuples(st.none() | STATES, STATES), max_size=6),
 )
-def test_whatever_is_said_is_judged(
+def test_any_events_are_judged_without_an_error(
     sources: list[list[events.BrokerEvent]], states: list[tuple[PartitionState | None, PartitionState]]
 ) -> None:
     judged = Watermarks(sources)

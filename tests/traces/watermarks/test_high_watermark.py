@@ -33,7 +33,7 @@ def test_the_hwm_moves_over_the_same_offsets_twice(made: Made) -> None:
     assert "4 records (offsets 6–9)" in found[0].at_risk
 
 
-def test_what_a_leader_does_after_a_change_it_is_not_known_to_have_replayed_is_not_judged(made: Made) -> None:
+def test_moves_after_a_change_that_may_not_be_replayed_are_not_judged(made: Made) -> None:
     made.hwm(0, 6, 10)
     made.alter(isr=(0, 1))
     assert made.findings() == []
@@ -110,7 +110,7 @@ def test_the_hwm_moves_while_the_isr_is_too_small(made: Made) -> None:
     assert found[0].at_risk == "5 records committed on 1 replica, fewer than 2"
 
 
-def test_of_the_last_change_the_min_isr_must_be_given(made: Made) -> None:
+def test_after_the_last_change_966_1_needs_the_min_isr(made: Made) -> None:
     alone(made)
     made.hwm(0, 10, 12)
     assert made.properties(min_isr=None) == []

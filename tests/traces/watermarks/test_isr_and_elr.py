@@ -30,7 +30,7 @@ def test_the_line_of_a_leo_may_come_after_the_move_that_it_allows(made: Made) ->
     assert made.findings() == []
 
 
-def test_who_is_not_in_the_isr_may_be_behind(made: Made) -> None:
+def test_a_replica_outside_the_isr_may_be_behind(made: Made) -> None:
     made.alter(isr=(0, 1))
     made.isr(0)
     made.hwm(0, 10, 15)
@@ -92,7 +92,7 @@ def test_a_member_with_less_than_was_committed(
         assert found[0].at_risk.startswith("1 committed record (offset 9)")
 
 
-def test_who_is_no_member_may_have_less(made: Made) -> None:
+def test_a_replica_outside_isr_and_elr_may_have_less(made: Made) -> None:
     elect(made, 1, 10, 10, isr=(1, 2))
     made.follows(0, 3)
     assert made.findings() == []

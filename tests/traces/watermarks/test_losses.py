@@ -77,7 +77,7 @@ def test_records_that_no_replica_has_are_gone(
     assert (findings[GONE].rule, findings[GONE].kip) == ("P1", "KIP-966")
 
 
-def test_of_a_replica_that_has_not_come_back_it_is_not_known_what_it_has(made: Made) -> None:
+def test_records_are_not_gone_while_a_replica_is_down(made: Made) -> None:
     elect(made, 2, 4, 4, isr=(2,))
     made.follows(0, 4)
     assert LOST in made.properties()
@@ -157,7 +157,7 @@ def test_a_follower_that_was_not_cut_has_its_own_log(made: Made) -> None:
     assert lost(loss) == (10, 14)
 
 
-def test_of_a_log_that_grew_without_a_leader_nothing_is_known(made: Made) -> None:
+def test_a_log_that_grew_without_a_leader_is_unknown(made: Made) -> None:
     elect(made, 1, 10, 10, isr=(1, 2))
     made.commit(1, 10, 14, (2,))
     made.alter(leader=None)
@@ -166,7 +166,7 @@ def test_of_a_log_that_grew_without_a_leader_nothing_is_known(made: Made) -> Non
     assert made.findings() == []
 
 
-def test_what_a_leader_moves_in_the_ms_in_which_it_follows_counts(made: Made) -> None:
+def test_moves_in_the_ms_in_which_a_leader_follows_count(made: Made) -> None:
     made.leo(0, 1, 12)
     made.leo(0, 2, 12)
     made.alter(leader=1)

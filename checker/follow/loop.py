@@ -1,0 +1,130 @@
+"""The loop of ``replay --follow``: poll, tell, write the state; until a signal ends it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from highwater.checker.base.problems import Status
+from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note
+from highwater.traces.follow.ledger import CLOSED, Event
+from highwater.traces.follow.session import Following, Notice
+from highwater.traces.reading import printable
+from highwater.traces.reports.incident_words import LABELS
+from highwater.traces.reports.text import moment
+
+POLL_SECONDS = 0.5
+STATE_SECONDS = 2.0
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[list[int]]:
+    """While inside, SIGTERM and the first SIGINT ask to stop; the list has the signal."""
+    seen: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def follow(
+    directory: Path,
+    broker_logs: Sequence[Path],
+    profile: str | None,
+    rules: Mapping[str, bool],
+    *,
+    events: EventFile | None = None,
+    state: StateFile | None = None,
+    metrics: Metrics | None = None,
+    hook: Hook | None = None,
+    quiet: bool = False,
+) -> Status:
+    """Follow the metadata log in a directory until SIGTERM (status 0) or SIGINT (130).
+
+    Events are told before the state that follows them is written; those that a file of events has are not repeated.
+    """
+    following = Following(
+        directory, profile, rules, None if state is None else state.read(directory), broker_logs
+    )
+    stop, told = threading.Event(), 0
+    try:
+        with _stopped_by_signals(stop) as signals:
+            if not quiet:
+                note(f"follows {following.directory}; SIGTERM or Ctrl-C ends it")
+            if metrics is not None and metrics.port:
+                note(f"metrics at http://{metrics.host}:{metrics.port}/metrics")
+            waited = 0.0
+            while not stop.is_set():
+                for said in following.poll():
+                    told += 1
+                    _tell(said, events, metrics, hook, quiet)
+                written = events is None or events.flush()
+                if metrics is not None:
+                    open = [str(one.incident["severity"]) for one in following.ledger.open.values()]
+                    metrics.update(following.counts, open, following.is_waiting)
+                if state is not None and written and waited >= STATE_SECONDS:
+                    state.write(directory, following.place)
+                    waited = 0.0
+                if not following.is_behind:
+                    stop.wait(POLL_SECONDS)
+                    waited += POLL_SECONDS
+                else:
+                    waited = STATE_SECONDS
+        if state is not None and (events is None or events.flush()) and not following.is_waiting:
+            state.write(directory, following.place)
+        return Status.INTERRUPTED if signals and signals[0] == signal.SIGINT else Status.OK
+    finally:
+        following.close()
+        for output in (hook, metrics, events):
+            if output is not None:
+                output.close()
+
+
+def _tell(
+    said: Event | Notice,
+    events: EventFile | None,
+    metrics: Metrics | None,
+    hook: Hook | None,
+    quiet: bool,
+) -> None:
+    if isinstance(said, Event):
+        is_new = events is None or said.seq > events.last_seq
+        if events is not None:
+            events.write(said.to_json())
+        if not is_new:
+            return
+        if metrics is not None and said.event == "opened":
+            metrics.opened(str(said.incident["severity"]))
+        if hook is not None:
+            hook.give(said.to_json())
+    elif events is not None:
+        events.write(said.to_json())
+    if not quiet:
+        _say(said)
+
+
+def _say(said: Event | Notice) -> None:
+    """A line for people."""
+    if isinstance(said, Notice):
+        where = "" if said.offset is None else f" at offset {said.offset}"
+        note(f"{said.kind}{where}: {said.text}")
+        return
+    label = LABELS[str(said.incident["severity"])]
+    head = f"{moment(said.time)}  {said.event}  {label}: {said.incident['headline']}"
+    click.echo(
+        printable(head + (f" ({said.why})" if said.event == CLOSED and said.why else ""), 1000), err=True
+    )

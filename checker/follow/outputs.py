@@ -1,0 +1,334 @@
+"""What a follower writes: events, its state, metrics, and the events that a command of the user's is given."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from highwater.checker.base.files import aside, checksum, read_json
+from highwater.checker.base.problems import InputError
+from highwater.model.versions import versions
+from highwater.traces.follow.session import STATES, Counts, Place
+from highwater.traces.reading import printable
+from highwater.traces.reports.incidents import SEVERITIES
+
+FORMAT = 1
+MAX_PENDING = 100_000
+"""So many events are kept while a disk is full."""
+_TAIL = 1 << 20
+
+
+def note(text: str) -> None:
+    """A line for people, on standard error."""
+    click.echo(f"highwater: {printable(text, 2000)}", err=True)
+
+
+class EventFile:
+    """One JSON object a line, in a file that is appended to, or on standard output (``-``).
+
+    An event that the file already has is not written again; a line that was cut off is removed first. While the disk
+    is full events wait.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._pending: deque[str] = deque()
+        self._is_full = False
+        self.last_seq = 0
+        """The number of the last event in the file."""
+        self._file: int | None = None
+        if target != "-":
+            self._file = self._opened(Path(target))
+
+    def _opened(self, path: Path) -> int:
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            size = os.fstat(file).st_size
+            tail = os.pread(file, _TAIL, max(0, size - _TAIL))
+            if whole := tail.rfind(b"\n") + 1:
+                os.ftruncate(file, size - len(tail) + whole)
+            elif size and size <= _TAIL:
+                os.ftruncate(file, 0)
+        except OSError as wrong:
+            raise InputError(f"--events {path}: {wrong.strerror or wrong}") from None
+        for line in reversed(tail[:whole].splitlines()):
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(told, dict) and isinstance(told.get("seq"), int):
+                self.last_seq = told["seq"]
+                break
+        return file
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        """Write an event, behind those that wait; one that the file has already is left out."""
+        seq = event.get("seq")
+        if seq is not None and seq <= self.last_seq:
+            return
+        if len(self._pending) < MAX_PENDING:
+            self._pending.append(json.dumps(event, ensure_ascii=True) + "\n")
+            if seq is not None:
+                self.last_seq = seq
+        self.flush()
+
+    def flush(self) -> bool:
+        """Write what waits; whether all of it was written."""
+        while self._pending:
+            data = self._pending[0].encode()
+            try:
+                if self._file is None:
+                    sys.stdout.buffer.write(data)
+                    sys.stdout.buffer.flush()
+                else:
+                    self._append(data)
+            except BrokenPipeError:
+                raise
+            except OSError as wrong:
+                if not self._is_full:
+                    self._is_full = True
+                    note(f"--events {self._target}: {wrong.strerror or wrong}; events wait")
+                return False
+            self._pending.popleft()
+            if self._is_full:
+                self._is_full = False
+                note(f"--events {self._target}: can be written again")
+        return True
+
+    def _append(self, data: bytes) -> None:
+        """All of it or nothing. Raises OSError."""
+        assert self._file is not None
+        before, done = os.fstat(self._file).st_size, 0
+        try:
+            while done < len(data):
+                done += os.write(self._file, data[done:])
+        except OSError:
+            if done:
+                os.ftruncate(self._file, before)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+
+
+class StateFile:
+    """Where a follower goes on after a restart: whole or not at all, with a checksum."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._written = ""
+        self._failed = False
+
+    def read(self, directory: Path) -> Place | None:
+        """What was written; None, with a line for people, where there is nothing that can be used."""
+        try:
+            found = read_json(self.path)
+            if found["checksum"] != _sum(found["state"]):
+                raise InputError(f"{self.path}: the checksum is wrong")
+            state = found["state"]
+            if state["format"] != FORMAT or state["engine"] != versions("report")["highwater"]:
+                raise InputError(f"{self.path}: written by another version")
+            if state["directory"] != str(directory.absolute()):
+                raise InputError(f"{self.path}: of another directory, {state['directory']}")
+            place = Place(
+                state["begun_at"], state["next_offset"], state["seq"], state["open"], state["settled"]
+            )
+        except FileNotFoundError:
+            return None
+        except (InputError, KeyError, TypeError, AttributeError) as wrong:
+            what = str(wrong) if isinstance(wrong, InputError) else f"{self.path}: not a follower's state"
+            note(f"{what}; the log is read anew")
+            return None
+        return place
+
+    def write(self, directory: Path, place: Place) -> bool:
+        """Write where the follower is; whether that was possible. What is unchanged is not written."""
+        state = {
+            "format": FORMAT,
+            "engine": versions("report")["highwater"],
+            "directory": str(directory.absolute()),
+            "begun_at": place.begun_at,
+            "next_offset": place.next_offset,
+            "seq": place.seq,
+            "open": place.open,
+            "settled": place.settled,
+        }
+        text = json.dumps({"checksum": _sum(state), "state": state})
+        if text == self._written:
+            return True
+        try:
+            with aside(self.path, synced=True) as beside:
+                beside.write_text(text, encoding="utf-8")
+        except OSError as wrong:
+            if not self._failed:
+                note(f"--state {self.path}: {wrong.strerror or wrong}")
+            self._failed = True
+            return False
+        self._written, self._failed = text, False
+        return True
+
+
+def _sum(state: Any) -> int:
+    return checksum(json.dumps(state, sort_keys=True).encode())
+
+
+class Metrics:
+    """Counts for Prometheus: served on a port (``:9464``, on loopback; ``HOST:PORT``), or written to a file."""
+
+    def __init__(self, target: str) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+        except ImportError:
+            raise InputError("--metrics: install the extra: highwater-checker[follow]") from None
+        self._registry = registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"highwater_{name}", text, labels, registry=registry)
+
+        self._partitions = gauge("partitions", "Partitions by state; all counts every one.", "state")
+        self._incidents = gauge("incidents", "Open incidents by severity.", "severity")
+        self._opened = Counter(
+            "highwater_incidents_opened", "Incidents opened since the start.", ["severity"], registry=registry
+        )
+        self._records = gauge("records", "Records followed since the start.")
+        self._nonconforming = gauge("nonconforming_records", "Records that do not conform since the start.")
+        self._offset = gauge("next_offset", "The offset of the metadata log that comes next.")
+        self._last = gauge("last_record_seconds", "The time of the last record, in seconds since 1970.")
+        self._delay = gauge("delay_seconds", "From the last record's time to the moment it was followed.")
+        self._caveats = gauge("caveats", "Reasons why an incident may be missed or wrong.")
+        self._waiting = gauge("waiting", "1 while the directory has no metadata log.")
+        self._info = gauge("build_info", "The version.", "version")
+        self._info.labels(versions("report")["highwater"]).set(1)
+        for severity in SEVERITIES:
+            self._incidents.labels(severity)
+            self._opened.labels(severity)
+        host, colon, port = target.rpartition(":")
+        self.host = host or "127.0.0.1"
+        self._file: Path | None = None
+        self._failed = False
+        if colon and port.isdecimal():
+            try:
+                self._server, self._thread = start_http_server(int(port), self.host, registry)
+            except (OSError, OverflowError) as wrong:
+                raise InputError(f"--metrics {target}: {wrong}") from None
+        else:
+            self._file = Path(target)
+
+    @property
+    def port(self) -> int:
+        """The port that was chosen, 0 for a file."""
+        return 0 if self._file is not None else int(self._server.server_port)
+
+    def opened(self, severity: str) -> None:
+        """An incident was opened."""
+        self._opened.labels(severity).inc()
+
+    def update(self, counts: Counts, severities: Sequence[str], is_waiting: bool) -> None:
+        """What holds now; ``severities`` are those of the open incidents."""
+        for state in STATES:
+            self._partitions.labels(state).set(counts.partitions[state])
+        for severity in SEVERITIES:
+            self._incidents.labels(severity).set(severities.count(severity))
+        self._records.set(counts.records)
+        self._nonconforming.set(counts.nonconforming)
+        self._offset.set(counts.next_offset)
+        self._last.set(counts.last_time / 1000)
+        self._delay.set(counts.delay)
+        self._caveats.set(counts.caveats)
+        self._waiting.set(is_waiting)
+        if self._file is not None:
+            self._write(self._file)
+
+    def _write(self, file: Path) -> None:
+        from prometheus_client import write_to_textfile
+
+        try:
+            write_to_textfile(str(file), self._registry)
+            self._failed = False
+        except OSError as wrong:
+            if not self._failed:
+                note(f"--metrics {file}: {wrong.strerror or wrong}")
+            self._failed = True
+
+    def close(self) -> None:
+        """Stop serving."""
+        if self._file is None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+
+class Hook:
+    """A command that is given each event on standard input, one after the other, for at most ``SECONDS`` each."""
+
+    SECONDS = 30.0
+    MAX_WAITING = 1000
+
+    def __init__(self, command: str) -> None:
+        try:
+            self._command = shlex.split(command)
+        except ValueError as wrong:
+            raise InputError(f"--on-incident: {wrong}") from None
+        if not self._command:
+            raise InputError("--on-incident: an empty command")
+        self._waiting: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._ends = False
+        self._thread = threading.Thread(target=self._work, name="on-incident", daemon=True)
+        self._thread.start()
+
+    def give(self, event: Mapping[str, Any]) -> None:
+        """Give the command an event, behind those that wait; with too many waiting it is left out, and told."""
+        with self._changed:
+            if len(self._waiting) >= self.MAX_WAITING:
+                note(f"--on-incident: {self.MAX_WAITING} events wait; event {event['seq']} is not given")
+                return
+            self._waiting.append(json.dumps(event).encode() + b"\n")
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    if self._ends:
+                        return
+                    self._changed.wait()
+                event = self._waiting.popleft()
+            try:
+                self._run(event)
+            except OSError as wrong:
+                note(f"--on-incident {self._command[0]}: {wrong.strerror or wrong}")
+
+    def _run(self, event: bytes) -> None:
+        process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            process.communicate(event, timeout=self.SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            note(f"--on-incident {self._command[0]}: ended after {self.SECONDS:.0f} s")
+            return
+        if process.returncode:
+            note(f"--on-incident {self._command[0]}: exit status {process.returncode}")
+
+    def close(self) -> None:
+        """Wait for the events that were given, each for its time at most."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify()
+        self._thread.join(self.SECONDS + 5)

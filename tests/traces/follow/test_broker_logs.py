@@ -1,0 +1,93 @@
+"""Brokers' logs beside a metadata log that grows: a loss is told when they show it, also over rotation and restarts."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.follow.session import Following
+from tests.recordings import folder, needs
+from tests.traces.follow.clusters import Cluster, ends
+
+RECORDED = folder("traces/kafka-4.2/clusters")
+HEAD = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
+LOST = [("down-elr-unclean-210", "t1-0@78", 54), ("mixed-requests-elr-6", "t1-0@235", 24)]
+
+Piece = tuple[int, Path, bytes]
+"""What is written at a time (ms since the epoch) to a file."""
+
+
+def batches(recording: Path, to: Path) -> Iterator[Piece]:
+    log = (recording / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
+    before = 0
+    for end in ends(log):
+        yield struct.unpack_from(">q", log, before + 35)[0], to, log[before:end]
+        before = end
+
+
+def lines(recording: Path, to: Path) -> Iterator[Piece]:
+    for packed in sorted((recording / "logs").rglob("*.log.gz")):
+        if not packed.name.startswith(("server.", "state-change.")):
+            continue
+        path, time = to / packed.parent.name / packed.name[:-3], 0
+        for line in gzip.decompress(packed.read_bytes()).splitlines(keepends=True):
+            if head := HEAD.match(line):
+                at = datetime.strptime(head[1].decode(), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+                time = int(at.timestamp()) * 1000 + int(head[2])
+            yield time, path, line
+
+
+def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool = False) -> None:
+    """Write a recorded cluster as it was written, and follow it once a second."""
+    logs = cluster.folder / "logs"
+    pieces = [*batches(RECORDED / name, cluster.segment()), *lines(RECORDED / name, logs)]
+    pieces.sort(key=lambda piece: piece[0])
+    for path in {path for _, path, _ in pieces}:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    cluster.follower = Following(cluster.folder, broker_logs=[logs])
+    bound, second = pieces[0][0], 0
+    for time, path, data in pieces:
+        if time > bound:
+            cluster.follow()
+            bound, second = time + 1000, second + 1
+            if rotates and second % 5 == 0:
+                for file in logs.rglob("*.log"):
+                    file.rename(file.with_name(f"{file.name}.{second}"))
+            if restarts and second % 9 == 0:
+                place = cluster.follower.place
+                cluster.follower.close()
+                cluster.follower = Following(cluster.folder, place=place, broker_logs=[logs])
+        with open(path, "ab") as growing:
+            growing.write(data)
+    cluster.follow()
+    cluster.follow()
+
+
+@needs("traces/kafka-4.2/clusters")
+@pytest.mark.parametrize("way", ["", "rotates", "restarts"])
+@pytest.mark.parametrize(("name", "incident", "lost"), LOST)
+def test_lost_records_are_told_once_with_their_number(
+    name: str, incident: str, lost: int, way: str, cluster: Cluster
+) -> None:
+    play(name, cluster, rotates=way == "rotates", restarts=way == "restarts")
+    told = [e["incident"] for e in cluster.told if e["incident"]["id"] == incident]
+    assert (told[-1]["severity"], told[-1]["lost"]) == ("lost", lost)
+    events = [e["event"] for e in cluster.told if e["incident"]["id"] == incident]
+    assert (events[0], events.count("opened"), events.count("closed")) == ("opened", 1, 1)
+    assert [one["severity"] for one in told] == sorted(one["severity"] for one in told)  # never at_risk again
+
+
+def test_a_file_that_is_no_log_of_a_broker_is_left_alone(log: bytes, cluster: Cluster) -> None:
+    logs = cluster.folder / "logs"
+    logs.mkdir(parents=True)
+    (logs / "other.log").write_bytes(b"x" * (1 << 17))
+    cluster.follower = Following(cluster.folder, broker_logs=[logs])
+    cluster.grow(log)
+    cluster.follow()
+    assert "unreadable" not in [n.kind for n in cluster.notices]

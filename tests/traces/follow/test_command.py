@@ -1,0 +1,212 @@
+"""``highwater replay --follow``: events, state, metrics and the user's command, over starts, stops and full disks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
+from highwater.traces.follow.session import STATES, Place
+from highwater.traces.reports.incidents import SEVERITIES
+from tests.traces.follow.clusters import Cluster, ends, told_of
+
+DIRECTORY = Path("/somewhere")
+
+
+class Process:
+    """The command beside a cluster."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "highwater", "replay", "--follow", str(folder), *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """Send a signal: the exit status, standard output and error."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def begin(folder: Path, *options: str) -> Process:
+        started.append(Process(folder, *options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.communicate()
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What a condition comes to once it is true; AssertionError if it is not within a minute."""
+    for _ in range(600):
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it did not come to be")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of the whole lines of a file."""
+    whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def numbered(path: Path) -> list[dict[str, Any]]:
+    return [line for line in lines(path) if "seq" in line]
+
+
+def test_a_killed_command_goes_on_and_tells_each_event_once(
+    log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    batches = ends(log)
+    expected = told_of(log, tmp_path / "once")
+    events, state = tmp_path / "events", tmp_path / "state"
+    options = ("--events", str(events), "--state", str(state), "--quiet")
+    first = start(cluster.folder, *options)
+    half = batches[-6]
+    cluster.grow(log[:half])
+    until(lambda: numbered(events))
+    first.process.kill()
+    first.process.communicate()
+    with open(events, "a") as file:
+        file.write('{"seq": 99, "event": "op')  # as a kill within a line leaves it
+    second = start(cluster.folder, *options)
+    cluster.grow(log[half:])
+    until(lambda: len(numbered(events)) == len(expected))
+    status, _, err = second.end()
+    assert (status, err) == (0, "")
+    assert numbered(events) == expected
+    assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
+
+
+def test_metrics_and_the_users_command_have_what_the_events_say(
+    log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    given = tmp_path / "given"
+    cluster.grow(log)
+    keep = f"{sys.executable} -c \"import sys; open({str(given)!r}, 'a').write(sys.stdin.read())\""
+    running = start(cluster.folder, "--metrics", ":0", "--on-incident", keep)
+    address = until(lambda: re.search(r"metrics at (\S+)", str(running.process.stderr.readline())))[1]  # type: ignore[union-attr]
+    expected = told_of(log, tmp_path / "once")
+
+    def served() -> str:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    text = until(lambda: found if "offset 0" and 'state="all"} 2.0' in (found := served()) else "")
+    assert "127.0.0.1" in address
+    for line in (
+        'highwater_partitions{state="at_risk"} 1.0',
+        'highwater_incidents_opened_total{severity="at_risk"} 3.0',
+    ):
+        assert line in text
+    until(lambda: len(lines(given)) == len(expected))
+    assert lines(given) == expected
+    status, out, err = running.end(signal.SIGINT)
+    assert (status, out) == (130, "")
+    assert "opened" in err
+
+
+def test_metrics_in_a_file_have_every_state_and_severity(
+    log: bytes, cluster: Cluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.prom"
+    cluster.grow(log)
+    cluster.follow()
+    metrics = Metrics(str(file))
+    metrics.update(cluster.follower.counts, ["at_risk"], False)
+    text = file.read_text()
+    for state in STATES:
+        assert f'highwater_partitions{{state="{state}"}}' in text
+    for severity in SEVERITIES:
+        assert f'highwater_incidents{{severity="{severity}"}} {float(severity == "at_risk")}' in text
+    assert f"highwater_next_offset {float(cluster.follower.counts.next_offset)}" in text
+
+
+def test_events_wait_while_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, write, room = EventFile(str(tmp_path / "events")), os.write, [8, 0]
+
+    def full(descriptor: int, data: bytes) -> int:
+        if not room:
+            return write(descriptor, data)
+        if size := room.pop(0):
+            return write(descriptor, data[:size])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    file.write({"seq": 1})
+    assert (tmp_path / "events").read_text() == ""  # nothing of a line that does not fit
+    file.write({"seq": 2})
+    file.close()
+    assert [line["seq"] for line in lines(tmp_path / "events")] == [1, 2]
+    assert capsys.readouterr().err.splitlines() == [
+        f"highwater: --events {tmp_path / 'events'}: No space left on device; events wait",
+        f"highwater: --events {tmp_path / 'events'}: can be written again",
+    ]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[:-9], lambda text: text.replace('"seq": 7', '"seq": 8'), lambda text: "[]"]
+)
+def test_a_damaged_state_is_told_and_the_log_read_anew(
+    tmp_path: Path, damage: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, place = StateFile(tmp_path / "state"), Place(0, 5, 7, {"t-0@3": {"partition": "t-0"}})
+    assert state.write(DIRECTORY, place)
+    assert state.read(DIRECTORY) == place
+    state.path.write_text(damage(state.path.read_text()))
+    assert state.read(DIRECTORY) is None
+    assert "the log is read anew" in capsys.readouterr().err
+
+
+def test_a_state_of_another_directory_is_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = StateFile(tmp_path / "state")
+    state.write(DIRECTORY, Place(0, 5, 7, {}))
+    assert state.read(DIRECTORY / "else") is None
+    assert "of another directory" in capsys.readouterr().err
+
+
+def test_a_command_that_takes_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Hook, "SECONDS", 0.3)
+    hook = Hook("sh -c 'sleep 60 & sleep 60'")
+    hook.give({"seq": 1})
+    hook.close()
+    assert "ended after" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
+def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "highwater", "replay", str(tmp_path), "--follow", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "not with --follow" in done.stderr
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    metrics = Metrics(":0")
+    with pytest.raises(InputError, match="--metrics"):
+        Metrics(f":{metrics.port}")
+    metrics.close()

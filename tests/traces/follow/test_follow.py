@@ -1,0 +1,164 @@
+"""A log is followed while it grows, breaks off, is rewritten, rolled and deleted: each event is told once."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.follow.session import Following, Notice
+from tests.recordings import folder, needs
+from tests.traces.follow.clusters import Cluster, ends, short, told_of
+from tests.traces.kafka.made import snapshot
+from tests.traces.metadata.made_logs import ELR, beginning
+
+RECORDED = folder("traces/kafka-4.2/clusters")
+SNAPSHOTS = sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint"))
+
+
+def test_each_loss_is_opened_and_closed_once_all_replicas_are_in_the_isr(log: bytes, tmp_path: Path) -> None:
+    told = told_of(log, tmp_path / "once")
+    opened = [(event, severity) for event, _, severity in short(told) if event == "opened"]
+    assert len(opened) == 3
+    assert [e["seq"] for e in told] == list(range(1, len(told) + 1))
+    still_open = {e["incident"]["partition"] for e in told if e["event"] == "opened"} - {
+        e["incident"]["partition"] for e in told if e["event"] == "closed"
+    }
+    assert still_open == {"u-0"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_of_batches_change_no_event(log: bytes, cluster: Cluster, tmp_path: Path, seed: int) -> None:
+    dice, done = random.Random(seed), 0
+    while done < len(log):
+        more = dice.choice((1, 40, 61, 100, 700))
+        cluster.grow(log[done : done + more])
+        cluster.follow()
+        done += more
+    assert cluster.told == told_of(log, tmp_path / "once")
+
+
+@needs("traces/kafka-4.2/clusters")
+@pytest.mark.parametrize("name", ["mixed-elr-8", "down-elr-unclean-210", "minisr-loss-elr", "deadleader-elr"])
+def test_a_restart_at_any_of_50_moments_repeats_and_omits_nothing(
+    name: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    log = (RECORDED / name / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
+    dice, before = random.Random(name), 0
+    batches = ends(log)
+    moments = set(dice.sample(range(len(batches)), min(50, len(batches))))
+    for number, end in enumerate(batches):
+        cluster.grow(log[before:end])
+        cluster.follow()
+        before = end
+        if number in moments:
+            cluster.restart()
+    assert cluster.told == told_of(log, tmp_path / "once")
+    assert len(cluster.told) > 1
+
+
+def test_a_tail_that_is_truncated_and_written_again_is_told_once(
+    log: bytes, cluster: Cluster, tmp_path: Path
+) -> None:
+    batches = ends(log)
+    cluster.grow(log[: batches[-4]])
+    cluster.follow()
+    cluster.segment().write_bytes(log[: batches[-9]])
+    cluster.follow()
+    cluster.grow(log[batches[-9] :])
+    cluster.follow()
+    ids = [id for event, id, _ in short(cluster.told) if event == "opened"]
+    assert sorted(ids) == sorted(
+        {id for event, id, _ in short(told_of(log, tmp_path / "once")) if event == "opened"}
+    )
+    assert any(n.kind == "read again" for n in cluster.notices)
+
+
+def test_an_incident_of_a_truncated_tail_is_closed_with_the_reason(log: bytes, cluster: Cluster) -> None:
+    batches = ends(log)
+    cluster.grow(log)
+    cluster.follow()
+    before = set(cluster.follower.ledger.open)
+    cluster.segment().write_bytes(log[: batches[len(batches) // 3]])
+    told = cluster.follow()
+    assert {e["incident"]["id"] for e in told} == before != set()
+    assert all(e["event"] == "closed" and "truncated" in e["why"] for e in told)
+
+
+def test_a_rewritten_tail_of_the_same_length_is_read_again(log: bytes, cluster: Cluster) -> None:
+    batches = ends(log)
+    cluster.grow(log)
+    cluster.follow()
+    changed = bytearray(log)
+    changed[batches[-2] + 17] ^= 1  # the checksum of the last batch, as another batch there has
+    cluster.segment().write_bytes(changed)
+    cluster.follow()
+    assert any("rewritten" in n.text for n in cluster.notices)
+
+
+def test_segments_that_are_rolled_and_deleted_are_followed(
+    log: bytes, cluster: Cluster, tmp_path: Path
+) -> None:
+    batches, before = ends(log), 0
+    base, previous = 0, None
+    for number, end in enumerate(batches):
+        data = log[before:end]
+        offset = int.from_bytes(data[:8], "big")
+        if number % 7 == 6:
+            base, previous = offset, cluster.segment(base)
+        cluster.grow(data, base)
+        if previous is not None and number % 7 == 1:
+            previous.unlink()
+        cluster.follow()
+        before = end
+    assert cluster.told == told_of(log, tmp_path / "once")
+
+
+def test_what_was_deleted_before_it_was_read_is_told_as_missed(log: bytes, cluster: Cluster) -> None:
+    batches = ends(log)
+    cluster.grow(log[: batches[2]])
+    cluster.follow()
+    cluster.segment().unlink()
+    content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+    (cluster.directory / f"{500:020}-{1:010}.checkpoint").write_bytes(content)
+    cluster.segment(500).touch()
+    cluster.follow()
+    (missed,) = [n for n in cluster.notices if n.kind == "missed"]
+    assert "to 499 were deleted" in missed.text
+    assert cluster.follower.counts.next_offset == 500
+
+
+def test_a_directory_that_does_not_exist_yet_is_waited_for(
+    log: bytes, cluster: Cluster, tmp_path: Path
+) -> None:
+    assert cluster.follow() == []
+    assert cluster.follower.is_waiting
+    cluster.grow(log)
+    assert cluster.follow() == told_of(log, tmp_path / "once")
+    assert not cluster.follower.is_waiting
+
+
+def test_behind_a_damaged_batch_a_newer_snapshot_goes_on(log: bytes, cluster: Cluster) -> None:
+    damaged = bytearray(log)
+    damaged[ends(log)[4] - 1] ^= 1
+    cluster.grow(bytes(damaged))
+    notices = [said for _ in range(60) for said in cluster.follower.poll() if isinstance(said, Notice)]
+    assert [n.kind for n in notices] == ["begun", "unreadable"]
+    content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+    (cluster.directory / f"{500:020}-{1:010}.checkpoint").write_bytes(content)
+    cluster.follow()
+    assert [n.kind for n in cluster.notices] == ["read again", "missed", "begun"]
+    assert cluster.follower.counts.partitions["all"] == 2
+
+
+@needs("traces/kafka-4.2/clusters")
+@pytest.mark.parametrize(
+    "path", sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint")), ids=lambda p: p.parts[-3]
+)
+def test_a_recorded_snapshot_alone_has_nothing_that_does_not_conform(path: Path, cluster: Cluster) -> None:
+    cluster.directory.mkdir(parents=True)
+    (cluster.directory / path.name).write_bytes(path.read_bytes())
+    assert cluster.follow() == []
+    assert [n.kind for n in cluster.notices] == ["begun"]
+    assert isinstance(cluster.follower, Following)

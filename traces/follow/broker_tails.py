@@ -1,0 +1,144 @@
+"""Brokers' logs while they are written: lines as they are appended, over rotation by renaming or by truncation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+
+from highwater.traces.brokers.watermarks import ordered
+from highwater.traces.follow.tail import opened
+from highwater.traces.kafka.broker_log import BrokerEvent, BrokerLog, is_broker_log
+from highwater.traces.reading import MAX_LINE, TraceError
+
+MAX_FILES = 10_000
+"""So many files below the directory are looked at."""
+_AT_ONCE = 4 << 20
+_HEAD = 1 << 16
+_Placed = tuple[tuple[int, int], BrokerEvent]
+
+
+class _Tail:
+    """One file that is written to: its whole lines, in order."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: FileIO | None = None
+        self._log = BrokerLog(path)
+        self._rest = b""
+        self._latest = -(1 << 62)
+
+    def events(self) -> Iterator[_Placed]:
+        """What was written since the last time, at most some megabytes. Raises TraceError, OSError."""
+        if self._file is None:
+            self._open()
+        assert self._file is not None
+        data = self._file.read(_AT_ONCE) or b""
+        if not data and self._was_rotated():
+            self.close()
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE:
+            self._rest = b""  # no line of Kafka's
+        for line in lines:
+            for place, event in ordered(self._log.take(line)):
+                self._latest = max(self._latest, place[0])
+                yield (self._latest, place[1]), event
+
+    def _open(self) -> None:
+        self._file, self._log, self._rest = opened(self.path), BrokerLog(self.path), b""
+
+    def _was_rotated(self) -> bool:
+        assert self._file is not None
+        here = os.fstat(self._file.fileno())
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return False  # renamed: the new one is still to come
+        return there.st_ino != here.st_ino or there.st_size < self._file.tell()
+
+    def close(self) -> None:
+        """Close the file; the next call opens what is there under its name by then."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+
+class BrokerTails:
+    """The brokers' logs below directories, each from the beginning of the file that is written to now.
+
+    An event is given at the poll after the one that read it, so that lines of a broker's two files come in order.
+    """
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self._directories = directories
+        self._tails: dict[Path, _Tail] = {}
+        self._others: set[Path] = set()
+        self._waiting: list[_Placed] = []
+        self._before = -(1 << 62)
+        self.is_idle = False
+        """Whether the last poll read nothing, and nothing waits."""
+        self.unreadable: dict[Path, str] = {}
+        """Files that cannot be read, with the reason."""
+
+    @property
+    def number(self) -> int:
+        """How many logs are followed."""
+        return len(self._tails)
+
+    def look(self) -> None:
+        """Look for files that were not there before."""
+        for path in self._files():
+            if path in self._tails or path in self._others:
+                continue
+            try:
+                with opened(path) as file:
+                    head = file.read(_HEAD) or b""
+                if is_broker_log(head):
+                    self._tails[path] = _Tail(path)
+                elif len(head) == _HEAD:
+                    self._others.add(path)  # and never will be one
+            except OSError as wrong:
+                self.unreadable[path] = wrong.strerror or str(wrong)
+
+    def _files(self) -> Iterator[Path]:
+        number = 0
+        for directory in self._directories:
+            for folder, folders, names in os.walk(directory):
+                folders.sort()
+                for name in sorted(names):
+                    number += 1
+                    if number > MAX_FILES:
+                        return
+                    if name.endswith(".log") and not name[:20].isdecimal():
+                        yield Path(folder, name)
+
+    def poll(self) -> Iterator[BrokerEvent]:
+        """The events that were read before, in the order of their times."""
+        bound, latest, came = self._before, self._before, False
+        for path, tail in self._tails.items():
+            try:
+                for place, event in tail.events():
+                    self._waiting.append((place, event))
+                    latest, came = max(latest, place[0]), True
+                self.unreadable.pop(path, None)
+            except FileNotFoundError:
+                tail.close()
+            except (OSError, TraceError) as wrong:
+                self.unreadable[path] = str(wrong)
+        self._waiting.sort(key=lambda pair: pair[0])
+        self._before = latest
+        self.is_idle = not came and not self._waiting
+        if came:
+            held = [pair for pair in self._waiting if pair[0][0] > bound]
+            ready = self._waiting[: len(self._waiting) - len(held)]
+            self._waiting = held
+        else:
+            ready, self._waiting = self._waiting, []
+        yield from (event for _, event in ready)
+
+    def close(self) -> None:
+        """Close the files."""
+        for tail in self._tails.values():
+            tail.close()

@@ -1,0 +1,257 @@
+"""Which incidents are open, and the events that say so: opened, changed, closed.
+
+After each batch the partitions that it concerns are looked at again, so the events depend on the log alone, and not on
+when it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.incidents import LOST, SEVERITIES, UNCLEAN, WITHIN_MS, Incident, incidents
+from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
+
+OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
+MAX_OPEN = 10_000
+"""So many open incidents are kept."""
+MAX_FINDINGS = 100
+"""So many findings of a partition are kept while one of its incidents is open: the last ones."""
+_RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+_ELECTIONS = frozenset({"leader_completeness", "leader_elected_cleanly"})
+_SHOWN = (
+    "severity",
+    "headline",
+    "cause",
+    "holders",
+    "steps",
+    "lost",
+    "at_most",
+    "certain",
+    "reliable",
+    "broken",
+)
+"""What makes an event where it changes."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to an incident, at an offset of the metadata log. ``seq`` numbers the events of a follower."""
+
+    seq: int
+    event: str
+    offset: int
+    time: int
+    incident: Mapping[str, Any]
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON: ``time`` is that of the record, in ms since the epoch."""
+        told = {"seq": self.seq, "event": self.event, "offset": self.offset, "time": self.time}
+        return {**told, **({"why": self.why} if self.why else {}), "incident": dict(self.incident)}
+
+
+@dataclass(frozen=True)
+class PartitionNow:
+    """What the metadata log says of a partition so far: ``failing`` is empty where every property holds."""
+
+    leader: int | None
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    failing: tuple[str, ...]
+    final: FinalState | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is led, and all replicas are in the ISR."""
+        return self.leader is not None and set(self.replicas) <= set(self.isr)
+
+
+@dataclass
+class Open:
+    """An open incident as it was told last. ``inherited``: what it came from was read before the follower started."""
+
+    incident: Mapping[str, Any]
+    inherited: bool = False
+
+
+@dataclass
+class Around:
+    """What the words of an incident depend on beside its findings."""
+
+    profile: str = ""
+    has_elr: bool = True
+    has_logs: bool = False
+    controllers: Controllers = field(default_factory=Controllers)
+    logs: Mapping[str, list[ReplicaEnd]] = field(default_factory=dict)
+
+
+class Ledger:
+    """The open incidents by id, with the findings that they are made of."""
+
+    def __init__(self, seq: int = 0, keeps_settled: bool = False) -> None:
+        self.seq, self.keeps_settled = seq, keeps_settled
+        self.open: dict[str, Open] = {}
+        self.reads_again = False
+        """Whether the log is read again, up to where it was told before; ``adopt`` ends that."""
+        self.settled: dict[str, str] = {}
+        """Incidents that were closed and that the brokers' logs show again, with their severities: the last ones."""
+        self._closed_again: set[str] = set()
+        self._done: dict[str | None, dict[str, str]] = {}
+        self.is_full = False
+        """Whether an incident was left out because too many are open."""
+        self._findings: dict[str, list[Finding]] = {}
+        self._elections = 0
+
+    @property
+    def partitions(self) -> set[str]:
+        """The partitions with an open incident."""
+        return {name for one in self.open.values() if (name := one.incident["partition"]) is not None}
+
+    def take(self, found: Iterable[Finding]) -> set[str]:
+        """Keep findings; the partitions that they are about."""
+        touched = set()
+        for finding in found:
+            if finding.partition is None or not finding.facts:
+                continue
+            kept = self._findings.setdefault(finding.partition, [])
+            kept.append(finding)
+            del kept[:-MAX_FINDINGS]
+            touched.add(finding.partition)
+        return touched
+
+    def complete(self, partition: str, offset: int, held: Mapping[str, int]) -> bool:
+        """The brokers' logs show that the leader that was elected at an offset had all that was committed."""
+        kept = self._findings.get(partition, [])
+        for place, found in enumerate(kept):
+            if found.position.get("offset") == offset and found.facts.get("complete") != held:
+                kept[place] = replace(found, facts={**found.facts, "complete": dict(held)})
+        return bool(kept)
+
+    def look(
+        self, partition: str, now: PartitionNow | None, around: Around, offset: int, time: int
+    ) -> list[Event]:
+        """The events of one partition after a batch that ends at an offset; ``now`` is None once it is deleted."""
+        findings = self._findings.get(partition, [])
+        final = {partition: now.final} if now is not None and now.final is not None else {}
+        made = incidents(
+            findings,
+            Controllers(),
+            around.profile,
+            final=final,
+            logs=around.logs,
+            has_elr=around.has_elr,
+            has_logs=around.has_logs,
+        )
+        events = list(self._told(made, lambda one: _is_over(one, now), offset, time))
+        ids = {one.id for one in made}
+        for id, one in [(i, o) for i, o in self.open.items() if o.incident["partition"] == partition]:
+            if id in ids:
+                continue
+            if not one.inherited:
+                events.append(self._close(id, offset, time, f"continued as {made[-1].id}" if made else ""))
+            elif now is None or now.is_whole:
+                events.append(self._close(id, offset, time))
+        if partition not in self.partitions:
+            self._findings.pop(partition, None)
+            self._done.pop(partition, None)
+        return events
+
+    def look_at_controllers(self, around: Around, offset: int, time: int) -> list[Event]:
+        """The events of controllers that are elected over and over."""
+        elections = around.controllers.elections
+        is_open = any(one.incident["partition"] is None for one in self.open.values())
+        if len(elections) == self._elections and not is_open:
+            return []
+        self._elections = len(elections)
+        blamed = [
+            f for kept in self._findings.values() for f in kept if f.property == "every_broker_comes_back"
+        ]
+        made = [
+            one
+            for one in incidents(
+                blamed, around.controllers, around.profile, final={}, logs={}, has_elr=True, has_logs=False
+            )
+            if one.partition is None
+        ]
+        over = not elections or time - elections[-1][2] > WITHIN_MS
+        return list(self._told(made[-1:], lambda one: over, offset, time))
+
+    def adopt(
+        self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
+    ) -> list[Event]:
+        """The log was read again up to here: the events between what was told before and what is open now."""
+        told, self.open = self.open, {}
+        events: list[Event] = []
+        for id, one in before.items():
+            if id in told:
+                self.open[id] = one
+                events += self._changed(id, told[id].incident, offset, time)
+                continue
+            position = one.incident["position"].get("offset", -1)
+            self.open[id] = one
+            if id in self._closed_again:
+                events.append(self._close(id, offset, time))
+            elif position >= begun_at and why:
+                events.append(self._close(id, offset, time, why))
+            else:
+                self.open[id] = Open(one.incident, True)
+        for id, one in told.items():
+            if id not in before:
+                self.open[id] = one
+                events.append(self._event(OPENED, offset, time, one.incident))
+        self._closed_again.clear()
+        self.reads_again = False
+        return events
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def _told(self, made: Iterable[Incident], is_over: Any, offset: int, time: int) -> Iterable[Event]:
+        for one in made:
+            said = {**one.to_json(), "group": one.id}
+            over = is_over(one)
+            closed = self._done.get(one.partition, {}).get(one.id) or self.settled.get(one.id)
+            if closed is not None and _RANK[one.severity] >= _RANK[closed]:
+                continue  # told; it is opened again only where it turns out to be worse
+            if one.id in self.open:
+                yield from self._changed(one.id, said, offset, time)
+            elif len(self.open) >= MAX_OPEN:
+                self.is_full = True
+                continue
+            else:
+                self.open[one.id] = Open(said)
+                yield self._event(OPENED, offset, time, said)
+            if over:
+                yield self._close(one.id, offset, time)
+
+    def _changed(self, id: str, said: Mapping[str, Any], offset: int, time: int) -> Iterable[Event]:
+        known = self.open[id].incident
+        if any(known[name] != said[name] for name in _SHOWN):
+            self.open[id] = Open(said)
+            yield self._event(CHANGED, offset, time, said)
+
+    def _close(self, id: str, offset: int, time: int, why: str = "") -> Event:
+        said = self.open.pop(id).incident
+        self._done.setdefault(said["partition"], {})[id] = said["severity"]
+        if self.reads_again:
+            self._closed_again.add(id)
+        elif self.keeps_settled:
+            self.settled[id] = said["severity"]
+            while len(self.settled) > MAX_OPEN:
+                del self.settled[next(iter(self.settled))]
+        return self._event(CLOSED, offset, time, said, why)
+
+    def _event(self, what: str, offset: int, time: int, said: Mapping[str, Any], why: str = "") -> Event:
+        self.seq += 1
+        return Event(self.seq, what, offset, time, said, why)
+
+
+def _is_over(incident: Incident, now: PartitionNow | None) -> bool:
+    """Whether nothing of an incident is left to do; one about an election ends when all replicas are in the ISR."""
+    if now is None:
+        return True
+    if incident.severity in (LOST, UNCLEAN) or not _ELECTIONS.isdisjoint(incident.broken):
+        return now.is_whole
+    return now.leader is not None and set(incident.broken).isdisjoint(now.failing)

@@ -1,0 +1,370 @@
+"""Follow one cluster: its metadata log as it grows, with its brokers' logs, into events and counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from highwater.model.rulebook import RULEBOOK
+from highwater.traces.brokers.watermarks import Watermarks
+from highwater.traces.follow.broker_tails import BrokerTails
+from highwater.traces.follow.ledger import Around, Event, Ledger, Open, PartitionNow
+from highwater.traces.follow.tail import Begin, LogTail, Piece
+from highwater.traces.kafka.batches import RecordBatch
+from highwater.traces.kafka.metadata_log import PARTITION, Gap
+from highwater.traces.metadata.beliefs.automaton import MEASURED
+from highwater.traces.metadata.follow import MetadataFollower
+from highwater.traces.metadata.image import Partition
+from highwater.traces.metadata.replay import load
+from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
+from highwater.traces.reading import TraceError
+from highwater.traces.reports.findings import Finding, Unexplained
+from highwater.traces.reports.observed import FinalState
+from highwater.traces.reports.report import Report
+
+STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
+"""What partitions are counted by."""
+MAX_FINDINGS = 100_000
+"""So many findings of the brokers' logs are told apart; later ones are not told."""
+_LOOK_EVERY = 10
+"""Every so many polls new logs of brokers are looked for."""
+_SETTLED_AFTER = 2.0
+"""So many seconds after the last batch, records that wait for more of the same decision count as all of it."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something about the follower or its input that is no incident: ``kind`` names it, ``offset`` if it has one."""
+
+    kind: str
+    text: str
+    offset: int | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """As JSON."""
+        at = {} if self.offset is None else {"offset": self.offset}
+        return {"event": self.kind, **at, "text": self.text}
+
+
+@dataclass
+class Place:
+    """Where a follower was when it stopped, with what it had told."""
+
+    begun_at: int
+    next_offset: int
+    seq: int
+    open: dict[str, Mapping[str, object]]
+    settled: dict[str, str] = field(default_factory=dict)
+    """Incidents that were closed, and that the brokers' logs would show again, with their severities."""
+
+
+class _LiveReport(Report):
+    """A report of which everything is taken away as it comes, so that it stays small."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), "metadata log", "")
+        self.found: list[Finding] = []
+        self.nonconforming: list[Unexplained] = []
+
+    def add(self, line: Unexplained) -> None:
+        """Keep a record that does not conform until it is taken away."""
+        self.unexplained_count += 1
+        self.nonconforming.append(line)
+
+    def find(self, finding: Finding) -> None:
+        """Keep a finding until it is taken away."""
+        self.found.append(finding)
+
+
+@dataclass
+class Counts:
+    """Totals since the start of this process, and what holds now."""
+
+    partitions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
+    records: int = 0
+    nonconforming: int = 0
+    next_offset: int = 0
+    last_time: int = 0
+    """The time of the last record, in ms since the epoch."""
+    caveats: int = 0
+    delay: float = 0.0
+    """Seconds from the time of the last record to the moment it was followed."""
+
+
+class Following:
+    """A cluster that is followed. ``poll`` is called over and over, and ``place`` before the process ends."""
+
+    def __init__(
+        self,
+        directory: Path,
+        profile: str | None = None,
+        rules: Mapping[str, bool] | None = None,
+        place: Place | None = None,
+        broker_logs: Sequence[Path] = (),
+    ) -> None:
+        self.directory = directory if directory.name == PARTITION else directory / PARTITION
+        self._profile, self._rules = profile, rules
+        self._tail = LogTail(self.directory, None if place is None else place.begun_at)
+        self.counts = Counts()
+        self.ledger = Ledger(keeps_settled=bool(broker_logs))
+        self.is_waiting = True
+        """Whether the directory has no log yet."""
+        self._told: dict[str, Open] = {}
+        self._read_up_to = 0
+        self._why = ""
+        if place is not None:
+            self._told = {id: Open(said) for id, said in place.open.items()}
+            self._read_up_to = place.next_offset
+            self.ledger.seq = place.seq
+            self.ledger.settled = dict(place.settled)
+        self._tails = BrokerTails(broker_logs) if broker_logs else None
+        self._watermarks = Watermarks(())
+        self._looked = 0
+        self._unreadable: dict[Path, str] = {}
+        self._seen_findings: set[tuple[str, str | None, str]] = set()
+        self._follower: MetadataFollower | None = None
+        self._report = _LiveReport(self.directory)
+        self._seen: dict[str, tuple[object, int, int]] = {}
+        self._doubts = 0
+        self._quiet_since = time.monotonic()
+        self._damage = ""
+        self._has_read = False
+
+    @property
+    def place(self) -> Place:
+        """Where it is. While a log is read again, that is where it was before."""
+        open = self._told if self.ledger.reads_again else self.ledger.open
+        offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
+        seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
+        return Place(
+            self._tail.begun_at,
+            offset,
+            seq,
+            {id: one.incident for id, one in open.items()},
+            dict(self.ledger.settled),
+        )
+
+    _seq_before = 0
+
+    def poll(self) -> Iterator[Event | Notice]:
+        """Follow what came since the last time. It is to be exhausted; afterwards ``counts`` hold for now."""
+        pieces = 0
+        try:
+            for piece in self._tail.poll():
+                pieces += 1
+                yield from self._take(piece)
+            self._damage = ""
+        except TraceError as wrong:
+            if str(wrong) != self._damage:  # told once, however often it is tried again
+                self._damage = str(wrong)
+                yield Notice("unreadable", str(wrong), self._tail.next_offset)
+        follower = self._follower
+        self.is_waiting, self._has_read = follower is None, pieces > 0
+        if follower is None:
+            return
+        if pieces:
+            self._quiet_since = time.monotonic()
+        elif follower.groups.is_open and time.monotonic() - self._quiet_since > _SETTLED_AFTER:
+            follower.settle()
+            yield from self._look()
+        if self._tails is not None:
+            yield from self._broker_logs(self._tails, follower)
+        if self.ledger.reads_again and not pieces and (self._tails is None or self._tails.is_idle):
+            yield from self._adopt()
+        if pieces:
+            self._count(follower)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last poll read something, and there is more to read at once."""
+        return self._has_read and bool(self._tail.bytes_behind)
+
+    def _take(self, piece: Piece) -> Iterator[Event | Notice]:
+        if isinstance(piece, Begin):
+            yield from self._begin(piece)
+            return
+        follower = self._follower
+        assert follower is not None
+        if isinstance(piece, Gap):
+            follower.gap(piece.path, piece.expected_offset, piece.found_offset)
+            return
+        path, batch = piece
+        try:
+            follower.take(path, batch)
+        except TraceError as wrong:
+            yield Notice("unreadable", str(wrong), batch.base_offset)
+        self.counts.records += len(batch.values)
+        self.counts.last_time = max(self.counts.last_time, batch.timestamp)
+        self.counts.delay = max(0.0, time.time() - batch.timestamp / 1000)
+        yield from self._look(batch)
+        if self._tails is None and self.ledger.reads_again and batch.last_offset + 1 >= self._read_up_to:
+            yield from self._adopt()
+
+    def _begin(self, piece: Begin) -> Iterator[Event | Notice]:
+        """Build the state anew from a snapshot, or from nothing."""
+        if self._follower is not None and not self.ledger.reads_again:
+            self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
+        self._seq_before = seq = self.ledger.seq
+        settled = self.ledger.settled
+        self.ledger = Ledger(seq, self._tails is not None)
+        self.ledger.settled = settled
+        self.ledger.reads_again = bool(self._told) or self._read_up_to > 0
+        self._why, self.counts.next_offset = piece.why, self._tail.next_offset
+        self._report, self._seen, self._doubts = _LiveReport(self.directory), {}, 0
+        self._watermarks = Watermarks(())
+        watch = NOBODY
+        if self._tails is not None:
+            found = self._watermarks
+            watch = Watch(every_partition, found.change, found.setting_changed)
+        follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
+        if piece.why:
+            yield Notice("read again", piece.why, self._tail.next_offset)
+        if piece.snapshot is None:
+            yield Notice("begun", "with the first record of the log", 0)
+            return
+        end = piece.snapshot.end_offset
+        try:
+            load(follower, piece.snapshot)
+        except TraceError as wrong:
+            yield Notice("unreadable", str(wrong), end)
+        if self.ledger.reads_again and end > self._read_up_to:
+            missed = f"offsets {self._read_up_to} to {end - 1} were deleted before they were read"
+            yield Notice("missed", missed, self._read_up_to)
+        yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
+
+    def _adopt(self) -> Iterator[Event]:
+        """What was read before is read again: go on from here."""
+        ledger, counts = self.ledger, self.counts
+        ledger.seq = self._seq_before
+        yield from ledger.adopt(
+            self._told, self._tail.next_offset, counts.last_time, self._tail.begun_at, self._why
+        )
+        self._told, self._read_up_to = {}, 0
+
+    # --- partitions -------------------------------------------------------------------------------
+
+    def _look(self, batch: RecordBatch | None = None) -> Iterator[Event | Notice]:
+        """The events behind a batch: of partitions with findings, and of those with an open incident."""
+        report, ledger, follower = self._report, self.ledger, self._follower
+        assert follower is not None
+        found, report.found = report.found, []
+        lines, report.nonconforming = report.nonconforming, []
+        offset = self._tail.next_offset - 1 if batch is None else batch.last_offset
+        moment = self.counts.last_time if batch is None else batch.timestamp
+        self.counts.next_offset = offset + 1
+        if not ledger.reads_again:
+            self.counts.nonconforming += len(lines)
+            for line in lines:
+                yield Notice("nonconforming", "\n".join(line.lines()), line.position["offset"])
+            yield from self._doubted(follower)
+        if not found and not ledger.open and not report.controllers.elections:
+            return
+        yield from self._look_at(follower, ledger.take(found), offset, moment)
+
+    def _look_at(
+        self, follower: MetadataFollower, touched: set[str], offset: int, moment: int
+    ) -> Iterator[Event]:
+        """The events of partitions that were touched, and of those with an open incident that changed."""
+        ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
+        report.controllers.failures = self._watermarks.controllers.failures
+        report.controllers.refused = self._watermarks.controllers.refused
+        around = Around(
+            rules.profile,
+            not rules.rules or "eligible_leader_replicas" in rules.rules,
+            self._tails is not None and self._tails.number > 0,
+            report.controllers,
+            self._watermarks.ends,
+        )
+        partitions = self._named(follower, touched | ledger.partitions)
+        for name in sorted(partitions):
+            partition = partitions[name]
+            seen = None
+            if partition is not None:
+                seen = (partition.belief, partition.partition_epoch, partition.leader_epoch)
+                if name not in touched and self._seen.get(name) == seen:
+                    continue
+                self._seen[name] = seen
+            now = None if partition is None else _now(partition)
+            yield from self._spoken(ledger.look(name, now, around, offset, moment))
+            if name not in ledger.partitions:
+                self._seen.pop(name, None)
+        yield from self._spoken(ledger.look_at_controllers(around, offset, moment))
+
+    def _spoken(self, events: list[Event]) -> Iterator[Event]:
+        return iter(()) if self.ledger.reads_again else iter(events)
+
+    def _named(self, follower: MetadataFollower, names: set[str]) -> dict[str, Partition | None]:
+        found: dict[str, Partition | None] = {}
+        for name in names:
+            topic, _, number = name.rpartition("-")
+            image = follower.image.names.get(topic)
+            known = image is not None and number.isdecimal()
+            found[name] = image.partitions.get(int(number)) if image is not None and known else None
+        return found
+
+    def _broker_logs(self, tails: BrokerTails, follower: MetadataFollower) -> Iterator[Event | Notice]:
+        """What the brokers' logs say since the last time."""
+        if self._looked % _LOOK_EVERY == 0:
+            tails.look()
+        self._looked += 1
+        watermarks, image = self._watermarks, follower.image
+        for event in tails.poll():
+            watermarks.take(event)
+        for path, why in tails.unreadable.items():
+            if self._unreadable.get(path) != why:
+                yield Notice("unreadable", f"{path}: {why}")
+        self._unreadable = dict(tails.unreadable)
+
+        def min_isr(name: str) -> int | None:
+            partition = self._named(follower, {name})[name]
+            return None if partition is None else image.effective(partition, len(partition.replicas))[0]
+
+        new = []
+        for finding in watermarks.news(min_isr):
+            key = (finding.property, finding.partition, str(finding.position))
+            if key not in self._seen_findings and len(self._seen_findings) < MAX_FINDINGS:
+                self._seen_findings.add(key)
+                is_reliable = follower.doubts.is_reliable(self.counts.next_offset, finding.partition)
+                kip = finding.kip or RULEBOOK.origin(finding.rule)
+                new.append(replace(finding, kip=kip, reliable=is_reliable))
+        touched = self.ledger.take(new)
+        for (name, offset), held in watermarks.complete.items():
+            if self.ledger.complete(name, offset, held):
+                touched.add(name)
+        watermarks.complete.clear()
+        if touched:
+            yield from self._look_at(follower, touched, self.counts.next_offset - 1, self.counts.last_time)
+
+    def _doubted(self, follower: MetadataFollower) -> Iterator[Notice]:
+        listed = follower.doubts.listed() if follower.doubts else []
+        for doubt in listed[self._doubts :]:
+            yield Notice("caveat", f"{doubt.kind}: {doubt.summary}", doubt.position["offset"])
+        self._doubts = self.counts.caveats = len(listed)
+
+    def _count(self, follower: MetadataFollower) -> None:
+        counts = dict.fromkeys(STATES, 0)
+        for partition in follower.image.of_topics():
+            belief = partition.belief
+            counts["all"] += 1
+            counts["offline"] += belief.leaderless
+            counts["under_min_isr"] += belief.under_min_isr
+            counts["at_risk"] += bool((belief.violated | belief.doubtful) - MEASURED)
+            counts["elr"] += bool(belief.observed.elr)
+        self.counts.partitions = counts
+
+    def close(self) -> None:
+        """Close the files."""
+        self._tail.close()
+        if self._tails is not None:
+            self._tails.close()
+
+
+def _now(partition: Partition) -> PartitionNow:
+    """What the log says of a partition so far."""
+    state = partition.observed
+    failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
+    since = partition.leaderless_since
+    final = FinalState.of(partition.name, state, since, failing) if failing or since is not None else None
+    return PartitionNow(state.leader, state.isr, state.replicas, failing, final)

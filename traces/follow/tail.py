@@ -1,0 +1,256 @@
+"""The end of a metadata log while Kafka writes it: batches as they are appended, segment after segment.
+
+Only whole batches are read. A poll that finds nothing new costs two calls of ``stat``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+
+from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX, RecordBatch, read_batches
+from highwater.traces.kafka.metadata_log import BatchOrder, Gap, Snapshot
+from highwater.traces.reading import TraceError
+
+_SEGMENT = re.compile(r"(\d{20})\.log")
+_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_AT_ONCE = 8 << 20
+"""So many bytes of a segment are read before the follower looks at the clock again."""
+_PATIENCE = 20
+"""So many polls a batch with a wrong checksum may take to become a whole one."""
+
+
+class Begin(NamedTuple):
+    """The state is to be built anew: from a snapshot, None where the log begins at offset 0; and why, for people."""
+
+    snapshot: Snapshot | None
+    why: str
+
+
+Piece = Begin | Gap | tuple[Path, RecordBatch]
+
+
+class _Mark(NamedTuple):
+    """The last batch that was read, by which a rewritten tail is recognised."""
+
+    position: int
+    base_offset: int
+    checksum: int
+
+
+@dataclass
+class _Segment:
+    """The segment that is open: what was read of it, up to ``position``."""
+
+    path: Path
+    file: FileIO
+    order: BatchOrder
+    position: int = 0
+    mark: _Mark | None = None
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes by now."""
+        return os.fstat(self.file.fileno()).st_size
+
+    def read(self, size: int, position: int) -> bytes:
+        """Bytes from a position on."""
+        return os.pread(self.file.fileno(), size, position)
+
+    def rewritten(self, is_last: bool) -> str:
+        """Why what was read is not what the log has now; empty where it is."""
+        try:
+            same = os.stat(self.path).st_ino == os.fstat(self.file.fileno()).st_ino
+        except FileNotFoundError:
+            # Kafka deletes a segment behind a snapshot only if another one follows. It is still open, and read on.
+            return f"{self.path.name} was deleted" if is_last else ""
+        if not same:
+            return f"{self.path.name} was replaced"
+        if self.size < self.position:
+            return "the log was truncated"
+        if self.mark is not None:
+            head = self.read(HEADER.size, self.mark.position)
+            base, checksum = HEADER.unpack(head)[0:5:4] if len(head) == HEADER.size else (-1, -1)
+            if (base, checksum) != self.mark[1:]:
+                return f"the log was rewritten from offset {self.mark.base_offset} or before"
+        return ""
+
+    def whole(self) -> int:
+        """The end of the whole batches from the position on. Raises TraceError for what is no batch."""
+        at, size = self.position, self.size
+        while at - self.position < _AT_ONCE and size - at >= HEADER.size:
+            _, length, _, magic = HEADER.unpack(self.read(HEADER.size, at))[:4]
+            if not length and not magic:
+                break  # preallocated
+            if magic != MAGIC or not LEAST <= length <= MAX_BATCH:
+                if at > self.position:
+                    break
+                raise TraceError(self.path, None, None, f"byte {at}: not a record batch", at)
+            if at + PREFIX + length > size:
+                break
+            at += PREFIX + length
+        return at
+
+
+class LogTail:
+    """The metadata log in a directory, which may not exist yet.
+
+    ``next_offset`` is that behind the last batch that was read; ``begun_at`` the end offset of the snapshot where
+    reading began, 0 without one. ``begin_at`` is where an earlier follower began.
+    """
+
+    def __init__(self, directory: Path, begin_at: int | None = None) -> None:
+        self.directory = directory
+        self.next_offset = self.begun_at = 0
+        self._wanted = begin_at
+        self._has_begun = False
+        self._segment: _Segment | None = None
+        self._failures = 0
+
+    def close(self) -> None:
+        """Close the segment that is open."""
+        if self._segment is not None:
+            self._segment.file.close()
+        self._segment = None
+
+    @property
+    def bytes_behind(self) -> int:
+        """How many bytes of the open segment were not read yet."""
+        return 0 if self._segment is None else max(0, self._segment.size - self._segment.position)
+
+    def poll(self) -> Iterator[Piece]:
+        """What was written since the last time, at most some megabytes of it.
+
+        Raises TraceError where something cannot be read; the next poll tries again.
+        """
+        try:
+            if not self._has_begun:
+                yield from self._begin("")
+            if self._has_begun:
+                yield from self._read_on()
+        except FileNotFoundError:
+            self.close()  # deleted in between: the next poll looks at the directory again
+        except OSError as wrong:
+            raise TraceError(
+                self.directory, None, None, f"cannot be read: {wrong.strerror or wrong}"
+            ) from None
+
+    # --- where to begin ---------------------------------------------------------------------------
+
+    def _begin(self, why: str) -> Iterator[Piece]:
+        """Begin with the wanted snapshot if it is there, else with the newest; without one with the first segment."""
+        self.close()
+        self._has_begun = False
+        segments, snapshots = self._listing()
+        if not segments and not snapshots:
+            return
+        wanted, self._wanted = self._wanted, None
+        chosen = next((s for s in snapshots if s.end_offset == wanted), None)
+        if chosen is None and snapshots and not (wanted == 0 and segments[:1] == [0]):
+            chosen = snapshots[-1]
+        self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
+        self._has_begun = True
+        yield Begin(chosen, why)
+
+    def _listing(self) -> tuple[list[int], list[Snapshot]]:
+        """The first offsets of the segments, and the snapshots, in order; nothing where there is no directory yet."""
+        segments, snapshots = [], []
+        try:
+            names = os.listdir(self.directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return [], []
+        for name in names:
+            if found := _SEGMENT.fullmatch(name):
+                segments.append(int(found[1]))
+            elif found := _SNAPSHOT.fullmatch(name):
+                path = self.directory / name
+                snapshots.append(Snapshot(path, int(found[1]), int(found[2]), False, []))
+        return sorted(segments), sorted(snapshots, key=lambda s: (s.end_offset, s.epoch))
+
+    # --- reading on -------------------------------------------------------------------------------
+
+    def _read_on(self) -> Iterator[Piece]:
+        segment = self._segment
+        if segment is None:
+            yield from self._open()
+            segment = self._segment
+            if segment is None:
+                return
+        if why := segment.rewritten(not self._has_next(segment)):
+            yield from self._begin(why)
+            return
+        try:
+            end = segment.whole()
+            yield from self._batches(segment, end)
+        except TraceError as wrong:
+            yield from self._damaged(wrong)
+            return
+        if end == segment.position and self._has_next(segment):
+            self.close()
+
+    def _open(self) -> Iterator[Piece]:
+        """Open the segment that holds the next offset, or begin anew where it was deleted behind a snapshot."""
+        segments, snapshots = self._listing()
+        base = max((base for base in segments if base <= self.next_offset), default=None)
+        if base is None and segments:
+            if any(s.end_offset > self.next_offset for s in snapshots):
+                yield from self._begin("segments were deleted before they were read")
+                return
+            base = segments[0]
+        if base is not None:
+            path = self.directory / f"{base:020d}.log"
+            self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
+
+    def _has_next(self, segment: _Segment) -> bool:
+        """Whether the segment that begins with the next offset is there."""
+        path = self.directory / f"{self.next_offset:020d}.log"
+        return path != segment.path and path.exists()
+
+    def _batches(self, segment: _Segment, end: int) -> Iterator[Piece]:
+        start = segment.position
+        data = segment.read(end - start, start)
+        for batch in read_batches(segment.path, _Bytes(data), last=False):
+            base, length, _, _, checksum = HEADER.unpack_from(data, batch.position)[:5]
+            segment.mark = _Mark(start + batch.position, base, checksum)
+            segment.position = start + batch.position + PREFIX + length
+            self.next_offset = max(self.next_offset, batch.last_offset + 1)
+            self._failures = 0
+            yield from segment.order.take(segment.path, batch)
+
+    def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
+        """Something is no batch: it may be on its way to the disk. If it stays so, a newer snapshot goes on."""
+        self._failures += 1
+        if self._failures < _PATIENCE:
+            return
+        if any(s.end_offset > self.next_offset for s in self._listing()[1]):
+            self._failures = 0
+            yield from self._begin(f"the log cannot be read behind offset {self.next_offset - 1}")
+            return
+        raise wrong
+
+
+class _Bytes:
+    """Bytes that are read as a file."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def read(self, size: int, /) -> bytes:
+        found = self._data[self._at : self._at + size]
+        self._at += len(found)
+        return found
+
+
+def opened(path: Path) -> FileIO:
+    """A regular file, opened without waiting for a writer, as it might be a pipe. Raises OSError."""
+    file = FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path}: not a file")
+    return file
