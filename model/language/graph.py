@@ -18,7 +18,7 @@ from highwater.model.language import graph
 BOOL, INT, BITS = "bool", "int", "bits"
 
 PARTIAL = frozenset({"floordiv", "mod"})
-"""Operations that have no meaning where their second operand is 0."""
+"""Operations that are undefined if their second operand is 0."""
 
 
 class Node:
@@ -33,9 +33,9 @@ class Node:
     is_const: bool
     """Whether the value is known while tracing."""
     divides: bool
-    """Whether something that it is made of has no meaning where a divisor is 0 (``partial``)."""
+    """Whether it contains a division whose divisor can be 0 (``PARTIAL``)."""
     negation: Node | None
-    """Of a bool: the node that says the opposite, once something has asked for it."""
+    """The negation of a bool, once it has been made."""
 
     def __init__(self, op: str, args: tuple[Node, ...], value: int, sort: str, low: int, high: int, id: int):
         self.op, self.args, self.value = op, args, value
@@ -88,7 +88,7 @@ def leaf(number: int, sort: str, low: int, high: int) -> Node:
 
 
 def selector(most: int) -> Node:
-    """Which mutant is asked for (``mutation``): 0 none, or its number, up to ``most``."""
+    """The input that selects a mutant (``mutation``) by its number, up to ``most``; 0 selects none."""
     return _without_operands("selector", 0, INT, 0, most)
 
 
@@ -276,7 +276,7 @@ def floordiv(a: Node, b: Node) -> Node:
 
 
 def mod(a: Node, b: Node) -> Node:
-    """What is left by ``floordiv``: it has the divisor's sign, as Python has it; 0 where the divisor is 0."""
+    """The remainder of ``floordiv``, with the divisor's sign as in Python; 0 if the divisor is 0."""
     if a.is_const and b.is_const and b.value:
         return const(a.value % b.value, INT)
     if (a.low >= 0 and b.low > a.high) or (a.high <= 0 and b.high < a.low):
@@ -418,7 +418,7 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
     return [seen[i] for i in sorted(seen)]
 
 
-# Expressions made again: with other operands, or with something else in the place of inputs.
+# Expressions with other operands, or with other nodes in the place of inputs.
 
 OPERATIONS: dict[str, Callable[..., Node]] = {
     "not": graph.not_,
@@ -440,7 +440,7 @@ OPERATIONS: dict[str, Callable[..., Node]] = {
     "member": graph.member,
     "count": graph.count,
 }
-"""What makes an expression of its operands, by its name; a singleton needs the size of its index besides."""
+"""The constructor of each operation by its name; ``singleton`` also needs the size of its index."""
 
 
 def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
@@ -465,7 +465,7 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
 
 
 def remade(node: Node, known: Mapping[Node, Node]) -> Node:
-    """An expression with what its operands have become; itself where they are as they were."""
+    """An expression with its operands replaced as ``known`` says; the same node if none changed."""
     operands = [known[a] for a in node.args]
     same = all(a is b for a, b in zip(operands, node.args, strict=True))
     return node if same else made_of(node.op, operands, graph.size_of(node))
@@ -476,13 +476,11 @@ def inputs_of(roots: Iterable[Node]) -> set[int]:
     return {node.value for node in graph.reachable(roots) if node.op == "input"}
 
 
-# Where an expression has no meaning: it divides by zero.
+# Undefined expressions: divisions by zero.
 #
-# Engines compute 0 there. So that this is never taken for an answer, whoever asks for an expression asks for
-# ``undefined`` too: a step whose guards or writes need such a value is an error, and a property that needs
-# one does not
-# hold. A value that is not needed does no harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d >
-# 1)`` are fine.
+# Engines compute 0 there, and every user of an expression also checks ``undefined``. A step whose guards or writes
+# need an undefined value is an error; a property that needs one does not hold. A value that is not needed does no
+# harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are fine.
 
 _known: dict[int, Node] = {}
 _places: dict[int, str | None] = {}
@@ -495,9 +493,9 @@ def note(node: Node, place: str | None) -> Node:
 
 
 def undefined(root: Node) -> Node:
-    """Whether an expression has no meaning in a state, as an expression that always has one.
+    """The condition under which an expression is undefined; itself always defined.
 
-    Of ``and`` and ``or`` one side is enough, whichever it is, where it decides alone.
+    ``and`` and ``or`` are defined if one side is defined and decides alone.
     """
     if not root.divides:
         return FALSE
@@ -509,7 +507,7 @@ def undefined(root: Node) -> Node:
 
 
 def undefined_any(roots: Iterable[Node]) -> Node:
-    """Whether one of these has no meaning."""
+    """Whether one of these is undefined."""
     return graph.any_(undefined(root) for root in roots)
 
 
@@ -539,16 +537,13 @@ def _of(node: Node) -> Node:
 
 
 def where_defined(node: Node) -> Node:
-    """A condition that also says that it has a meaning."""
+    """The condition, conjoined with its definedness."""
     assert node.sort == BOOL
     return graph.and_(node, graph.not_(undefined(node)))
 
 
-# What is seen to hold, or never to hold, by the parts of conditions alone.
-
-
 def conjuncts(roots: Iterable[Node]) -> set[Node]:
-    """All that holds where these conditions hold, as far as it is one of their parts."""
+    """The conjuncts of these conditions, at any depth."""
     found, stack = {graph.TRUE}, list(roots)
     while stack:
         node = stack.pop()
@@ -560,7 +555,7 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """Whether these are seen never to hold together: one is another's negation, or a number has two values."""
+    """Whether two conjuncts contradict each other: one negates the other, or they give a number two values."""
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:
@@ -605,7 +600,7 @@ Evaluate = Callable[[Sequence[int]], Values]
 
 
 def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
-    """The values of these nodes in one state: sooner than by a compiled function, which pays the second time."""
+    """The values of these nodes in one state. A compiled function pays off from its second call on."""
     values: dict[int, int] = {}
     for node in graph.reachable(roots):
         if node.op == "const":

@@ -37,9 +37,9 @@ def said(value: object) -> object:
 class Instance:
     """An action with its parameters fixed: guards, next scalars, and conditions that leave a type.
 
-    A step is enabled where all guards hold. An enabled step that meets a check with a bound is cut there and
-    counted; else, one that meets a check without a bound is an error in the protocol; else it leads to the
-    state in which ``writes`` (leaf number to value) have replaced the old scalars.
+    A step is enabled if all guards hold. If an enabled step meets a check with a bound, it is pruned there and counted.
+    Else, if it meets a check without a bound, the protocol has an error. Else it leads to the state in which
+    ``writes`` (leaf number to value) replace the old scalars.
     """
 
     action: Action
@@ -55,7 +55,7 @@ class Instance:
 
     @cached_property
     def leads_on(self) -> Node:
-        """Whether a step can be taken and leads to a state: it is enabled, and meets no check."""
+        """Whether a step leads to a state: it is enabled, and meets no check."""
         return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Instance:
 
     @property
     def sentence(self) -> str:
-        """What happens, in the protocol's words, and what the action chose itself."""
+        """The action's sentence with its parameters, and the values that the action chose itself."""
         own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
         said = self.action.says.format(**self.said)
         return f"{said} ({', '.join(own)})" if own and said else said
@@ -81,10 +81,10 @@ def trace_instance(
     action: Action,
     choice: Choice,
 ) -> Instance | None:
-    """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None where it can never be taken.
+    """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None if it is never enabled.
 
-    ``choice`` gives each parameter as a symbolic value and as a plain one. LanguageError where the action chooses more
-    than its parameters (``one_of``), so that it has several instances.
+    ``choice`` gives each parameter as a symbolic value and as a plain one. LanguageError if the action makes choices
+    of its own (``one_of``), so that it has several instances.
     """
     found = list(trace_instances(protocol, leaves, inputs, action, choice))
     if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
@@ -99,7 +99,7 @@ def trace_instances(
     action: Action,
     choice: Choice,
 ) -> Iterator[Instance]:
-    """As ``trace_instance``, an instance for each of the choices that the action makes itself (``one_of``)."""
+    """As ``trace_instance``, but an instance for each choice that the action makes itself (``one_of``)."""
     script: tuple[int, ...] | None = ()
     while script is not None:
         with tracing(protocol.on, ends_early=True, script=script) as trace:

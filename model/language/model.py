@@ -28,12 +28,12 @@ from highwater.model.language.tracing import Check, Guard, looking, parameter_va
 from highwater.model.language.types import Leaf
 
 NO_STATE = "initially() holds in none of the states that initial() gives"
-"""What is said where there is no initial state."""
+"""The error of a protocol without an initial state."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """An invariant traced: ``node`` holds in good states, ``premise`` where it has something to say."""
+    """An invariant traced: ``node`` holds in good states, ``premise`` in those where it is not vacuous."""
 
     invariant: Invariant
     node: Node
@@ -47,7 +47,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Outline:
-    """Names of what was traced, in the order in which engines number it: a search needs no more beside its code."""
+    """The names of a traced model in the engines' order: all that a search needs beside its machine code."""
 
     instances: tuple[str, ...]
     """For each instance that of its action."""
@@ -57,19 +57,19 @@ class Outline:
 
     @property
     def safety(self) -> tuple[str, ...]:
-        """What is asked of states and of steps."""
+        """Invariants, then step properties."""
         return self.properties + self.step_properties
 
 
 class Model:
     """A protocol, traced. Construction runs every action (once per choice of parameters) and every property.
 
-    ``properties`` are the invariants, ``step_properties`` those of steps, ``liveness`` those of runs. Raises
-    LanguageError, with the place in the protocol's source, where the protocol misuses the language.
+    ``properties`` are the traced invariants. Raises LanguageError, with the place in the protocol's source, if the
+    protocol misuses the language.
     """
 
     identity: bytes | None = None
-    """The name under which is kept what is found out about the model; None where it is nobody's, or was changed."""
+    """The key of the model's cached facts; None if it has none, or was changed."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class Model:
         self._trace()
 
     def _trace(self) -> None:
-        """Trace all of it now, so that what is wrong with the protocol is said here."""
+        """Trace everything now, so that errors of the protocol appear here."""
         _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
 
     @cached_property
     def instances(self) -> list[Instance]:
-        """Every action with every choice of its parameters, as far as it can ever be taken."""
+        """Every action with every choice of its parameters, without those that are never enabled."""
         return [instance for action in self.actions for instance in self._trace_action(action)]
 
     @cached_property
@@ -128,12 +128,12 @@ class Model:
 
     @cached_property
     def judged(self) -> list[tuple[JudgedSteps, ...]]:
-        """For each instance, what the properties of steps say of its steps, over the state before alone."""
+        """For each instance, the step properties of its steps as conditions on the state before."""
         return judged(self, large=True)
 
     @cached_property
     def judged_in_place(self) -> list[tuple[JudgedSteps, ...]]:
-        """The same without the large properties, which are asked as they are."""
+        """The same without the large properties, which engines check on both states."""
         return judged(self, large=False)
 
     @property
@@ -148,7 +148,7 @@ class Model:
 
     @property
     def safety(self) -> list[str]:
-        """The names of what is asked of states and of steps, in the order in which engines number them."""
+        """The names of invariants and step properties, in the engines' order."""
         return list(self.outline.safety)
 
     @cached_property
@@ -159,7 +159,7 @@ class Model:
 
     @cached_property
     def start(self) -> Start | None:
-        """What the initial states are, which can be many; None of a model that has only the list of them."""
+        """The initial states by families, as there can be many; None if the model has only a list."""
         return start_of(self.protocol, self.inputs)
 
     @cached_property
@@ -187,7 +187,7 @@ class Model:
         return start.has(state)
 
     def parameters_of(self, action: Action) -> list[str]:
-        """What tells the instances of an action apart: its parameters, and the choices that it makes itself."""
+        """The names that distinguish an action's instances: its parameters, and its own choices."""
         own = (name for i in self.instances if i.action is action for name in i.parameters)
         return list(dict.fromkeys((*action.domains, *own)))
 
@@ -204,13 +204,13 @@ class Model:
         raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
 
     def stated(self, name: str) -> Invariant | StepProperty:
-        """The invariant or the property of steps of this name, as it is stated; LanguageError as of ``property``."""
+        """The stated invariant or step property of this name; LanguageError as of ``property``."""
         if name in self.outline.step_properties:
             return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
 
     def step_condition(self, name: str) -> Node:
-        """What the property of steps of this name says of the states before and after a step that changes something."""
+        """The step property of this name, as a condition on the states before and after a step."""
         return next(p.node for p in self.step_properties if p.name == name)
 
     def instance(self, number: int) -> Instance:
@@ -250,7 +250,7 @@ class Model:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
 
     def trace_invariant(self, invariant: Invariant) -> Property:
-        """An invariant on this model's state. LanguageError where it does more than look."""
+        """An invariant on this model's state. LanguageError if it writes or requires something."""
         self.protocol.check_sources([invariant])
         what, where = f"invariant {invariant.name}", place_of(invariant.function)
         with looking(what, where, self.protocol.on, self.enabled) as trace:
@@ -260,7 +260,7 @@ class Model:
 
 
 def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
-    """LanguageError where two properties have one name, or one belongs to a rule that there is not."""
+    """LanguageError if two properties have one name, or one belongs to an unknown rule."""
     seen: dict[str, object] = {}
     for found in properties:
         where = place_of(found.function)
@@ -317,7 +317,7 @@ def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
 
 
 def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
-    """A step property on a model's states. It holds of every step that changes nothing."""
+    """A step property on a model's states. It holds for every step that changes nothing."""
     node, premise = condition_of_steps(model, stated)
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
     at_rest, premise_at_rest = substituted([node, premise], still)
@@ -373,7 +373,7 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
 
 
 def _look(model: Model, name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
-    """What a function of (protocol, state, parameters) returns, which may only read."""
+    """The result of a function of (protocol, state, parameters) that may only read."""
     what, protocol = f"liveness property {name}", model.protocol
     with looking(what, place_of(function), protocol.on, model.enabled):
         return function(protocol, State(protocol.state, model.inputs), **parameters)
@@ -411,7 +411,7 @@ def _without_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Itera
 
 
 def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[FairGroup]:
-    """The instances of an assumption, grouped by the parameters for each choice of which it is fair."""
+    """The instances of an assumption, a group for each choice of the parameters ``by``."""
     known = {a.name: a for a in model.protocol.actions()}
     shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
     by = fairness.by

@@ -1,4 +1,4 @@
-"""A protocol traced with its mutants, and what it is when one of them is asked for."""
+"""A protocol traced with its mutants, and the model of one of them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from highwater.model.language.step_properties import StepProperty
 class MutatedModel(Model):
     """A model whose actions have all their mutants, behind the selector; its properties have none.
 
-    There can be instances that the protocol does not have: those that a mutant takes where what is known while
-    tracing refuses. ``mutants`` are those of its instances, by their numbers.
+    It can have more instances than the protocol: a mutant can enable an instance that a constant guard refuses.
+    ``mutants`` are those of its instances, by their numbers.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class MutatedModel(Model):
             try:
                 return list(super()._trace_choice(action, choice))
             except LanguageError:
-                # A mutant goes where the text never goes: past a guard that is known to refuse.
+                # A mutant of a constant guard can reach text that the protocol never reaches.
                 self._made.constants = False
                 return list(super()._trace_choice(action, choice))
             finally:
@@ -68,12 +68,12 @@ def roots_of(instance: Instance) -> list[Node]:
 
 
 def chosen(model: Model, number: int) -> Model:
-    """The model in which one mutant is what the text says; with 0 the protocol as it is.
+    """The model with one mutant in force; with 0 the protocol as it is.
 
-    Its instances have the same numbers, also those that can never be taken.
+    Its instances keep their numbers, also those that are never enabled.
     """
     choose, found = ChosenMutant(number), copy.copy(model)
-    for name in ("judged", "judged_in_place"):  # what steps mean is asked of the chosen instances
+    for name in ("judged", "judged_in_place"):  # computed again from the chosen instances
         vars(found).pop(name, None)
     found.instances = [choose.instance(i) for i in model.instances]
     found.properties = [

@@ -19,15 +19,15 @@ from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotH
 from highwater.model.language.graph import BOOL, INT, Node, note
 
 Hits = tuple[tuple[int, Node], ...]
-"""Where a place in the state can be: the offset of its first scalar, and the condition under which it is there."""
+"""The possible positions of a place in the state: offset of its first scalar, and the condition for it."""
 
 
 @dataclass(frozen=True)
 class Leaf:
     """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and the bound that it declares.
 
-    ``bound`` names the scenario's bound whose crossing cuts a step; None means that leaving the interval
-    is an error in the protocol. ``limit`` is the bound's own end where the type was widened (see ``widening``).
+    A step that crosses ``bound`` is pruned; with None, leaving the interval is an error in the protocol. ``limit`` is
+    the end of the bound if the type was widened (see ``widening``).
     """
 
     path: str
@@ -43,7 +43,7 @@ class Leaf:
         return (self.high - self.low).bit_length()
 
     def left_by(self, node: Node) -> Node:
-        """Whether a value that is written here is none of its type; false where its interval says that it is one."""
+        """The condition that a written value leaves the type; constant false if its interval fits."""
         if node.low >= self.low and node.high <= self.high:
             return graph.FALSE
         if self.sort == INT:
@@ -66,7 +66,7 @@ def widening() -> Iterator[None]:
 
 
 def is_widened() -> bool:
-    """Whether types that declare a bound have room beyond it now."""
+    """Whether ``widening`` is in force."""
     return _widening.get()
 
 
@@ -77,7 +77,7 @@ class Type:
     """Whether its plain values are whole numbers, to be added and compared with others."""
 
     next_class: ClassVar[type[Any] | None] = None
-    """What stands for such a value in the state after a step, where that is more than ``state.Next``."""
+    """The class of such a value's place in the state after a step, if it is not ``state.Next``."""
 
     def goes_with(self, other: Type | None) -> bool:
         """Whether a value of this type can stand beside one of the other (None: the result of arithmetic)."""
@@ -101,11 +101,11 @@ class Type:
         raise NotImplementedError
 
     def decode(self, scalars: Sequence[int]) -> Any:
-        """The plain, readable value that these scalars stand for."""
+        """The plain value of these scalars."""
         raise NotImplementedError
 
     def zero(self) -> Any:
-        """The value that stands where there is none."""
+        """The default value, as of a field that is not given."""
         raise NotImplementedError
 
     def encode(self, plain: object) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ class Type:
 
 
 def is_type(given: object, what: str) -> None:
-    """LanguageError where this is no type; ``what`` needs one."""
+    """LanguageError if this is no type; ``what`` needs one."""
     if not isinstance(given, Type):
         raise fail(f"{what} needs a type, not {given!r}")
 
@@ -182,7 +182,7 @@ class Value:
         return Truth(None, (said,))
 
     def __hash__(self) -> int:
-        """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
+        """The plain value's hash, if the value is known while tracing."""
         try:
             return hash(self._known("be looked up in a dict or a set: write any_of(x == i for i in …)"))
         except LanguageError as wrong:
@@ -233,20 +233,20 @@ class Value:
         return repr(plain) if isinstance(plain, (list, dict)) else plain
 
     def _operator(self, symbol: str, other: object, *, first: bool = True) -> Any:
-        """What is said where an operator has no meaning for this value; ``first``: it stands before the operator."""
+        """The error of an undefined operator; with ``first`` the value stands before the operator."""
         raise fail(f"{symbol} has no meaning for a {self.describe()}{self._instead(symbol, other)}")
 
     def _instead(self, symbol: str, other: object) -> str:
-        """What to write in the place of an operator."""
+        """A hint at what to write instead of an operator."""
         return ""
 
     def describe(self) -> str:
-        """What this value is, for error messages."""
+        """The value's kind, for error messages."""
         return f"symbolic {self.type}" if self.type else "symbolic value"
 
 
 _put_type, _put_nodes = Value.__dict__["type"].__set__, Value.__dict__["nodes"].__set__
-"""How a value is made, which happens millions of times: past what keeps it from changing."""
+"""Setters that bypass ``__setattr__``: values are made millions of times."""
 
 
 OPERATORS = {
@@ -263,9 +263,9 @@ UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
 
 
 def _refuse() -> None:
-    """Give Value all that Python may ask of it as errors with the protocol's line; subclasses have what has a meaning.
+    """Give Value every other operator, as an error with the protocol's line; subclasses override the defined ones.
 
-    They are set here, and not written in the class, so that a type checker still finds them missing.
+    They are set here, not written in the class, so that a type checker reports their use.
     """
 
     def binary(symbol: str) -> Callable[[Value, object], Any]:
@@ -368,7 +368,7 @@ class Truth(Value):
         return ": write where(condition, a, b), or total(conditions) to count those that hold"
 
     def describe(self) -> str:
-        """What this value is."""
+        """The value's kind."""
         return "symbolic bool"
 
 
@@ -416,7 +416,7 @@ class Number(Value):
         return Number(None, (mutation.binary("*", graph.mul, self.node, self._term("*", other)),))
 
     def __floordiv__(self, other: Number | int) -> Number:
-        """Quotient, rounded down. Dividing by zero is an error of the step; a property that does it does not hold."""
+        """Quotient, rounded down. A step that divides by zero is an error; a property that does fails."""
         return _divided("//", self.node, self._term("//", other))
 
     def __rfloordiv__(self, other: int) -> Number:
@@ -424,11 +424,11 @@ class Number(Value):
         return _divided("//", self._term("//", other), self.node)
 
     def __mod__(self, other: Number | int) -> Number:
-        """What is left by ``//``: it has the divisor's sign. By zero it is an error, as ``//`` is."""
+        """The remainder of ``//``, with the divisor's sign. Division by zero is an error, as of ``//``."""
         return _divided("%", self.node, self._term("%", other))
 
     def __rmod__(self, other: int) -> Number:
-        """What is left by ``//``."""
+        """The remainder of ``//``."""
         return _divided("%", self._term("%", other), self.node)
 
     def _instead(self, symbol: str, other: object) -> str:
@@ -494,8 +494,7 @@ def is_option(value: object) -> bool:
 def lift_like(like: Value, other: object) -> Value:
     """A value beside ``like``: values stay, plain Python ones are lifted to its type.
 
-    LanguageError where the two do not go together: values of different types, members of different enumerations,
-    values of different indices.
+    LanguageError if the two do not go together: values of different types, enumerations or indices.
     """
     if isinstance(other, Value):
         if type(like) is type(other) and like.type is other.type:
