@@ -13,8 +13,6 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from highwater.model.language import graph
-
 BOOL, INT, BITS = "bool", "int", "bits"
 
 PARTIAL = frozenset({"floordiv", "mod"})
@@ -140,18 +138,12 @@ def or_(a: Node, b: Node) -> Node:
 
 def all_(nodes: Iterable[Node]) -> Node:
     """Conjunction of any number."""
-    result = TRUE
-    for node in nodes:
-        result = and_(result, node)
-    return result
+    return functools.reduce(and_, nodes, TRUE)
 
 
 def any_(nodes: Iterable[Node]) -> Node:
     """Disjunction of any number."""
-    result = FALSE
-    for node in nodes:
-        result = or_(result, node)
-    return result
+    return functools.reduce(or_, nodes, FALSE)
 
 
 # --- comparison ---------------------------------------------------------------------------------
@@ -421,32 +413,19 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
 # Expressions with other operands, or with other nodes in the place of inputs.
 
 OPERATIONS: dict[str, Callable[..., Node]] = {
-    "not": graph.not_,
-    "and": graph.and_,
-    "or": graph.or_,
-    "eq": graph.eq,
-    "lt": graph.lt,
-    "add": graph.add,
-    "sub": graph.sub,
-    "mul": graph.mul,
-    "floordiv": graph.floordiv,
-    "mod": graph.mod,
-    "min": graph.min_,
-    "max": graph.max_,
-    "select": graph.select,
-    "union": graph.union,
-    "intersection": graph.intersection,
-    "difference": graph.difference,
-    "member": graph.member,
-    "count": graph.count,
-}
+    operation.__name__.rstrip("_"): operation
+    for operation in (
+        not_, and_, or_, eq, lt, add, sub, mul, floordiv, mod, min_, max_, select,
+        union, intersection, difference, member, count,
+    )
+}  # fmt: skip
 """The constructor of each operation by its name; ``singleton`` also needs the size of its index."""
 
 
 def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
     """An expression of these operands; ``size`` is that of a singleton's index. KeyError: no such one."""
     if op == "singleton":
-        return graph.singleton(operands[0], size)
+        return singleton(operands[0], size)
     return OPERATIONS[op](*operands)
 
 
@@ -454,13 +433,8 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
     """The expressions with these in the place of the inputs of these numbers; the other inputs stay."""
     roots = list(roots)
     known: dict[Node, Node] = {}
-    for node in graph.reachable(roots):
-        if node.op == "input":
-            known[node] = inputs.get(node.value, node)
-        elif node.is_const:
-            known[node] = node
-        else:
-            known[node] = remade(node, known)
+    for node in reachable(roots):
+        known[node] = inputs.get(node.value, node) if node.op == "input" else remade(node, known)
     return [known[root] for root in roots]
 
 
@@ -468,12 +442,12 @@ def remade(node: Node, known: Mapping[Node, Node]) -> Node:
     """An expression with its operands replaced as ``known`` says; the same node if none changed."""
     operands = [known[a] for a in node.args]
     same = all(a is b for a, b in zip(operands, node.args, strict=True))
-    return node if same else made_of(node.op, operands, graph.size_of(node))
+    return node if same else made_of(node.op, operands, size_of(node))
 
 
 def inputs_of(roots: Iterable[Node]) -> set[int]:
     """The numbers of the inputs that expressions are made of."""
-    return {node.value for node in graph.reachable(roots) if node.op == "input"}
+    return {node.value for node in reachable(roots) if node.op == "input"}
 
 
 # Undefined expressions: divisions by zero.
@@ -500,7 +474,7 @@ def undefined(root: Node) -> Node:
     if not root.divides:
         return FALSE
     if root.id not in _known:
-        for node in graph.reachable([root]):
+        for node in reachable([root]):
             if node.id not in _known:
                 _known[node.id] = _of(node)
     return _known[root.id]
@@ -508,13 +482,13 @@ def undefined(root: Node) -> Node:
 
 def undefined_any(roots: Iterable[Node]) -> Node:
     """Whether one of these is undefined."""
-    return graph.any_(undefined(root) for root in roots)
+    return any_(undefined(root) for root in roots)
 
 
 def place_in(roots: Iterable[Node]) -> str | None:
     """The line of the first division by what can be zero."""
-    for node in graph.reachable(roots):
-        if node.op in graph.PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
+    for node in reachable(roots):
+        if node.op in PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
             return _places.get(node.id)
     return None
 
@@ -523,28 +497,28 @@ def _of(node: Node) -> Node:
     parts = [_known[a.id] for a in node.args]
     if node.op == "select":
         condition, yes, no = parts
-        return graph.or_(condition, graph.select(node.args[0], yes, no))
-    found = graph.any_(parts)
-    if found is FALSE and node.op not in graph.PARTIAL:
+        return or_(condition, select(node.args[0], yes, no))
+    found = any_(parts)
+    if found is FALSE and node.op not in PARTIAL:
         return FALSE
     if node.op in ("and", "or"):
-        decides = [a if node.op == "or" else graph.not_(a) for a in node.args]
-        alone = [graph.and_(graph.not_(u), d) for u, d in zip(parts, decides, strict=True)]
-        return graph.and_(found, graph.not_(graph.any_(alone)))
-    if node.op in graph.PARTIAL:
-        return graph.or_(found, graph.eq(node.args[1], graph.const(0, INT)))
+        decides = [a if node.op == "or" else not_(a) for a in node.args]
+        alone = [and_(not_(u), d) for u, d in zip(parts, decides, strict=True)]
+        return and_(found, not_(any_(alone)))
+    if node.op in PARTIAL:
+        return or_(found, eq(node.args[1], const(0, INT)))
     return found
 
 
 def where_defined(node: Node) -> Node:
     """The condition, conjoined with its definedness."""
     assert node.sort == BOOL
-    return graph.and_(node, graph.not_(undefined(node)))
+    return and_(node, not_(undefined(node)))
 
 
 def conjuncts(roots: Iterable[Node]) -> set[Node]:
     """The conjuncts of these conditions, at any depth."""
-    found, stack = {graph.TRUE}, list(roots)
+    found, stack = {TRUE}, list(roots)
     while stack:
         node = stack.pop()
         if node not in found:
@@ -559,7 +533,7 @@ def contradict(roots: Iterable[Node]) -> bool:
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:
-        if part is graph.FALSE or graph.not_(part) in parts:
+        if part is FALSE or not_(part) in parts:
             return True
         if part.op == "eq" and part.args[1].is_const:
             value = part.args[1].value
@@ -602,11 +576,11 @@ Evaluate = Callable[[Sequence[int]], Values]
 def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
     """The values of these nodes in one state. A compiled function pays off from its second call on."""
     values: dict[int, int] = {}
-    for node in graph.reachable(roots):
+    for node in reachable(roots):
         if node.op == "const":
-            values[node.id] = bool(node.value) if node.sort == graph.BOOL else node.value
+            values[node.id] = bool(node.value) if node.sort == BOOL else node.value
         elif node.op == "input":
-            values[node.id] = scalars[node.value] != 0 if node.sort == graph.BOOL else scalars[node.value]
+            values[node.id] = scalars[node.value] != 0 if node.sort == BOOL else scalars[node.value]
         else:
             values[node.id] = _operation(node.op)(*[values[a.id] for a in node.args])
     return tuple([values[root.id] for root in roots])
@@ -623,11 +597,11 @@ def _operation(op: str) -> Callable[..., int]:
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:
     """A Python function from the scalars of a state to the values of these nodes (bools as bools)."""
     lines = ["def evaluate(s):"]
-    for node in graph.reachable(roots):
+    for node in reachable(roots):
         if node.op == "const":
-            text = str(bool(node.value)) if node.sort == graph.BOOL else str(node.value)
+            text = str(bool(node.value)) if node.sort == BOOL else str(node.value)
         elif node.op == "input":
-            text = f"s[{node.value}] != 0" if node.sort == graph.BOOL else f"s[{node.value}]"
+            text = f"s[{node.value}] != 0" if node.sort == BOOL else f"s[{node.value}]"
         else:
             text = _PYTHON[node.op].format(*(f"v{a.id}" for a in node.args))
         lines.append(f"    v{node.id} = {text}")

@@ -88,10 +88,10 @@ def weak(
 ) -> tuple[Fairness, ...]:
     """Weak fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
     by = None if by is None else tuple(by)
-    names = [(a,) if isinstance(a, str) else a for a in actions]
-    alone = [isinstance(a, Tag) for a in actions]
-    found = zip(names, alone, strict=True)
-    return tuple(Fairness(n, by=by, only=only, when=when, apart=apart) for n, apart in found)
+    return tuple(
+        Fairness((a,) if isinstance(a, str) else a, by=by, only=only, when=when, apart=isinstance(a, Tag))
+        for a in actions
+    )
 
 
 def strong(

@@ -12,23 +12,147 @@ from highwater.model.language import graph, values
 from highwater.model.language.errors import LanguageError, fail, meant, place_of
 from highwater.model.language.graph import INT, Node, inputs_of, substituted, undefined
 from highwater.model.language.initial import Scalars, Start, start_of
-from highwater.model.language.instances import (
-    Choice,
-    Instance,
-    said,
-    state_inputs,
-    trace_instance,
-    trace_instances,
-)
 from highwater.model.language.liveness import Case, FairGroup, Fairness, Kind, Liveness, Tag, TracedLiveness
 from highwater.model.language.protocol import Action, Invariant, Protocol, check_actions, check_conditions
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import JudgedSteps, OfAStep, StepProperty, TracedStepProperty
-from highwater.model.language.tracing import Check, Guard, looking, parameter_values, returned_condition
+from highwater.model.language.tracing import (
+    Check,
+    Guard,
+    NeverTaken,
+    Write,
+    bound_checks,
+    guards_asked,
+    looking,
+    next_script,
+    parameter_values,
+    returned_condition,
+    tracing,
+)
 from highwater.model.language.types import Leaf
 
 NO_STATE = "initially() holds in none of the states that initial() gives"
 """The error of a protocol without an initial state."""
+
+
+Choice = Mapping[str, tuple[Any, Any]]
+"""An action's parameters, each with its symbolic value and a plain one."""
+
+
+def said(value: object) -> object:
+    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's names."""
+    return str(value).lower() if value is None or isinstance(value, bool) else value
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An action with its parameters fixed: guards, next scalars, and conditions that leave a type.
+
+    A step is enabled if all guards hold. If an enabled step meets a check with a bound, it is pruned there and counted.
+    Else, if it meets a check without a bound, the protocol has an error. Else it leads to the state in which
+    ``writes`` (leaf number to value) replace the old scalars.
+    """
+
+    action: Action
+    parameters: Mapping[str, Any]
+    guards: tuple[Guard, ...]
+    writes: Mapping[int, Write]
+    checks: tuple[Check, ...]
+
+    @cached_property
+    def enabled(self) -> Node:
+        """The conjunction of the guards."""
+        return graph.all_(g.node for g in self.guards)
+
+    @cached_property
+    def leads_on(self) -> Node:
+        """Whether a step leads to a state: it is enabled, and meets no check."""
+        return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
+
+    def __str__(self) -> str:
+        return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.said.items())})"
+
+    @property
+    def said(self) -> dict[str, object]:
+        """The parameter values as reports show them."""
+        return {name: said(value) for name, value in self.parameters.items()}
+
+    @property
+    def sentence(self) -> str:
+        """The action's sentence with its parameters, and the values that the action chose itself."""
+        own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
+        said = self.action.says.format(**self.said)
+        return f"{said} ({', '.join(own)})" if own and said else said
+
+
+def trace_instance(
+    protocol: Protocol,
+    leaves: list[Leaf],
+    inputs: list[Node],
+    action: Action,
+    choice: Choice,
+) -> Instance | None:
+    """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None if it is never enabled.
+
+    ``choice`` gives each parameter as a symbolic value and as a plain one. LanguageError if the action makes choices
+    of its own (``one_of``), so that it has several instances.
+    """
+    found = list(trace_instances(protocol, leaves, inputs, action, choice))
+    if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
+        raise LanguageError(f"action {action.name} makes choices of its own", place_of(action.function))
+    return found[0] if found else None
+
+
+def trace_instances(
+    protocol: Protocol,
+    leaves: list[Leaf],
+    inputs: list[Node],
+    action: Action,
+    choice: Choice,
+) -> Iterator[Instance]:
+    """As ``trace_instance``, but an instance for each choice that the action makes itself (``one_of``)."""
+    script: tuple[int, ...] | None = ()
+    while script is not None:
+        with tracing(protocol.on, ends_early=True, script=script) as trace:
+            state = State(protocol.state, inputs)
+            arguments = {name: value for name, (value, _) in choice.items()}
+            try:
+                returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
+                taken = True
+            except NeverTaken:
+                returned, taken = None, False
+        script = next_script(trace.chosen)
+        if returned is not None:
+            raise LanguageError(
+                f"action {action.name} returned a value; it writes s.next and returns nothing",
+                place_of(action.function),
+            )
+        if taken:
+            chosen = {name: plain for name, plain, *_ in trace.chosen}
+            if both := sorted(set(chosen) & set(choice)):
+                raise LanguageError(
+                    f"action {action.name} has a parameter {both[0]!r} already: call the choice otherwise",
+                    place_of(action.function),
+                )
+            yield Instance(
+                action,
+                {name: plain for name, (_, plain) in choice.items()} | chosen,
+                guards_asked(trace),
+                {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
+                tuple(bound_checks(trace, leaves)),
+            )
+
+
+def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:
+    """The scalars of a state as symbolic values, numbered from ``start`` on; 0: of the one before a step."""
+    return [_input(i, leaf) for i, leaf in enumerate(leaves, start)]
+
+
+def _input(number: int, leaf: Leaf) -> Node:
+    """A scalar of a state; known while tracing where its type has one value only."""
+    if leaf.low == leaf.high:
+        return graph.const(leaf.low, leaf.sort)
+    return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
 
 
 @dataclass(frozen=True)
@@ -444,9 +568,3 @@ def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fa
             if undefined(values.as_bool(returned).node) is not graph.FALSE:
                 raise LanguageError(f"{what} divides by what can be zero: put the case in a where()", where)
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)
-
-
-__all__ = [
-    "NO_STATE", "Instance", "Model", "Outline", "Property", "condition_of_steps", "confine", "said", "state_inputs",
-    "trace_instance", "trace_instances", "trace_liveness",
-]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import INT, Node, made_of
+from highwater.model.language.graph import INT, Node, remade
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.mutation import SELECTOR, Mutant, Mutants
@@ -97,22 +97,16 @@ class ChosenMutant:
     """Expressions with the selector known."""
 
     def __init__(self, number: int) -> None:
-        self._known: dict[int, Node] = {SELECTOR.id: graph.const(number, INT)}
+        self._known: dict[Node, Node] = {SELECTOR: graph.const(number, INT)}
 
     def node(self, root: Node) -> Node:
         """One expression."""
         known = self._known
-        if root.id not in known:
+        if root not in known:
             for node in graph.reachable([root]):
-                if node.id not in known:
-                    known[node.id] = self._built(node)
-        return known[root.id]
-
-    def _built(self, node: Node) -> Node:
-        args = [self._known[a.id] for a in node.args]
-        if all(a is b for a, b in zip(args, node.args, strict=True)):
-            return node
-        return made_of(node.op, args, graph.size_of(node))
+                if node not in known:
+                    known[node] = remade(node, known)
+        return known[root]
 
     def instance(self, instance: Instance) -> Instance:
         """One instance; guards that are known to hold are left out, checks keep their numbers."""

@@ -208,7 +208,7 @@ def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> No
     }
     if ordered:
         others |= _all_others(sign, _ORDERED[sign], a[0], b[0])
-    return active.choose("operation", said, others, sys._getframe(2))
+    return active.choose("operation", said, others, sys._getframe(3))
 
 
 def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node]) -> Nodes:

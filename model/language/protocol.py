@@ -12,7 +12,6 @@ import inspect
 import re
 import string
 import sys
-import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +34,7 @@ from highwater.model.language.errors import (
 from highwater.model.language.liveness import Fairness, Liveness, Tag
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.state import State
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.step_properties import SafetyProperty, StepProperty
 from highwater.model.language.tracing import require
 from highwater.model.language.types import Int, Struct
 from highwater.model.names import unknown
@@ -55,6 +54,12 @@ class Parameter:
             raise fail(
                 f"the default {self.default} of a parameter is not in its range, {self.low} to {self.high}"
             )
+
+    def mistake(self, value: object) -> str:
+        """The rest of a sentence about a value that a scenario cannot set; "" if it can."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"is a whole number, not {value!r}"
+        return "" if self.low <= value <= self.high else f"is {self.low} to {self.high}, not {value}"
 
 
 @dataclass(frozen=True)
@@ -110,22 +115,8 @@ class Action:
         return self if protocol is None else partial(self.function, protocol)
 
 
-@dataclass(frozen=True)
-class Invariant:
+class Invariant(SafetyProperty):
     """A property of every state: a function of (protocol, state) to a symbolic bool."""
-
-    name: str
-    function: Callable[[Any, Any], Any]
-    source: str
-    rule: str | None = None
-    needs: str | None = None
-    goal: bool = False
-    """Whether some state must satisfy it; see ``reachability``."""
-
-    @property
-    def meaning(self) -> str:
-        """The docstring's first paragraph: what must hold and why it matters."""
-        return first_paragraph(self.function)
 
 
 def action(
@@ -242,16 +233,8 @@ def reachable(
     return mark
 
 
-class Conditional(typing.Protocol):
-    """An action or a property: it exists if its rule is on and the parameter that it needs is not 0."""
-
-    @property
-    def rule(self) -> str | None:
-        """The rule that it belongs to."""
-
-    @property
-    def function(self) -> Callable[..., object]:
-        """Its Python function."""
+Conditional = Action | SafetyProperty | Liveness
+"""An action or a property: it exists if its rule is on and the parameter that it needs is not 0."""
 
 
 def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Conditional) -> str:
@@ -260,12 +243,6 @@ def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated:
     if stated.rule is not None and not on(stated.rule):
         return f"the rule {stated.rule} is off"
     return f"the parameter {needs} is 0" if needs is not None and not parameters[needs] else ""
-
-
-def _all(protocol: type[Protocol], attribute: str, kind: type | tuple[type, ...], mark: str) -> None:
-    given = getattr(protocol, attribute)
-    if not isinstance(given, (tuple, list)) or not all(isinstance(i, kind) for i in given):
-        raise fail(f"{attribute} of {protocol.__name__} is a tuple of what @{mark} marks, not {given!r}")
 
 
 _MAPPINGS: dict[str, type] = {"parameters": Parameter, "rules": Rule, "profiles": Profile}
@@ -283,6 +260,14 @@ _DECLARED: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("define", "initial", "initially"), FunctionType),
 }
 """The declarations of a class: the kind of the value, or of each member."""
+_MARKS = {
+    "invariants": "invariant",
+    "step_properties": "step_property",
+    "liveness": "liveness",
+    "reachable": "reachable",
+    "helpers": "invariant or @step_property",
+}
+"""The tuples of properties, and the decorators of their members."""
 
 
 def _refuse_misspelled(protocol: type[Protocol]) -> None:
@@ -371,12 +356,8 @@ class Protocol:
             known = self.parameters.get(key)
             if known is None:
                 raise LanguageError(_no_parameter(self, key))
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise LanguageError(f"parameter {key} of {self.name} is a whole number, not {value!r}")
-            if not known.low <= value <= known.high:
-                raise LanguageError(
-                    f"parameter {key} of {self.name} is {known.low} to {known.high}, not {value}"
-                )
+            if mistake := known.mistake(value):
+                raise LanguageError(f"parameter {key} of {self.name} {mistake}")
         self.p = Parameters(**{key: chosen.get(key, known.default) for key, known in self.parameters.items()})
         on = frozenset(self.rules if rules is None else rules)
         for rule in on - set(self.rules):
@@ -410,11 +391,12 @@ class Protocol:
                 raise fail(
                     f"{attribute} of {cls.__name__} gives names to a {kind.__name__} each, not {given!r}"
                 )
-        _all(cls, "invariants", Invariant, "invariant")
-        _all(cls, "step_properties", StepProperty, "step_property")
-        _all(cls, "liveness", Liveness, "liveness")
-        _all(cls, "reachable", (Invariant, StepProperty), "reachable")
-        _all(cls, "helpers", (Invariant, StepProperty), "invariant or @step_property")
+        for attribute, mark in _MARKS.items():
+            given = getattr(cls, attribute)
+            if not isinstance(given, (tuple, list)) or not all(
+                isinstance(i, _DECLARED[attribute]) for i in given
+            ):
+                raise fail(f"{attribute} of {cls.__name__} is a tuple of what @{mark} marks, not {given!r}")
         for name, rule in cls.rules.items():
             check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
         for action in cls.actions():
@@ -432,9 +414,7 @@ class Protocol:
         _refuse_misspelled(cls)
         for name, value in vars(cls).items():
             if isinstance(value, (Invariant, StepProperty, Liveness)) and value not in listed:
-                where = {Invariant: "invariants", StepProperty: "step_properties"}.get(
-                    type(value), "liveness"
-                )
+                where = {Invariant: "invariants", Liveness: "liveness"}.get(type(value), "step_properties")
                 where = "reachable goals" if getattr(value, "goal", False) else where
                 raise LanguageError(
                     f"{name} is not among the {where} (or helpers) of {cls.__name__}, so it would not be checked",
@@ -607,10 +587,8 @@ def parameter_of(protocol: type[Protocol], name: str, value: object) -> Paramete
     if name not in protocol.parameters:
         raise ChoiceError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
     found = protocol.parameters[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ChoiceError(f"{name} is a whole number, not {value!r}")
-    if not found.low <= value <= found.high:
-        raise ChoiceError(f"{name} is {found.low} to {found.high}, not {value}")
+    if mistake := found.mistake(value):
+        raise ChoiceError(f"{name} {mistake}")
     return found
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from highwater.model.language import graph, mutation
-from highwater.model.language.choices import where
 from highwater.model.language.errors import LanguageError, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Node
 from highwater.model.language.scalar_types import NumberType
-from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, is_type, of_one_kind
+from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, is_type, of_one_kind, where
 
 
 class OptionValue(Value):

@@ -18,21 +18,25 @@ from highwater.model.language.graph import Node, remade
 
 
 @dataclass(frozen=True)
-class StepProperty:
-    """A property of every step: a function of (protocol, state before, state after) to a symbolic bool."""
+class SafetyProperty:
+    """A property of states or of steps. It exists if ``rule`` is on and the parameter ``needs`` is not 0."""
 
     name: str
-    function: Callable[[Any, Any, Any], Any]
+    function: Callable[..., Any]
     source: str
     rule: str | None = None
     needs: str | None = None
     goal: bool = False
-    """Whether some step must satisfy it; see ``reachability``."""
+    """Whether it is a reachability goal: some state, or some step, must satisfy it."""
 
     @property
     def meaning(self) -> str:
         """The docstring's first paragraph: what must hold and why it matters."""
         return first_paragraph(self.function)
+
+
+class StepProperty(SafetyProperty):
+    """A property of every step: a function of (protocol, state before, state after) to a symbolic bool."""
 
 
 def step_property(
