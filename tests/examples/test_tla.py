@@ -44,7 +44,7 @@ COUNTS = MANIFESTS | OTHERS | STALE
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_promises_what_the_manifest_says(name: str) -> None:
+def test_its_expectation_is_the_manifest_s(name: str) -> None:
     promise = scenario_files.find(str(HERE / f"{name}.toml")).promise
     assert (promise.distinct_states, promise.depth) == COUNTS[name]
     assert promise.violated == VIOLATED.get(name, set())
@@ -59,7 +59,7 @@ def checked(path: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_finds_what_it_promises(name: str) -> None:
+def test_it_finds_the_expected_states_and_verdicts(name: str) -> None:
     status, out = checked(HERE / f"{name}.toml")
     states, depth = COUNTS[name]
     assert status == 0, out
@@ -165,7 +165,7 @@ def lines_of(path: Path) -> int:
     return sum(1 for i, line in lines if line.strip() and not line.strip().startswith("#") and i not in told)
 
 
-def test_the_table_counts_what_is_there() -> None:
+def test_the_table_has_the_counted_lines() -> None:
     table = {
         n: (int(theirs), int(ours))
         for n, theirs, ours in ROW.findall((HERE / "README.md").read_text("utf-8"))

@@ -65,7 +65,7 @@ def _watched() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_watched")
 @pytest.mark.parametrize("kind", readers.READERS)
-def test_what_was_got_wrong_once(made: dict[str, Path], kind: str) -> None:
+def test_every_reader_answers_the_corpus_in_one_line(made: dict[str, Path], kind: str) -> None:
     path = made[kind]
     read, before = readers.READERS[kind], path.read_bytes()
     read(path)
@@ -81,7 +81,7 @@ def test_what_was_got_wrong_once(made: dict[str, Path], kind: str) -> None:
     path.write_bytes(before)
 
 
-def test_values_of_options_that_are_none(made: dict[str, Path]) -> None:
+def test_wrong_values_of_options_are_one_line(made: dict[str, Path]) -> None:
     for value in VALUES:
         text = value[:10_000].decode(errors="surrogateescape")
         for option in ("--set", "--rule", "--profile", "--property"):
@@ -89,7 +89,7 @@ def test_values_of_options_that_are_none(made: dict[str, Path]) -> None:
             readers.set_over(made["scenario"], [option, f"top={text}"])
 
 
-def test_requests_that_are_none() -> None:
+def test_wrong_requests_to_the_explorer_are_answered() -> None:
     for value in (value for value in VALUES if value != b"0"):  # from there a search would begin
         text = "".join(f"%{byte:02x}" for byte in value[:5000])
         for asked in (

@@ -200,7 +200,7 @@ def test_a_message_that_is_an_action_s_parameter() -> None:
     assert traced.leaves[0].bits == 3
 
 
-def test_symmetry_renames_what_messages_say() -> None:
+def test_symmetry_renames_the_fields_of_messages() -> None:
     @invariant("test")
     def not_all(m: Any, s: State) -> Any:
         return s.post.count("ping") < 6

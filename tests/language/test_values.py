@@ -77,7 +77,7 @@ def test_plain_values_survive_encoding(type_: Type, plain: object) -> None:
         (PAIR, {"who": 1, "flag": True, "colour": "RED"}),
     ],
 )
-def test_what_a_type_does_not_hold_is_refused(type_: Type, plain: object) -> None:
+def test_a_value_outside_its_type_is_refused(type_: Type, plain: object) -> None:
     with pytest.raises(LanguageError):
         type_.encode(plain)
 
