@@ -31,13 +31,13 @@ MANIFESTS = {
 """Distinct states and depth, as the manifests have them; all of them say that every property holds."""
 
 OTHERS = {"bakery_live": (2_303, 39)}
-"""What TLC says of a model that has no manifest: the same module with `SPECIFICATION Spec`, from its first state."""
+"""TLC's result of a model without a manifest: the same module with `SPECIFICATION Spec`, from its first state."""
 
 VIOLATED = {"bakery_live": {"somebody_enters_who_wavers", "everybody_enters_who_wavers"}}
-"""What TLC finds violated, too: `Spec` is fair to each process, and a process that wavers forever takes its steps."""
+"""Properties that TLC violates, too: `Spec` is fair to each process, and wavering forever counts as steps."""
 
 STALE = {"ewd840": (302, 9)}
-"""What TLC says with one worker, which searches breadth first, where that is not what the manifest says."""
+"""TLC's result with one worker, which searches breadth first, if the manifest has another."""
 
 
 COUNTS = MANIFESTS | OTHERS | STALE
@@ -51,7 +51,7 @@ def test_its_expectation_is_the_manifest_s(name: str) -> None:
 
 
 def checked(path: Path) -> tuple[int, str]:
-    """What `highwater check` says of a scenario: its status, and the table."""
+    """The status and the table of `highwater check` for a scenario."""
     run = CliRunner().invoke(cli, ["check", str(path), "--quiet", "--workers", "1"], prog_name="highwater")
     if run.exception is not None and not isinstance(run.exception, SystemExit):
         raise run.exception

@@ -89,7 +89,7 @@ def nobody_is_low(m: Small, s: State) -> Truth:
 
 @invariant("S")
 def branches(m: Small, s: State) -> Truth:
-    """By the flag another thing is asked."""
+    """The flag chooses the condition."""
     return where(s.flag, s.counts[0] > 0, s.counts[1] > 1)
 
 
@@ -147,7 +147,7 @@ def test_an_array_is_read_at_the_place_that_the_state_has() -> None:
 
 @invariant("S")
 def last_is_chosen(m: Small, s: State) -> Truth:
-    """What is outside in this state is no mistake of the property."""
+    """It reads outside an array in some states."""
     return s.counts[size(s.members) - 1] // s.counts[0] > 0
 
 

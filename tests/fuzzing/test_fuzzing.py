@@ -1,4 +1,4 @@
-"""Whatever is given, a line says what is wrong with it: no traceback, no hang, and bounded memory."""
+"""Any input gives one line about its mistake: no traceback, no hang, and bounded memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CORPUS = {
     "a terminal's signs": b'protocol = "\\u001b[2J"',
     "a path that is none": b'protocol = "a\\u0000.py"',
 }
-"""What was got wrong once, or well could be; the names of what is fuzzed are those of `readers.READERS`."""
+"""Content that a reader once got wrong, or could; the kinds of files are those of `readers.READERS`."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def _watched() -> Iterator[None]:
-    """What blocks forever ends."""
+    """A reader that blocks is interrupted."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise run.Hang

@@ -1,4 +1,4 @@
-"""What is chosen of a protocol by name: the same for scenarios, the command line and traces."""
+"""Choices by name: scenarios, the command line and traces come to the same rules."""
 
 from __future__ import annotations
 

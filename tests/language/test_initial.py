@@ -107,7 +107,7 @@ GIVEN: list[Any] = [
         5 + 16,
     ),
 ]
-"""What ``initial`` gives, and how many different states that is."""
+"""A result of ``initial``, and the number of its states."""
 
 
 @pytest.mark.parametrize(("given", "count"), GIVEN)

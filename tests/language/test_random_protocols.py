@@ -38,12 +38,12 @@ from tests.language import random_protocols
 from tests.language.random_protocols import Overflow, Stated, a_plain, a_protocol, expected, left, shown
 
 EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
-"""How many protocols; thousands when it is asked for by hand."""
+"""The number of protocols; the environment variable sets thousands."""
 
 KNOWN_WHILE_TRACING = re.compile(
     r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by|a second time"
 )
-"""What is refused while tracing, and by plain Python only on the states where it matters."""
+"""Errors that tracing always raises, and plain Python only on some states."""
 
 
 def traced(make: Any) -> Any:
@@ -221,7 +221,7 @@ def noticed(monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> bool:
     def skip() -> None:
         raise UnsatisfiedAssumption
 
-    for word in ("note", "event"):  # Hypothesis has nothing to say here
+    for word in ("note", "event"):  # no test of Hypothesis runs here
         monkeypatch.setattr(sys.modules[__name__], word, lambda _: None)
     monkeypatch.setattr(sys.modules[__name__], "reject", skip)
     for seed in seeds:

@@ -64,7 +64,7 @@ class Light(Protocol):
 
 
 class Clockwork(Protocol):
-    """What implements it: a number that goes round; three ticks to a colour; it stops where it fails."""
+    """An implementation: a number that goes round, three ticks to a colour; it stops if it fails."""
 
     name = "clockwork"
     parameters = {"length": Parameter(3, 1, 5, "ticks of a colour"), "last": Parameter(8, 0, 20, "")}
@@ -214,7 +214,7 @@ def itself(m: Promise, s: State) -> dict[str, Any]:
 
 
 def told_otherwise(parameters: dict[str, int]) -> set[tuple[Any, Any]]:
-    """Pairs of states of which a refinement says otherwise than the interpreter, which takes every step itself."""
+    """Pairs of states on which a refinement differs from the interpreter, which takes every step."""
     protocol = Promise(parameters)
     interpreter = Interpreter(Model(protocol))
     states = list(interpreter.model.initial)

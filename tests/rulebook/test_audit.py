@@ -1,4 +1,4 @@
-"""The audit has every rule of the five proposals, and what it names is there; a mistake in its file is told."""
+"""The audit has every rule of the five proposals, names existing things, and its mistakes are errors."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_a_user_s_protocol_can_have_a_rulebook(
 
 
 def test_the_walk_over_invariants_finds_every_kind() -> None:
-    """What the walk over the package of invariants collects: it would be silent about what it does not see."""
+    """The walk over the package of invariants; a missed one would go unchecked."""
     assert len(sources.other_properties()) > 30
     kinds = {type(p).__name__ for p in sources.other_properties()}
     assert kinds >= {"Invariant", "StepProperty"}
