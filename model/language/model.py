@@ -218,7 +218,12 @@ class Model:
     @cached_property
     def instances(self) -> list[Instance]:
         """Every action with every choice of its parameters, without those that are never enabled."""
-        return [instance for action in self.actions for instance in self._trace_action(action)]
+        return [
+            instance
+            for action in self.actions
+            for choice in self.choices(action)
+            for instance in self._trace_choice(action, choice)
+        ]
 
     @cached_property
     def properties(self) -> list[Property]:
@@ -365,10 +370,6 @@ class Model:
             *(parameter_values(self.protocol, action, p) for p in action.domains)
         ):
             yield dict(zip(action.domains, choice, strict=True))
-
-    def _trace_action(self, action: Action) -> Iterable[Instance]:
-        for choice in self.choices(action):
-            yield from self._trace_choice(action, choice)
 
     def _trace_choice(self, action: Action, choice: Choice) -> Iterable[Instance]:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)

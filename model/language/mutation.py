@@ -211,7 +211,7 @@ def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> No
     return active.choose("operation", said, others, sys._getframe(3))
 
 
-def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node]) -> Nodes:
+def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], depth: int = 2) -> Nodes:
     """Several conditions joined; a mutant drops one."""
     if active is None:
         return said
@@ -219,7 +219,7 @@ def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node]) 
         f"{word}: {i + 1} dropped": (lambda i=i: (join((*parts[:i], *parts[i + 1 :])),))
         for i in range(len(parts) if len(parts) > 1 else 0)
     }
-    return active.choose("operation", said, others, sys._getframe(2))
+    return active.choose("operation", said, others, sys._getframe(depth))
 
 
 def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
@@ -244,34 +244,23 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
     return active.choose("write", after, others, sys._getframe(2))
 
 
-def negation(said: Node, depth: int = 2) -> Node:
-    """A negated condition; a mutant drops the negation."""
-    if active is None:
-        return said
-    return active.choose(
-        "operation", (said,), {"~: dropped": lambda: (graph.not_(said),)}, sys._getframe(depth)
-    )[0]
-
-
-def changed(sign: str, said: Nodes, before: Nodes, change: str = "dropped", depth: int = 2) -> Nodes:
+def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
     """The result of a method: ``said``; in a mutant the value as it was."""
-    if active is None:
-        return said
-    return active.choose("operation", said, {f"{sign}: {change}": lambda: before}, sys._getframe(depth))
+    return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
 
 
-def offered(kind: str, said: Nodes, others: Others, depth: int = 2, name: str = "") -> Nodes:
+def offered(kind: str, said: Nodes, others: Others, depth: int = 2) -> Nodes:
     """``said``, or one of its replacements."""
     if active is None:
         return said
-    return active.choose(kind, said, others, sys._getframe(depth), name)
+    return active.choose(kind, said, others, sys._getframe(depth))
 
 
-def condition(kind: str, name: str, said: Node, frame: FrameType, dropped: Node = graph.TRUE) -> Node:
+def condition(kind: str, name: str, said: Node, frame: FrameType) -> Node:
     """A named guard or check; a mutant drops or negates it."""
     assert active is not None
     assert said.sort == BOOL
-    others: Others = {"dropped": lambda: (dropped,), "negated": lambda: (graph.not_(said),)}
+    others: Others = {"dropped": lambda: (graph.TRUE,), "negated": lambda: (graph.not_(said),)}
     return active.choose(kind, (said,), others, frame, name, always=kind == "guard")[0]
 
 

@@ -456,7 +456,8 @@ class Protocol:
 
     def define(self) -> Struct:
         """Size the types from ``self.p`` (kept as attributes) and return the type of the state."""
-        raise self._without("define(), which returns the type of the state")
+        missing = f"{type(self).__name__} has no define(), which returns the type of the state"
+        raise LanguageError(missing, place_of(type(self)))
 
     def initial(self) -> Iterable[Mapping[str, Any]]:
         """The initial states, as dicts of plain fields. A missing field is zero; ``free`` is any value.
@@ -468,9 +469,6 @@ class Protocol:
     def initially(self, s: State) -> Any:
         """The condition that selects among the states of ``initial``; by default all."""
         return True
-
-    def _without(self, what: str) -> LanguageError:
-        return LanguageError(f"{type(self).__name__} has no {what}", place_of(type(self)))
 
     def on(self, rule: str) -> bool:
         """Whether a rule is on. It is known while tracing, so a plain ``if`` can use it."""

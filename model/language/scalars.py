@@ -352,7 +352,8 @@ class Truth(Value):
 
     def __invert__(self) -> Truth:
         """Negation."""
-        return Truth(None, (mutation.negation(graph.not_(self.node)),))
+        negated = (graph.not_(self.node),)
+        return Truth(None, mutation.offered("operation", negated, {"~: dropped": lambda: self.nodes}))
 
     __rand__ = __and__
     __ror__ = __or__
@@ -621,24 +622,30 @@ def choose(index: Node, items: list[Any], element: Type) -> Any:
 
 def all_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether all hold (true for none)."""
-    if mutation.active is None:
-        return Truth(None, (graph.all_(as_bool(i).node for i in items),))
-    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
-    said = (graph.all_(found),)
-    if listed:
-        return Truth(None, mutation.joined("all of", said, found, graph.all_))
-    return Truth(None, mutation.offered("operation", said, {"all of: any of": lambda: (graph.any_(found),)}))
+    return _joined("all of", graph.all_, items, {"all of: any of": graph.any_})
 
 
 def any_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether at least one holds (false for none)."""
-    if mutation.active is None:
-        return Truth(None, (graph.any_(as_bool(i).node for i in items),))
-    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
-    said = (graph.any_(found),)
-    if listed:
-        return Truth(None, mutation.joined("any of", said, found, graph.any_))
-    return Truth(None, mutation.offered("operation", said, {"any of: all of": lambda: (graph.all_(found),)}))
+    return _joined("any of", graph.any_, items, {"any of: all of": graph.all_})
+
+
+def _joined(
+    word: str,
+    join: Callable[[Iterable[Node]], Node],
+    items: Iterable[Truth | bool],
+    wrong: dict[str, Callable[[Iterable[Node]], Node]],
+) -> Truth:
+    """Conditions joined. A mutant drops one of a list, or joins those of a loop in the other way."""
+    nodes = tuple([as_bool(i).node for i in items])
+    said: tuple[Node, ...] = (join(nodes),)
+    if mutation.active is not None:
+        if isinstance(items, (list, tuple)):
+            said = mutation.joined(word, said, nodes, join, depth=3)
+        else:
+            others = {change: (lambda other=other: (other(nodes),)) for change, other in wrong.items()}
+            said = mutation.offered("operation", said, others, depth=3)
+    return Truth(None, said)
 
 
 def total(items: Iterable[Truth]) -> Number:
