@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.model.language import graph, mutation
-from highwater.model.language.choices import all_of, any_of, choose, least, total, where
 from highwater.model.language.errors import fail
 from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.records import Option, OptionValue
@@ -21,10 +20,16 @@ from highwater.model.language.scalars import (
     Truth,
     Type,
     Value,
+    all_of,
+    any_of,
     as_bool,
+    choose,
     is_type,
     is_widened,
+    least,
     lift_like,
+    total,
+    where,
 )
 
 

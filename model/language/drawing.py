@@ -1,8 +1,7 @@
-"""How runs of a protocol are drawn: who has a lane, what travels between lanes, which changes are worth a word.
+"""The drawing of a protocol's runs: lanes, messages between lanes, and changes that a page mentions.
 
-It is optional, and no engine reads it. A step is placed by its sentence: it happens in the lane that the
-sentence names first. A message is what a step leaves in a field that the protocol calls one: it goes from the
-lane of that step to its receiver's.
+A drawing is optional, and no engine reads it. A step stands in the lane that its sentence names first. A message
+is written by a step into a field that the drawing lists; an arrow goes from that step's lane to the receiver's.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from highwater.model.language.errors import fail
 class Lane:
     """A party, or with ``{}`` in its title one party for each value of an index.
 
-    ``called`` are the words by which sentences name it, with ``{}`` for the value. ``state`` is the field of the
-    state, an array over the index, that is the party's own. Who is ``outside`` has no part of the state: what passes
-    between such a party and another one is over within a step, so only pages have a lane for it.
+    ``called`` are the words by which sentences name it, with ``{}`` for the value. ``state`` is the party's own field
+    of the state, an array over the index. A party that is ``outside`` has no part of the state: its exchanges begin
+    and end within a step, so only pages have a lane for it.
     """
 
     title: str
@@ -31,11 +30,11 @@ class Lane:
 
 @dataclass(frozen=True)
 class Message:
-    """What one element of a field holds while it is under way: a message, or a queue of them.
+    """A field of the state whose elements are messages in flight, or queues of them.
 
-    ``to`` names the field of the message that says whose it is, or the title of a lane; empty: it is for the
-    value whose element it is. ``shows`` are the fields of the message that a reader wants to see. ``also`` are other
-    fields of the same form, in which the same message can wait: it is one as long as it is in any of them.
+    ``to`` names the message's field with the receiver, or the title of a lane; empty: the receiver is the index value
+    of the element. ``shows`` are the message's fields that pages show. ``also`` are other fields of the same form; a
+    message that moves between them stays one message.
     """
 
     title: str
@@ -46,11 +45,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What an action hands from one party to another, where no field holds it as a message that is used up.
+    """A value that an action hands from one party to another without a field for messages.
 
-    ``sender`` and ``receiver`` are a lane's title, or a parameter of the action. It is sent and taken by one step; or,
-    with ``left``, an array of the state, it was sent by the step that last changed the element that the parameter
-    ``by`` names, and can be taken again.
+    ``sender`` and ``receiver`` are a lane's title, or a parameter of the action. One step sends and receives it. With
+    ``left``, an array of the state, the sender is the step that last changed the element named by parameter ``by``,
+    and the value can be read again.
     """
 
     title: str
@@ -61,7 +60,7 @@ class Delivery:
 
 
 SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")
-"""How a value of an index can stand in a band, what goes before the others first; one that is nothing of these is out.
+"""The possible positions of an index value in a band, by precedence; a value without any of them is out.
 
 ``down`` does not run; ``known`` is the last known ELR or leader.
 """
@@ -69,7 +68,7 @@ SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")
 
 @dataclass(frozen=True)
 class Sign:
-    """What gives a value of a band's index one of the SIGNS: a field, by its path without indices (``partition.isr``).
+    """The field that gives values of a band's index one of the SIGNS: a path without indices (``partition.isr``).
 
     An array on the way has an element for each value of the band's index. The field is a set or a sequence of
     values, a value or none, a truth, or, with ``among``, an enumeration that is one of these members.
@@ -109,11 +108,11 @@ class Log:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Lanes, messages by the field of the state that holds them, and the fields whose changes are told.
+    """Lanes, messages by the field of the state that holds them, and the fields whose changes are listed.
 
-    A field of ``tells`` is a path without indices, such as ``partition.isr``; with it all below it are told. Logs and
-    bands are for pages. ``deliveries`` are by the name of the action. What names a field that a scenario's state has
-    not is left out.
+    A field of ``tells`` is a path without indices, such as ``partition.isr``, and includes the fields below it. Logs
+    and bands are for pages. ``deliveries`` are by the name of the action. A part that names a field which a scenario's
+    state lacks is left out.
     """
 
     lanes: tuple[Lane, ...]

@@ -36,7 +36,7 @@ class BoundError(LanguageError):
 
 
 class NoSuchAttribute(LanguageError, AttributeError):
-    """A value or an enumeration has nothing of this name. ``hasattr`` answers no, as for any object."""
+    """A value or an enumeration has no attribute of this name; ``hasattr`` is false, as for any object."""
 
 
 class NotHashable(LanguageError, TypeError):
@@ -76,7 +76,7 @@ def fail(message: str) -> LanguageError:
 
 
 def has_parentheses(mark: str, source: object) -> None:
-    """LanguageError where a mark such as ``@action`` was given the function itself, which it would swallow."""
+    """LanguageError if a mark such as ``@action`` got the function itself instead of its source."""
     if not isinstance(source, str):
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 
@@ -106,26 +106,21 @@ def _seen_from(place: str, directory: str) -> str:
         return f"{'/'.join(path.parts[-3:]) if len(path.parts) > 3 else filename}:{line}"
 
 
-# What a function's docstring says of it first: in the language that is the meaning of an action or a
-# property.
-
-
 def first_paragraph(function: Callable[..., object]) -> str:
     """The first paragraph of a docstring, on one line; empty where there is none."""
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
-# ``s.field is None`` in a protocol: Python answers it without asking the value, so the text itself is
-# looked at.
+# Python evaluates ``s.field is None`` without calling the value, so the check reads the source.
 
 _IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or name.endswith("_NONE")}
 
 
 def refuse_identity(function: Callable[..., object]) -> None:
-    """LanguageError where a function of (protocol, state, …) asks a read of the state which object it is.
+    """LanguageError if a function of (protocol, state, …) compares a field of the state by ``is``.
 
-    That is a Python object of the language, never None, True or another field, so the answer would be always the same.
-    Only what is read off the state's own name is found, not what went through a local variable.
+    A symbolic value is never None, True or another field, so the comparison would be constant. A field that went
+    through a local variable is not found.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)

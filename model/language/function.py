@@ -25,7 +25,7 @@ Decoder = Callable[[Sequence[int]], Any]
 
 @dataclass(frozen=True)
 class ChecksVerdict:
-    """What Checks came to: the answer, and the names of all checks that did not hold, in their order."""
+    """The result of Checks: the answer, and the names of the checks that failed and that passed, in order."""
 
     answer: Any
     refused_by: tuple[str, ...]
@@ -36,11 +36,10 @@ class Function:
     """A function of symbolic values, made into one of plain values.
 
     ``inputs`` gives the type of each argument by name. The function may return a symbolic value, Checks, a
-    plain value, or a mapping of such; the call returns the same with plain values (Checks become a Verdict).
-    ``size`` is the number of nodes of its graph. What it ``require``s is ignored: use Checks to answer.
+    plain value, or a mapping of such; the call returns the same with plain values (Checks become a ChecksVerdict).
+    ``size`` is the number of nodes of its graph. Calls of ``require`` are ignored: use Checks to answer.
 
-    A call raises ValueError where an argument is not a value of its type, and BoundError where a result
-    leaves its type.
+    A call raises ValueError if an argument is not a value of its type, and BoundError if a result leaves its type.
     """
 
     def __init__(self, function: Callable[..., Any], **inputs: types.Type) -> None:

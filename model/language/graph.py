@@ -13,12 +13,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from highwater.model.language import graph
-
 BOOL, INT, BITS = "bool", "int", "bits"
 
 PARTIAL = frozenset({"floordiv", "mod"})
-"""Operations that have no meaning where their second operand is 0."""
+"""Operations that are undefined if their second operand is 0."""
 
 
 class Node:
@@ -33,9 +31,9 @@ class Node:
     is_const: bool
     """Whether the value is known while tracing."""
     divides: bool
-    """Whether something that it is made of has no meaning where a divisor is 0 (``partial``)."""
+    """Whether it contains a division whose divisor can be 0 (``PARTIAL``)."""
     negation: Node | None
-    """Of a bool: the node that says the opposite, once something has asked for it."""
+    """The negation of a bool, once it has been made."""
 
     def __init__(self, op: str, args: tuple[Node, ...], value: int, sort: str, low: int, high: int, id: int):
         self.op, self.args, self.value = op, args, value
@@ -88,7 +86,7 @@ def leaf(number: int, sort: str, low: int, high: int) -> Node:
 
 
 def selector(most: int) -> Node:
-    """Which mutant is asked for (``mutation``): 0 none, or its number, up to ``most``."""
+    """The input that selects a mutant (``mutation``) by its number, up to ``most``; 0 selects none."""
     return _without_operands("selector", 0, INT, 0, most)
 
 
@@ -140,18 +138,12 @@ def or_(a: Node, b: Node) -> Node:
 
 def all_(nodes: Iterable[Node]) -> Node:
     """Conjunction of any number."""
-    result = TRUE
-    for node in nodes:
-        result = and_(result, node)
-    return result
+    return functools.reduce(and_, nodes, TRUE)
 
 
 def any_(nodes: Iterable[Node]) -> Node:
     """Disjunction of any number."""
-    result = FALSE
-    for node in nodes:
-        result = or_(result, node)
-    return result
+    return functools.reduce(or_, nodes, FALSE)
 
 
 # --- comparison ---------------------------------------------------------------------------------
@@ -276,7 +268,7 @@ def floordiv(a: Node, b: Node) -> Node:
 
 
 def mod(a: Node, b: Node) -> Node:
-    """What is left by ``floordiv``: it has the divisor's sign, as Python has it; 0 where the divisor is 0."""
+    """The remainder of ``floordiv``, with the divisor's sign as in Python; 0 if the divisor is 0."""
     if a.is_const and b.is_const and b.value:
         return const(a.value % b.value, INT)
     if (a.low >= 0 and b.low > a.high) or (a.high <= 0 and b.high < a.low):
@@ -418,35 +410,22 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
     return [seen[i] for i in sorted(seen)]
 
 
-# Expressions made again: with other operands, or with something else in the place of inputs.
+# Expressions with other operands, or with other nodes in the place of inputs.
 
 OPERATIONS: dict[str, Callable[..., Node]] = {
-    "not": graph.not_,
-    "and": graph.and_,
-    "or": graph.or_,
-    "eq": graph.eq,
-    "lt": graph.lt,
-    "add": graph.add,
-    "sub": graph.sub,
-    "mul": graph.mul,
-    "floordiv": graph.floordiv,
-    "mod": graph.mod,
-    "min": graph.min_,
-    "max": graph.max_,
-    "select": graph.select,
-    "union": graph.union,
-    "intersection": graph.intersection,
-    "difference": graph.difference,
-    "member": graph.member,
-    "count": graph.count,
-}
-"""What makes an expression of its operands, by its name; a singleton needs the size of its index besides."""
+    operation.__name__.rstrip("_"): operation
+    for operation in (
+        not_, and_, or_, eq, lt, add, sub, mul, floordiv, mod, min_, max_, select,
+        union, intersection, difference, member, count,
+    )
+}  # fmt: skip
+"""The constructor of each operation by its name; ``singleton`` also needs the size of its index."""
 
 
 def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
     """An expression of these operands; ``size`` is that of a singleton's index. KeyError: no such one."""
     if op == "singleton":
-        return graph.singleton(operands[0], size)
+        return singleton(operands[0], size)
     return OPERATIONS[op](*operands)
 
 
@@ -454,35 +433,28 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
     """The expressions with these in the place of the inputs of these numbers; the other inputs stay."""
     roots = list(roots)
     known: dict[Node, Node] = {}
-    for node in graph.reachable(roots):
-        if node.op == "input":
-            known[node] = inputs.get(node.value, node)
-        elif node.is_const:
-            known[node] = node
-        else:
-            known[node] = remade(node, known)
+    for node in reachable(roots):
+        known[node] = inputs.get(node.value, node) if node.op == "input" else remade(node, known)
     return [known[root] for root in roots]
 
 
 def remade(node: Node, known: Mapping[Node, Node]) -> Node:
-    """An expression with what its operands have become; itself where they are as they were."""
+    """An expression with its operands replaced as ``known`` says; the same node if none changed."""
     operands = [known[a] for a in node.args]
     same = all(a is b for a, b in zip(operands, node.args, strict=True))
-    return node if same else made_of(node.op, operands, graph.size_of(node))
+    return node if same else made_of(node.op, operands, size_of(node))
 
 
 def inputs_of(roots: Iterable[Node]) -> set[int]:
     """The numbers of the inputs that expressions are made of."""
-    return {node.value for node in graph.reachable(roots) if node.op == "input"}
+    return {node.value for node in reachable(roots) if node.op == "input"}
 
 
-# Where an expression has no meaning: it divides by zero.
+# Undefined expressions: divisions by zero.
 #
-# Engines compute 0 there. So that this is never taken for an answer, whoever asks for an expression asks for
-# ``undefined`` too: a step whose guards or writes need such a value is an error, and a property that needs
-# one does not
-# hold. A value that is not needed does no harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d >
-# 1)`` are fine.
+# Engines compute 0 there, and every user of an expression also checks ``undefined``. A step whose guards or writes
+# need an undefined value is an error; a property that needs one does not hold. A value that is not needed does no
+# harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are fine.
 
 _known: dict[int, Node] = {}
 _places: dict[int, str | None] = {}
@@ -495,28 +467,28 @@ def note(node: Node, place: str | None) -> Node:
 
 
 def undefined(root: Node) -> Node:
-    """Whether an expression has no meaning in a state, as an expression that always has one.
+    """The condition under which an expression is undefined; itself always defined.
 
-    Of ``and`` and ``or`` one side is enough, whichever it is, where it decides alone.
+    ``and`` and ``or`` are defined if one side is defined and decides alone.
     """
     if not root.divides:
         return FALSE
     if root.id not in _known:
-        for node in graph.reachable([root]):
+        for node in reachable([root]):
             if node.id not in _known:
                 _known[node.id] = _of(node)
     return _known[root.id]
 
 
 def undefined_any(roots: Iterable[Node]) -> Node:
-    """Whether one of these has no meaning."""
-    return graph.any_(undefined(root) for root in roots)
+    """Whether one of these is undefined."""
+    return any_(undefined(root) for root in roots)
 
 
 def place_in(roots: Iterable[Node]) -> str | None:
     """The line of the first division by what can be zero."""
-    for node in graph.reachable(roots):
-        if node.op in graph.PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
+    for node in reachable(roots):
+        if node.op in PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
             return _places.get(node.id)
     return None
 
@@ -525,31 +497,28 @@ def _of(node: Node) -> Node:
     parts = [_known[a.id] for a in node.args]
     if node.op == "select":
         condition, yes, no = parts
-        return graph.or_(condition, graph.select(node.args[0], yes, no))
-    found = graph.any_(parts)
-    if found is FALSE and node.op not in graph.PARTIAL:
+        return or_(condition, select(node.args[0], yes, no))
+    found = any_(parts)
+    if found is FALSE and node.op not in PARTIAL:
         return FALSE
     if node.op in ("and", "or"):
-        decides = [a if node.op == "or" else graph.not_(a) for a in node.args]
-        alone = [graph.and_(graph.not_(u), d) for u, d in zip(parts, decides, strict=True)]
-        return graph.and_(found, graph.not_(graph.any_(alone)))
-    if node.op in graph.PARTIAL:
-        return graph.or_(found, graph.eq(node.args[1], graph.const(0, INT)))
+        decides = [a if node.op == "or" else not_(a) for a in node.args]
+        alone = [and_(not_(u), d) for u, d in zip(parts, decides, strict=True)]
+        return and_(found, not_(any_(alone)))
+    if node.op in PARTIAL:
+        return or_(found, eq(node.args[1], const(0, INT)))
     return found
 
 
 def where_defined(node: Node) -> Node:
-    """A condition that also says that it has a meaning."""
+    """The condition, conjoined with its definedness."""
     assert node.sort == BOOL
-    return graph.and_(node, graph.not_(undefined(node)))
-
-
-# What is seen to hold, or never to hold, by the parts of conditions alone.
+    return and_(node, not_(undefined(node)))
 
 
 def conjuncts(roots: Iterable[Node]) -> set[Node]:
-    """All that holds where these conditions hold, as far as it is one of their parts."""
-    found, stack = {graph.TRUE}, list(roots)
+    """The conjuncts of these conditions, at any depth."""
+    found, stack = {TRUE}, list(roots)
     while stack:
         node = stack.pop()
         if node not in found:
@@ -560,11 +529,11 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """Whether these are seen never to hold together: one is another's negation, or a number has two values."""
+    """Whether two conjuncts contradict each other: one negates the other, or they give a number two values."""
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:
-        if part is graph.FALSE or graph.not_(part) in parts:
+        if part is FALSE or not_(part) in parts:
             return True
         if part.op == "eq" and part.args[1].is_const:
             value = part.args[1].value
@@ -605,13 +574,13 @@ Evaluate = Callable[[Sequence[int]], Values]
 
 
 def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
-    """The values of these nodes in one state: sooner than by a compiled function, which pays the second time."""
+    """The values of these nodes in one state. A compiled function pays off from its second call on."""
     values: dict[int, int] = {}
-    for node in graph.reachable(roots):
+    for node in reachable(roots):
         if node.op == "const":
-            values[node.id] = bool(node.value) if node.sort == graph.BOOL else node.value
+            values[node.id] = bool(node.value) if node.sort == BOOL else node.value
         elif node.op == "input":
-            values[node.id] = scalars[node.value] != 0 if node.sort == graph.BOOL else scalars[node.value]
+            values[node.id] = scalars[node.value] != 0 if node.sort == BOOL else scalars[node.value]
         else:
             values[node.id] = _operation(node.op)(*[values[a.id] for a in node.args])
     return tuple([values[root.id] for root in roots])
@@ -628,11 +597,11 @@ def _operation(op: str) -> Callable[..., int]:
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:
     """A Python function from the scalars of a state to the values of these nodes (bools as bools)."""
     lines = ["def evaluate(s):"]
-    for node in graph.reachable(roots):
+    for node in reachable(roots):
         if node.op == "const":
-            text = str(bool(node.value)) if node.sort == graph.BOOL else str(node.value)
+            text = str(bool(node.value)) if node.sort == BOOL else str(node.value)
         elif node.op == "input":
-            text = f"s[{node.value}] != 0" if node.sort == graph.BOOL else f"s[{node.value}]"
+            text = f"s[{node.value}] != 0" if node.sort == BOOL else f"s[{node.value}]"
         else:
             text = _PYTHON[node.op].format(*(f"v{a.id}" for a in node.args))
         lines.append(f"    v{node.id} = {text}")

@@ -1,7 +1,7 @@
 """Initial states: given one by one, or by fields that may have any value and a condition on them.
 
-A field that is not given is zero. Engines make the states that free fields stand for themselves (``Start``); asked for
-them as a list, they are made here.
+A field that is not given is zero. The native engines enumerate free fields themselves (``Start``); ``Start.states``
+lists the states for the others.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Scalars = tuple[int, ...]
 """A concrete state: one int for each leaf, in the order of ``Model.leaves``."""
 
 MOST = 1 << 32
-"""So many candidates can be looked at to find the initial states."""
+"""The most candidates for initial states."""
 
 LISTED = 1 << 22
-"""So many can be asked for as a list."""
+"""The most candidates that ``Start.states`` lists."""
 
 _VALUES = 1 << 16
-"""So many values one part can have whose scalars depend on each other, or that is a set."""
+"""The most values of one free part."""
 
 
 class Free:
-    """In the place of a plain value in ``initial``: any value of its type; called, any of the values that are given."""
+    """A marker in ``initial`` for any value of a type; a call restricts it to the given values."""
 
     def __init__(self, values: tuple[Any, ...] | None = None) -> None:
         self.values = values
@@ -63,7 +63,7 @@ class FreePart:
 
 @dataclass(frozen=True)
 class InitialFamily:
-    """States that are alike but for their free parts, each of which has its values whatever the others have."""
+    """States that differ in their free parts only; the values of the parts are independent."""
 
     scalars: Scalars
     parts: tuple[FreePart, ...]
@@ -134,7 +134,7 @@ class Start:
 
 
 def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
-    """What ``initial`` and ``initially`` of a protocol say; LanguageError, with the place, where one is wrong."""
+    """The initial states that ``initial`` and ``initially`` give; LanguageError, with the place, if one is wrong."""
     given: object = protocol.initial()
     where = place_of(protocol.initial)
     if isinstance(given, Mapping) or not isinstance(given, Iterable):

@@ -99,7 +99,7 @@ class Interpreter:
         return [p.name for p, holds in zip(self.model.properties, results[::2], strict=True) if not holds]
 
     def premises(self, state: Scalars) -> list[bool]:
-        """For each property, whether it had something to say in this state."""
+        """For each property, whether its premise holds in this state."""
         return [bool(p) for p in self._holds(state)[1::2]]
 
     @cached_property
@@ -119,7 +119,7 @@ class Interpreter:
         return before != after and not values_of([self.model.step_condition(name)], (*before, *after))[0]
 
     def step_premises(self, before: Scalars, number: int, after: Scalars) -> list[bool]:
-        """For each property of steps, whether it is asked of a step of this instance, and had something to say."""
+        """For each property of steps, whether a step of this instance can violate it and meets its premise."""
         properties = self.model.step_properties
         if not any(number in p.asked for p in properties):
             return [False] * len(properties)
@@ -131,12 +131,12 @@ class Interpreter:
         return list(self._step_of(instance).refusals(state))
 
     def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
-        """What differs between two states: path to (value before, value after), readable and as short as can be."""
+        """The differences of two states: shortest path to (value before, value after)."""
         return differences(self.model.decode(before), self.model.decode(after))
 
 
 def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
-    """What differs between two plain values: the shortest paths whose values differ."""
+    """The differences of two plain values: the shortest paths whose values differ."""
     if before == after:
         return {}
     if isinstance(before, dict) and isinstance(after, dict):
@@ -158,7 +158,7 @@ def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any,
 
 @lru_cache(maxsize=4)
 def interpreter_of(model: Model) -> Interpreter:
-    """The interpreter of a model, the same one when it is asked for again: what it has compiled is kept."""
+    """The interpreter of a model; the last few are cached with their compiled functions."""
     return Interpreter(model)
 
 

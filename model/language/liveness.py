@@ -1,4 +1,4 @@
-"""Liveness: what every fair run must come to; and fairness: which steps a run may not leave out forever.
+"""Liveness properties, which every fair run satisfies, and fairness, which names steps that a run takes eventually.
 
 Fairness is declared with the property that needs it. One assumption takes steps together:
 
@@ -36,11 +36,11 @@ Condition = Callable[..., Any]
 class Fairness:
     r"""One assumption: steps of ``actions`` are weakly fair, or strongly.
 
-    Of several actions each step is as good as the other. ``by`` names the parameters each choice of which is fair for
-    itself, as TLA's ``\A p: WF(A(p))``; None: all that the actions have in common; empty: any choice will do.
-    ``only`` fixes parameters: steps with another value have no part in it. ``when`` is a function of (protocol, state)
-    and, by name, of the parameters of ``by``: only steps from states where it holds have a part in it, as in TLA's
-    ``WF(P /\ A)``. It is for an action that is a duty in some states and a fault in others.
+    A step of any of the actions counts. ``by`` names parameters: each choice of their values is fair by itself, as in
+    TLA's ``\A p: WF(A(p))``. None: all parameters that the actions have in common; empty: any choice will do.
+    ``only`` fixes parameters: steps with another value do not count. ``when`` is a function of (protocol, state) and,
+    by name, of the parameters of ``by``: only steps from states that satisfy it count, as in TLA's ``WF(P /\ A)``. It
+    is for an action that is a duty in some states and a fault in others.
     """
 
     actions: tuple[str, ...]
@@ -49,7 +49,7 @@ class Fairness:
     only: Mapping[str, Any] = field(default_factory=dict)
     when: Condition | None = None
     apart: bool = False
-    """Whether each of the actions that a tag stands for is fair for itself."""
+    """Whether each of the actions that a tag stands for is fair by itself."""
 
     def __str__(self) -> str:
         which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
@@ -88,10 +88,10 @@ def weak(
 ) -> tuple[Fairness, ...]:
     """Weak fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
     by = None if by is None else tuple(by)
-    names = [(a,) if isinstance(a, str) else a for a in actions]
-    alone = [isinstance(a, Tag) for a in actions]
-    found = zip(names, alone, strict=True)
-    return tuple(Fairness(n, by=by, only=only, when=when, apart=apart) for n, apart in found)
+    return tuple(
+        Fairness((a,) if isinstance(a, str) else a, by=by, only=only, when=when, apart=isinstance(a, Tag))
+        for a in actions
+    )
 
 
 def strong(
@@ -118,14 +118,14 @@ class FairGroup:
 
 
 class Kind(StrEnum):
-    """What a liveness property says of its goal."""
+    """The temporal form of a liveness property."""
 
     EVENTUALLY = "eventually"
     """F goal: every run comes to the goal."""
     LEADS_TO = "leads-to"
     """G (premise -> F goal): where the premise holds, the goal holds then or later."""
     ALWAYS_EVENTUALLY = "always-eventually"
-    """G F goal: wherever a run is, it comes to the goal, again and again."""
+    """G F goal: every run comes to the goal again and again."""
     EVENTUALLY_ALWAYS = "eventually-always"
     """F G goal: from some state on the goal holds forever."""
     LEADS_TO_ALWAYS = "leads-to-always"
@@ -133,12 +133,12 @@ class Kind(StrEnum):
 
     @property
     def of_start(self) -> bool:
-        """Whether the premise, if there is one, is asked of the initial state only."""
+        """Whether the premise is checked in the initial state only."""
         return self in (Kind.EVENTUALLY, Kind.EVENTUALLY_ALWAYS)
 
     @property
     def lasting(self) -> bool:
-        """Whether the goal has to hold forever."""
+        """Whether the goal must hold forever."""
         return self in (Kind.EVENTUALLY_ALWAYS, Kind.LEADS_TO_ALWAYS)
 
 
@@ -146,8 +146,8 @@ class Kind(StrEnum):
 class Liveness:
     """A property of runs: a function of (protocol, state, parameters) to the goal, or to (premise, goal).
 
-    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: the property is asked
-    for each choice of them. A goal that has to last can be a list: forever one of them holds, always the same.
+    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: the property is checked
+    for each choice of them. A goal that must last can be a list: one of them, always the same, holds forever.
     """
 
     name: str
@@ -214,7 +214,7 @@ leads_to_always = LivenessMark(Kind.LEADS_TO_ALWAYS)
 
 
 def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[str, str]) -> None:
-    """LanguageError where the parameters of a property and its domains are not the same."""
+    """LanguageError if the parameters of a property differ from its domains."""
     where = place_of(function)
     own = list(inspect.signature(function).parameters.values())[2:]
     for parameter in own:
@@ -234,11 +234,11 @@ def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[
 
 @dataclass(frozen=True)
 class Case:
-    """A property for one choice of its parameters: what it is about in a state, and what it comes to.
+    """A property for one choice of its parameters.
 
-    From a state where ``premise`` holds (an initial state where the kind is ``of_start``) every fair run comes to a
-    state where one of ``goals`` holds; where the kind is ``lasting``, it comes to a state from which on one of them
-    holds forever. Only such a property has several.
+    From a state that satisfies ``premise`` (only an initial one if the kind is ``of_start``) every fair run comes to a
+    state that satisfies one of ``goals``. If the kind is ``lasting``, one of them holds forever from some state on;
+    only such a property has several goals.
     """
 
     premise: Node
@@ -247,7 +247,7 @@ class Case:
 
     @property
     def is_constant(self) -> str:
-        """In words, how it is the same in every state; empty where it is not."""
+        """Why premise or goal is constant, in words; empty if both depend on the state."""
         if self.premise is graph.FALSE:
             return "has a premise that holds in no state"
         if all(goal.is_const for goal in self.goals):
@@ -258,7 +258,7 @@ class Case:
 
 @dataclass(frozen=True)
 class TracedLiveness:
-    """A liveness property traced: what it says for each choice of its parameters, and what is fair."""
+    """A liveness property traced: a case for each choice of its parameters, and the fairness assumptions."""
 
     liveness: Liveness
     cases: tuple[Case, ...]
@@ -271,5 +271,5 @@ class TracedLiveness:
 
     @property
     def kind(self) -> Kind:
-        """What it says of its goal."""
+        """Its temporal form."""
         return self.liveness.kind

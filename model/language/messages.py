@@ -109,15 +109,13 @@ def value_at(type: Type, number: int) -> Any:
     )
 
 
-# Messages under way: a set of structs of several kinds, as a part of the state.
+# Messages in flight: a set of structs of several kinds, as a part of the state.
 #
-# Each message that there can be has a place of its own in the state: a bit, or with ``duplicates`` a number
-# of copies. So
-# nothing is ever overwritten, the width is known, and equal sets are equal states. The order of messages is
-# not kept.
+# Each possible message has a place of its own in the state: a bit, or with ``duplicates`` a number of copies. So
+# no message is overwritten, the width is known, and equal sets are equal states. The order of messages is not kept.
 
 MOST = 1 << 14
-"""So many different messages a kind can have."""
+"""The most different messages of a kind."""
 
 _WORD = 62
 
@@ -143,14 +141,14 @@ class MessageKind(Array):
         return 1 if self.copies else cast(Set, self.element).index.size
 
     def there(self, nodes: Sequence[Node], number: int) -> Number:
-        """How often the message with this number is under way."""
+        """How many copies of the message with this number are in flight."""
         if self.copies:
             return Number(None, (nodes[number],))
         bit = graph.member(graph.const(number % self.width, INT), nodes[number // self.width])
         return total([Truth(None, (bit,))])
 
     def decode(self, scalars: Sequence[int]) -> tuple[dict[str, Any], ...]:
-        """The messages, each as often as it is under way, as dicts of their fields."""
+        """The messages as dicts of their fields, with a dict for each copy."""
         found: list[dict[str, Any]] = []
         for word, value in enumerate(scalars):
             times = [value] if self.copies else [value >> bit & 1 for bit in range(self.width)]
@@ -225,13 +223,13 @@ class Messages(Struct):
         return self.lift({name: [] for name in self.kinds})
 
     def lift(self, plain: object) -> Any:
-        """Also from a dict that leaves kinds out: there are no such messages."""
+        """As of a Struct; a kind that a dict leaves out has no messages."""
         if isinstance(plain, Mapping):
             plain = {**dict.fromkeys(self.kinds, ()), **plain}
         return super().lift(plain)
 
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
-        """What a call names: a message, or a kind and some of its fields. LanguageError for what there is not."""
+        """The kind and the fields that a call names. LanguageError for an unknown kind or field."""
         if isinstance(message, StructValue):
             kind = self.of(message.type.name)
             if message.type != kind.message or fields:
@@ -259,13 +257,13 @@ def _kind(message: Struct, duplicates: int, bound: str | None) -> MessageKind:
 
 
 class SentMessages(StructValue):
-    """Messages under way: ``has``, ``count``, ``all``."""
+    """Messages in flight: ``has``, ``count``, ``all``."""
 
     __slots__ = ()
     type: Messages
 
     def has(self, message: object, /, **fields: object) -> Truth:
-        """Whether a message of this kind with these fields is under way; a field that is left out may be anything."""
+        """Whether a message of this kind with these fields is in flight; omitted fields can have any value."""
         kind, wanted = self.type.read(message, fields)
         if len(wanted) < len(kind.message.fields):
             return any_of(often > 0 for _, often in self._fitting(message, fields))
@@ -288,18 +286,18 @@ class SentMessages(StructValue):
         return Truth(None, (graph.and_(found, graph.not_(outside)),))
 
     def count(self, message: object, /, **fields: object) -> Number:
-        """How many messages of this kind with these fields are under way."""
+        """How many messages of this kind with these fields are in flight."""
         result = graph.const(0, INT)
         for _, often in self._fitting(message, fields):
             result = graph.add(result, often.node)
         return Number(None, (result,))
 
     def all(self, kind: str, /, **fields: object) -> list[tuple[StructValue, Truth]]:
-        """Every message of this kind with these fields that there can be, and whether it is under way."""
+        """Every possible message of this kind with these fields, and whether it is in flight."""
         return [(message, often > 0) for message, often in self._fitting(kind, fields)]
 
     def _fitting(self, message: object, fields: Mapping[str, object]) -> Iterator[tuple[StructValue, Number]]:
-        """The messages that have these fields, and how often each is under way; 0 for one that has not."""
+        """The possible messages with these fields, and how many copies of each are in flight."""
         kind, wanted = self.type.read(message, fields)
         place, _ = self.type.field(kind.message.name)
         nodes = self.nodes[place]
@@ -317,17 +315,17 @@ class NextMessages(Next):
     _type: Messages
 
     def __getattr__(self, name: str) -> Any:
-        """What is written of one kind; LanguageError for what is asked of messages."""
+        """The field of one kind; LanguageError for a method that reads."""
         if name in SentMessages.__dict__ and not name.startswith("_"):
             raise fail(READ)
         return super().__getattr__(name)
 
     def send(self, message: object, /, **fields: object) -> None:
-        """Put a message under way. In a set one that is there already stays; of duplicates there is one more."""
+        """Send a message. A set keeps one copy of it; with duplicates there is one more."""
         self._change(message, fields, lambda word, bit: graph.union(word, bit), 1)
 
     def receive(self, message: object, /, **fields: object) -> None:
-        """Take a message away: a guard asks that it is there. ``discard`` asks nothing."""
+        """Take a message away, with a guard that it is there; ``discard`` has no guard."""
         kind, wanted = self._type.read(message, fields)
         name = f"a message {kind.message.name} is there"
         require(name, cast(SentMessages, self._now()).has(kind.message.name, **wanted))
@@ -338,7 +336,7 @@ class NextMessages(Next):
         self._change(message, fields, lambda word, bit: graph.difference(word, bit), -1)
 
     def _now(self) -> Value:
-        """What is under way before the step."""
+        """The messages in flight before the step."""
         result = None
         for offset, condition in self._hits or ((0, graph.TRUE),):
             start = self._start + offset

@@ -12,28 +12,152 @@ from highwater.model.language import graph, values
 from highwater.model.language.errors import LanguageError, fail, meant, place_of
 from highwater.model.language.graph import INT, Node, inputs_of, substituted, undefined
 from highwater.model.language.initial import Scalars, Start, start_of
-from highwater.model.language.instances import (
-    Choice,
-    Instance,
-    said,
-    state_inputs,
-    trace_instance,
-    trace_instances,
-)
 from highwater.model.language.liveness import Case, FairGroup, Fairness, Kind, Liveness, Tag, TracedLiveness
 from highwater.model.language.protocol import Action, Invariant, Protocol, check_actions, check_conditions
 from highwater.model.language.state import State
 from highwater.model.language.step_properties import JudgedSteps, OfAStep, StepProperty, TracedStepProperty
-from highwater.model.language.tracing import Check, Guard, looking, parameter_values, returned_condition
+from highwater.model.language.tracing import (
+    Check,
+    Guard,
+    NeverTaken,
+    Write,
+    bound_checks,
+    guards_asked,
+    looking,
+    next_script,
+    parameter_values,
+    returned_condition,
+    tracing,
+)
 from highwater.model.language.types import Leaf
 
 NO_STATE = "initially() holds in none of the states that initial() gives"
-"""What is said where there is no initial state."""
+"""The error of a protocol without an initial state."""
+
+
+Choice = Mapping[str, tuple[Any, Any]]
+"""An action's parameters, each with its symbolic value and a plain one."""
+
+
+def said(value: object) -> object:
+    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's names."""
+    return str(value).lower() if value is None or isinstance(value, bool) else value
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An action with its parameters fixed: guards, next scalars, and conditions that leave a type.
+
+    A step is enabled if all guards hold. If an enabled step meets a check with a bound, it is pruned there and counted.
+    Else, if it meets a check without a bound, the protocol has an error. Else it leads to the state in which
+    ``writes`` (leaf number to value) replace the old scalars.
+    """
+
+    action: Action
+    parameters: Mapping[str, Any]
+    guards: tuple[Guard, ...]
+    writes: Mapping[int, Write]
+    checks: tuple[Check, ...]
+
+    @cached_property
+    def enabled(self) -> Node:
+        """The conjunction of the guards."""
+        return graph.all_(g.node for g in self.guards)
+
+    @cached_property
+    def leads_on(self) -> Node:
+        """Whether a step leads to a state: it is enabled, and meets no check."""
+        return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
+
+    def __str__(self) -> str:
+        return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.said.items())})"
+
+    @property
+    def said(self) -> dict[str, object]:
+        """The parameter values as reports show them."""
+        return {name: said(value) for name, value in self.parameters.items()}
+
+    @property
+    def sentence(self) -> str:
+        """The action's sentence with its parameters, and the values that the action chose itself."""
+        own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
+        said = self.action.says.format(**self.said)
+        return f"{said} ({', '.join(own)})" if own and said else said
+
+
+def trace_instance(
+    protocol: Protocol,
+    leaves: list[Leaf],
+    inputs: list[Node],
+    action: Action,
+    choice: Choice,
+) -> Instance | None:
+    """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None if it is never enabled.
+
+    ``choice`` gives each parameter as a symbolic value and as a plain one. LanguageError if the action makes choices
+    of its own (``one_of``), so that it has several instances.
+    """
+    found = list(trace_instances(protocol, leaves, inputs, action, choice))
+    if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
+        raise LanguageError(f"action {action.name} makes choices of its own", place_of(action.function))
+    return found[0] if found else None
+
+
+def trace_instances(
+    protocol: Protocol,
+    leaves: list[Leaf],
+    inputs: list[Node],
+    action: Action,
+    choice: Choice,
+) -> Iterator[Instance]:
+    """As ``trace_instance``, but an instance for each choice that the action makes itself (``one_of``)."""
+    script: tuple[int, ...] | None = ()
+    while script is not None:
+        with tracing(protocol.on, ends_early=True, script=script) as trace:
+            state = State(protocol.state, inputs)
+            arguments = {name: value for name, (value, _) in choice.items()}
+            try:
+                returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
+                taken = True
+            except NeverTaken:
+                returned, taken = None, False
+        script = next_script(trace.chosen)
+        if returned is not None:
+            raise LanguageError(
+                f"action {action.name} returned a value; it writes s.next and returns nothing",
+                place_of(action.function),
+            )
+        if taken:
+            chosen = {name: plain for name, plain, *_ in trace.chosen}
+            if both := sorted(set(chosen) & set(choice)):
+                raise LanguageError(
+                    f"action {action.name} has a parameter {both[0]!r} already: call the choice otherwise",
+                    place_of(action.function),
+                )
+            yield Instance(
+                action,
+                {name: plain for name, (_, plain) in choice.items()} | chosen,
+                guards_asked(trace),
+                {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
+                tuple(bound_checks(trace, leaves)),
+            )
+
+
+def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:
+    """The scalars of a state as symbolic values, numbered from ``start`` on; 0: of the one before a step."""
+    return [_input(i, leaf) for i, leaf in enumerate(leaves, start)]
+
+
+def _input(number: int, leaf: Leaf) -> Node:
+    """A scalar of a state; known while tracing where its type has one value only."""
+    if leaf.low == leaf.high:
+        return graph.const(leaf.low, leaf.sort)
+    return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
 
 
 @dataclass(frozen=True)
 class Property:
-    """An invariant traced: ``node`` holds in good states, ``premise`` where it has something to say."""
+    """An invariant traced: ``node`` holds in good states, ``premise`` in those where it is not vacuous."""
 
     invariant: Invariant
     node: Node
@@ -47,7 +171,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Outline:
-    """Names of what was traced, in the order in which engines number it: a search needs no more beside its code."""
+    """The names of a traced model in the engines' order: all that a search needs beside its machine code."""
 
     instances: tuple[str, ...]
     """For each instance that of its action."""
@@ -57,19 +181,19 @@ class Outline:
 
     @property
     def safety(self) -> tuple[str, ...]:
-        """What is asked of states and of steps."""
+        """Invariants, then step properties."""
         return self.properties + self.step_properties
 
 
 class Model:
     """A protocol, traced. Construction runs every action (once per choice of parameters) and every property.
 
-    ``properties`` are the invariants, ``step_properties`` those of steps, ``liveness`` those of runs. Raises
-    LanguageError, with the place in the protocol's source, where the protocol misuses the language.
+    ``properties`` are the traced invariants. Raises LanguageError, with the place in the protocol's source, if the
+    protocol misuses the language.
     """
 
     identity: bytes | None = None
-    """The name under which is kept what is found out about the model; None where it is nobody's, or was changed."""
+    """The key of the model's cached facts; None if it has none, or was changed."""
 
     def __init__(
         self,
@@ -88,13 +212,18 @@ class Model:
         self._trace()
 
     def _trace(self) -> None:
-        """Trace all of it now, so that what is wrong with the protocol is said here."""
+        """Trace everything now, so that errors of the protocol appear here."""
         _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
 
     @cached_property
     def instances(self) -> list[Instance]:
-        """Every action with every choice of its parameters, as far as it can ever be taken."""
-        return [instance for action in self.actions for instance in self._trace_action(action)]
+        """Every action with every choice of its parameters, without those that are never enabled."""
+        return [
+            instance
+            for action in self.actions
+            for choice in self.choices(action)
+            for instance in self._trace_choice(action, choice)
+        ]
 
     @cached_property
     def properties(self) -> list[Property]:
@@ -128,12 +257,12 @@ class Model:
 
     @cached_property
     def judged(self) -> list[tuple[JudgedSteps, ...]]:
-        """For each instance, what the properties of steps say of its steps, over the state before alone."""
+        """For each instance, the step properties of its steps as conditions on the state before."""
         return judged(self, large=True)
 
     @cached_property
     def judged_in_place(self) -> list[tuple[JudgedSteps, ...]]:
-        """The same without the large properties, which are asked as they are."""
+        """The same without the large properties, which engines check on both states."""
         return judged(self, large=False)
 
     @property
@@ -148,7 +277,7 @@ class Model:
 
     @property
     def safety(self) -> list[str]:
-        """The names of what is asked of states and of steps, in the order in which engines number them."""
+        """The names of invariants and step properties, in the engines' order."""
         return list(self.outline.safety)
 
     @cached_property
@@ -159,7 +288,7 @@ class Model:
 
     @cached_property
     def start(self) -> Start | None:
-        """What the initial states are, which can be many; None of a model that has only the list of them."""
+        """The initial states by families, as there can be many; None if the model has only a list."""
         return start_of(self.protocol, self.inputs)
 
     @cached_property
@@ -187,7 +316,7 @@ class Model:
         return start.has(state)
 
     def parameters_of(self, action: Action) -> list[str]:
-        """What tells the instances of an action apart: its parameters, and the choices that it makes itself."""
+        """The names that distinguish an action's instances: its parameters, and its own choices."""
         own = (name for i in self.instances if i.action is action for name in i.parameters)
         return list(dict.fromkeys((*action.domains, *own)))
 
@@ -204,13 +333,13 @@ class Model:
         raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
 
     def stated(self, name: str) -> Invariant | StepProperty:
-        """The invariant or the property of steps of this name, as it is stated; LanguageError as of ``property``."""
+        """The stated invariant or step property of this name; LanguageError as of ``property``."""
         if name in self.outline.step_properties:
             return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
 
     def step_condition(self, name: str) -> Node:
-        """What the property of steps of this name says of the states before and after a step that changes something."""
+        """The step property of this name, as a condition on the states before and after a step."""
         return next(p.node for p in self.step_properties if p.name == name)
 
     def instance(self, number: int) -> Instance:
@@ -242,15 +371,11 @@ class Model:
         ):
             yield dict(zip(action.domains, choice, strict=True))
 
-    def _trace_action(self, action: Action) -> Iterable[Instance]:
-        for choice in self.choices(action):
-            yield from self._trace_choice(action, choice)
-
     def _trace_choice(self, action: Action, choice: Choice) -> Iterable[Instance]:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
 
     def trace_invariant(self, invariant: Invariant) -> Property:
-        """An invariant on this model's state. LanguageError where it does more than look."""
+        """An invariant on this model's state. LanguageError if it writes or requires something."""
         self.protocol.check_sources([invariant])
         what, where = f"invariant {invariant.name}", place_of(invariant.function)
         with looking(what, where, self.protocol.on, self.enabled) as trace:
@@ -260,7 +385,7 @@ class Model:
 
 
 def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
-    """LanguageError where two properties have one name, or one belongs to a rule that there is not."""
+    """LanguageError if two properties have one name, or one belongs to an unknown rule."""
     seen: dict[str, object] = {}
     for found in properties:
         where = place_of(found.function)
@@ -317,7 +442,7 @@ def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
 
 
 def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
-    """A step property on a model's states. It holds of every step that changes nothing."""
+    """A step property on a model's states. It holds for every step that changes nothing."""
     node, premise = condition_of_steps(model, stated)
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
     at_rest, premise_at_rest = substituted([node, premise], still)
@@ -373,7 +498,7 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
 
 
 def _look(model: Model, name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
-    """What a function of (protocol, state, parameters) returns, which may only read."""
+    """The result of a function of (protocol, state, parameters) that may only read."""
     what, protocol = f"liveness property {name}", model.protocol
     with looking(what, place_of(function), protocol.on, model.enabled):
         return function(protocol, State(protocol.state, model.inputs), **parameters)
@@ -411,7 +536,7 @@ def _without_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Itera
 
 
 def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[FairGroup]:
-    """The instances of an assumption, grouped by the parameters for each choice of which it is fair."""
+    """The instances of an assumption, a group for each choice of the parameters ``by``."""
     known = {a.name: a for a in model.protocol.actions()}
     shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
     by = fairness.by
@@ -444,9 +569,3 @@ def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fa
             if undefined(values.as_bool(returned).node) is not graph.FALSE:
                 raise LanguageError(f"{what} divides by what can be zero: put the case in a where()", where)
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)
-
-
-__all__ = [
-    "NO_STATE", "Instance", "Model", "Outline", "Property", "condition_of_steps", "confine", "said", "state_inputs",
-    "trace_instance", "trace_instances", "trace_liveness",
-]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A protocol traced with its mutants, and what it is when one of them is asked for."""
+"""A protocol traced with its mutants, and the model of one of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import INT, Node, made_of
+from highwater.model.language.graph import INT, Node, remade
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.mutation import SELECTOR, Mutant, Mutants
@@ -20,8 +20,8 @@ from highwater.model.language.step_properties import StepProperty
 class MutatedModel(Model):
     """A model whose actions have all their mutants, behind the selector; its properties have none.
 
-    There can be instances that the protocol does not have: those that a mutant takes where what is known while
-    tracing refuses. ``mutants`` are those of its instances, by their numbers.
+    It can have more instances than the protocol: a mutant can enable an instance that a constant guard refuses.
+    ``mutants`` are those of its instances, by their numbers.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class MutatedModel(Model):
             try:
                 return list(super()._trace_choice(action, choice))
             except LanguageError:
-                # A mutant goes where the text never goes: past a guard that is known to refuse.
+                # A mutant of a constant guard can reach text that the protocol never reaches.
                 self._made.constants = False
                 return list(super()._trace_choice(action, choice))
             finally:
@@ -68,12 +68,12 @@ def roots_of(instance: Instance) -> list[Node]:
 
 
 def chosen(model: Model, number: int) -> Model:
-    """The model in which one mutant is what the text says; with 0 the protocol as it is.
+    """The model with one mutant in force; with 0 the protocol as it is.
 
-    Its instances have the same numbers, also those that can never be taken.
+    Its instances keep their numbers, also those that are never enabled.
     """
     choose, found = ChosenMutant(number), copy.copy(model)
-    for name in ("judged", "judged_in_place"):  # what steps mean is asked of the chosen instances
+    for name in ("judged", "judged_in_place"):  # computed again from the chosen instances
         vars(found).pop(name, None)
     found.instances = [choose.instance(i) for i in model.instances]
     found.properties = [
@@ -97,22 +97,16 @@ class ChosenMutant:
     """Expressions with the selector known."""
 
     def __init__(self, number: int) -> None:
-        self._known: dict[int, Node] = {SELECTOR.id: graph.const(number, INT)}
+        self._known: dict[Node, Node] = {SELECTOR: graph.const(number, INT)}
 
     def node(self, root: Node) -> Node:
         """One expression."""
         known = self._known
-        if root.id not in known:
+        if root not in known:
             for node in graph.reachable([root]):
-                if node.id not in known:
-                    known[node.id] = self._built(node)
-        return known[root.id]
-
-    def _built(self, node: Node) -> Node:
-        args = [self._known[a.id] for a in node.args]
-        if all(a is b for a, b in zip(args, node.args, strict=True)):
-            return node
-        return made_of(node.op, args, graph.size_of(node))
+                if node not in known:
+                    known[node] = remade(node, known)
+        return known[root]
 
     def instance(self, instance: Instance) -> Instance:
         """One instance; guards that are known to hold are left out, checks keep their numbers."""

@@ -1,9 +1,9 @@
-"""Mutants: what an action would say, were one operation of its text another one.
+"""Mutants: the graph of an action in which one operation of its text is replaced.
 
-While an action is traced with mutants, each operation that the protocol's text names becomes a choice: what it says,
-or, where the *selector* has a mutant's number, what that mutant says in its place. The selector is one more input of
-the graph; with 0 the graph means what the text says. So a mutant changes a place of the source, in all that is traced
-from it: every instance, every caller of a function. What the language computes by itself has no mutants.
+While an action is traced with mutants, each operation in the protocol's text becomes a choice between the operation
+and its replacements. The *selector*, one more input of the graph, chooses by a mutant's number; 0 chooses the text as
+it is. A mutant belongs to a place of the source and changes every instance and every caller that is traced from there.
+Operations inside the language have no mutants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST = 1 << 16
 SELECTOR = graph.selector(MOST - 1)
 Nodes = tuple[Node, ...]
 Others = Mapping[str, Callable[[], Nodes]]
-"""What could stand in the place of an operation: what is changed, and the scalars that it then comes to."""
+"""The replacements of an operation: a name for each change, and the resulting scalars."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Mutant:
     """One wrong text: a place in the source, and what is changed there.
 
     ``place`` is ``file:line``, ``columns`` where the operation begins and ends (of its first and last line), ``last``
-    its last line; ``within`` the function, ``kind`` of what (guard, check, write, branch, operation) and ``change``
-    how. ``name`` is that of a guard or a check; it says no more than which one: in a loop there are several.
+    its last line, ``within`` the function. ``kind`` is guard, check, write, branch or operation, ``change`` the
+    replacement. ``name`` is the guard's or the check's; in a loop there are several.
     """
 
     place: str
@@ -48,7 +48,7 @@ class Mutant:
 
 
 class Mutants:
-    """Numbers mutants from 1 on, in the order in which tracing meets them. ``constants``: also what is known then."""
+    """Numbers mutants from 1 on, in the order of tracing. With ``constants`` also operations on constants have them."""
 
     def __init__(self) -> None:
         self.numbers: dict[Mutant, int] = {}
@@ -68,9 +68,9 @@ class Mutants:
     def choose(
         self, kind: str, said: Nodes, others: Others, frame: FrameType, name: str = "", always: bool = False
     ) -> Nodes:
-        """What an operation comes to: ``said``, or what a mutant says in its place.
+        """The result of an operation: ``said``, or a mutant's replacement.
 
-        What is known while tracing stays known: a Python ``if`` may ask for it. ``always``: here nobody does.
+        A constant is not replaced by another constant, as a Python ``if`` may depend on it; with ``always`` it is.
         """
         known = all(n.is_const for n in said)
         if (known and not self.constants) or not _is_text(frame):
@@ -112,7 +112,7 @@ class Mutants:
 
 
 active: Mutants | None = None
-"""The mutants that what is traced now has; None: it has none."""
+"""The mutants of the action that is being traced; None: it has none."""
 
 
 def _is_text(frame: FrameType) -> bool:
@@ -175,7 +175,7 @@ _OTHERS: dict[str, dict[str, Binary]] = {
     "least": {"greatest": graph.max_, "first only": _left, "rest only": _right},
     "greatest": {"least": graph.min_, "first only": _left, "rest only": _right},
 }
-"""What may stand in the place of an operation, by the sign that names it."""
+"""The replacements of an operation, by the sign that names it."""
 _ORDERED: dict[str, dict[str, Binary]] = {
     "==": {">=": greater_or_equal, "<=": graph.le},
     "!=": {">": greater, "<": graph.lt},
@@ -183,7 +183,7 @@ _ORDERED: dict[str, dict[str, Binary]] = {
 
 
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
-    """What an operation of two scalars comes to, in the text ``depth`` calls before this one."""
+    """The result of an operation of two scalars, in the text ``depth`` calls before this one."""
     said = operation(a, b)
     if active is None:
         return said
@@ -201,29 +201,29 @@ def _all_others(
 
 
 def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
-    """Whether two values are the same, or are not; ``ordered``: they are numbers, and could be compared otherwise."""
+    """An equality or inequality; with ``ordered`` the values are numbers, and mutants compare their order."""
     assert active is not None
     others: dict[str, Callable[[], Nodes]] = {
         f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(said[0]),)
     }
     if ordered:
         others |= _all_others(sign, _ORDERED[sign], a[0], b[0])
-    return active.choose("operation", said, others, sys._getframe(2))
+    return active.choose("operation", said, others, sys._getframe(3))
 
 
-def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node]) -> Nodes:
-    """Several conditions joined: all of them, or without one."""
+def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], depth: int = 2) -> Nodes:
+    """Several conditions joined; a mutant drops one."""
     if active is None:
         return said
     others = {
         f"{word}: {i + 1} dropped": (lambda i=i: (join((*parts[:i], *parts[i + 1 :])),))
         for i in range(len(parts) if len(parts) > 1 else 0)
     }
-    return active.choose("operation", said, others, sys._getframe(2))
+    return active.choose("operation", said, others, sys._getframe(depth))
 
 
 def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
-    """What ``where`` comes to: of its two values the one, the other, or each in the other's place."""
+    """The result of ``where``; mutants take always one of its values, or swap them."""
     assert active is not None
 
     def swapped() -> Nodes:
@@ -234,7 +234,7 @@ def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
 
 
 def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
-    """A struct with other fields: with all of them, or with one of them as it was."""
+    """A struct with replaced fields; a mutant leaves one of them as it was."""
     assert active is not None
 
     def without(place: slice) -> Nodes:
@@ -244,38 +244,27 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
     return active.choose("write", after, others, sys._getframe(2))
 
 
-def negation(said: Node, depth: int = 2) -> Node:
-    """A condition that the text negates: ``said``; or what it negates."""
+def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
+    """The result of a method: ``said``; in a mutant the value as it was."""
+    return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
+
+
+def offered(kind: str, said: Nodes, others: Others, depth: int = 2) -> Nodes:
+    """``said``, or one of its replacements."""
     if active is None:
         return said
-    return active.choose(
-        "operation", (said,), {"~: dropped": lambda: (graph.not_(said),)}, sys._getframe(depth)
-    )[0]
+    return active.choose(kind, said, others, sys._getframe(depth))
 
 
-def changed(sign: str, said: Nodes, before: Nodes, change: str = "dropped", depth: int = 2) -> Nodes:
-    """What the text makes of a value: ``said``; or the value as it was."""
-    if active is None:
-        return said
-    return active.choose("operation", said, {f"{sign}: {change}": lambda: before}, sys._getframe(depth))
-
-
-def offered(kind: str, said: Nodes, others: Others, depth: int = 2, name: str = "") -> Nodes:
-    """``said``, or what others say in its place."""
-    if active is None:
-        return said
-    return active.choose(kind, said, others, sys._getframe(depth), name)
-
-
-def condition(kind: str, name: str, said: Node, frame: FrameType, dropped: Node = graph.TRUE) -> Node:
-    """A named condition that the text asks: ``said``; or none, or the opposite."""
+def condition(kind: str, name: str, said: Node, frame: FrameType) -> Node:
+    """A named guard or check; a mutant drops or negates it."""
     assert active is not None
     assert said.sort == BOOL
-    others: Others = {"dropped": lambda: (dropped,), "negated": lambda: (graph.not_(said),)}
+    others: Others = {"dropped": lambda: (graph.TRUE,), "negated": lambda: (graph.not_(said),)}
     return active.choose(kind, (said,), others, frame, name, always=kind == "guard")[0]
 
 
 def written(new: Node, before: Node, frame: FrameType) -> Node:
-    """A scalar that the text writes: ``new``; or the one before, as if nothing were written."""
+    """A written scalar: ``new``; in a mutant the one before."""
     assert active is not None
     return active.choose("write", (new,), {"dropped": lambda: (before,)}, frame, always=True)[0]

@@ -1,4 +1,4 @@
-"""What a protocol is made of: parameters, rules as switches, profiles, actions and invariants.
+"""The parts of a protocol: parameters, rules as switches, profiles, actions and invariants.
 
 A protocol is a subclass of Protocol. ``define`` sizes its types from the parameters and returns the type
 of its state; ``initial`` gives the initial states as plain values; methods marked ``@action`` state the
@@ -12,7 +12,6 @@ import inspect
 import re
 import string
 import sys
-import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +34,7 @@ from highwater.model.language.errors import (
 from highwater.model.language.liveness import Fairness, Liveness, Tag
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.state import State
-from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.step_properties import SafetyProperty, StepProperty
 from highwater.model.language.tracing import require
 from highwater.model.language.types import Int, Struct
 from highwater.model.names import unknown
@@ -63,7 +62,7 @@ class Parameter:
                 f"the default {self.default} of a parameter is not in its range, {self.low} to {self.high}"
             )
 
-    def refusal(self, value: object) -> str:
+    def mistake(self, value: object) -> str:
         """Why the parameter cannot have a value, as the end of a sentence; "" if it can."""
         if self.is_switch:
             return "" if isinstance(value, int) and value in (0, 1) else f"is true or false, not {value!r}"
@@ -74,9 +73,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the protocol as a switch: its number in the rulebook, or where else it comes from, and its sentence.
+    """A rule of the protocol as a switch: its number in the rulebook, or another source, and its sentence.
 
-    ``place`` is where it is stated: the whole path, and the line.
+    ``place`` is the file, with its whole path, and the line.
     """
 
     source: str
@@ -121,26 +120,12 @@ class Action:
         return first_paragraph(self.function)
 
     def __get__(self, protocol: Protocol | None, kind: type[Protocol]) -> Action | Callable[..., None]:
-        """Of a class the action; of a protocol its function, so that an action can call ``super().name(s, …)``."""
+        """The action itself on a class; its bound function on a protocol, for ``super().name(s, …)``."""
         return self if protocol is None else partial(self.function, protocol)
 
 
-@dataclass(frozen=True)
-class Invariant:
+class Invariant(SafetyProperty):
     """A property of every state: a function of (protocol, state) to a symbolic bool."""
-
-    name: str
-    function: Callable[[Any, Any], Any]
-    source: str
-    rule: str | None = None
-    needs: str | None = None
-    goal: bool = False
-    """Whether some state must satisfy it; see ``reachability``."""
-
-    @property
-    def meaning(self) -> str:
-        """The docstring's first paragraph: what must hold and why it matters."""
-        return first_paragraph(self.function)
 
 
 def action(
@@ -154,8 +139,8 @@ def action(
 ) -> Callable[[Callable[..., None]], Action]:
     """Mark a method as an action; the arguments are those of Action.
 
-    Raises LanguageError where the method has other parameters than those that have a domain, where ``says`` names
-    what is no parameter, and where the class has an action of this name already.
+    Raises LanguageError if a parameter has no domain or a domain no parameter, if ``says`` names an unknown parameter,
+    or if the class has an action of this name already.
     """
     has_parentheses("action", source)
     of = tuple(tags.split()) if isinstance(tags, str) else tuple(tags)
@@ -172,9 +157,7 @@ def action(
 def _check_action(function: Callable[..., None], says: str, domains: Mapping[str, str]) -> None:
     name, where = getattr(function, "__name__", None), place_of(function)
     if name is None or where is None:
-        raise fail(
-            f"@action marks a method, not {function!r}; write @action() where there is nothing to say of it"
-        )
+        raise fail(f"@action marks a method, not {function!r}; without arguments write @action()")
     refuse_identity(function)
     function = inspect.unwrap(function)
     code = function.__code__
@@ -219,8 +202,8 @@ def invariant(
 ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant.
 
-    It exists where ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` is for one that is made
-    in a loop; without it, it is the function's.
+    It exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the function's
+    name, for invariants made in a loop.
     """
     has_parentheses("invariant", source)
 
@@ -259,34 +242,20 @@ def reachable(
     return mark
 
 
-class Conditional(typing.Protocol):
-    """An action or a property: it exists where its rule is on and the parameter that it needs is not 0."""
-
-    @property
-    def rule(self) -> str | None:
-        """The rule that it belongs to."""
-
-    @property
-    def function(self) -> Callable[..., object]:
-        """What states it."""
+Conditional = Action | SafetyProperty | Liveness
+"""An action or a property: it exists if its rule is on and the parameter that it needs is not 0."""
 
 
 def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Conditional) -> str:
-    """Why an action or a property does not exist under these rules and parameters; "" where it does."""
+    """Why an action or a property does not exist under these rules and parameters; "" if it does."""
     needs = getattr(stated, "needs", None)
     if stated.rule is not None and not on(stated.rule):
         return f"the rule {stated.rule} is off"
     return f"the parameter {needs} is 0" if needs is not None and not parameters[needs] else ""
 
 
-def _all(protocol: type[Protocol], attribute: str, kind: type | tuple[type, ...], mark: str) -> None:
-    given = getattr(protocol, attribute)
-    if not isinstance(given, (tuple, list)) or not all(isinstance(i, kind) for i in given):
-        raise fail(f"{attribute} of {protocol.__name__} is a tuple of what @{mark} marks, not {given!r}")
-
-
 _MAPPINGS: dict[str, type] = {"parameters": Parameter, "rules": Rule, "profiles": Profile}
-"""What a class declares by names, and the kind of each."""
+"""The declarations of a class that map names, and the kind of their values."""
 _DECLARED: dict[str, type | tuple[type, ...]] = {
     **_MAPPINGS,
     "invariants": Invariant,
@@ -299,14 +268,21 @@ _DECLARED: dict[str, type | tuple[type, ...]] = {
     "drawing": Drawing,
     **dict.fromkeys(("define", "initial", "initially"), FunctionType),
 }
-"""What a class can declare: the kind of its value, or of each member."""
+"""The declarations of a class: the kind of the value, or of each member."""
+_MARKS = {
+    "invariants": "invariant",
+    "step_properties": "step_property",
+    "liveness": "liveness",
+    "reachable": "reachable",
+    "helpers": "invariant or @step_property",
+}
+"""The tuples of properties, and the decorators of their members."""
 
 
 def _refuse_misspelled(protocol: type[Protocol]) -> None:
-    """LanguageError for an attribute with nearly the name of a declaration that is missing, and its kind of value.
+    """LanguageError for a misspelled declaration, such as ``livenes = (…)`` or a method ``inital``.
 
-    Such as ``livenes = (…)`` or a method ``inital``, which nothing would read. A helper attribute has another kind of
-    value, or another name, or stands beside the declaration that its name is nearest to.
+    Its name is nearly that of a missing declaration, and its value has the declaration's kind.
     """
     for name, value in vars(protocol).items():
         if name.startswith("_") or hasattr(Protocol, name):
@@ -339,7 +315,7 @@ class Parameters(SimpleNamespace):
     """The parameters of a protocol, as attributes."""
 
     def __getattr__(self, name: str) -> Any:
-        """A parameter that there is not."""
+        """NoSuchAttribute for an unknown parameter."""
         if name.startswith("__"):
             raise AttributeError(name)
         raise NoSuchAttribute(f"there is no parameter {name!r}; there are {_list(vars(self))}", place())
@@ -348,7 +324,7 @@ class Parameters(SimpleNamespace):
 class Protocol:
     """Base of all protocols.
 
-    After construction ``p`` holds the parameters as attributes and ``on`` tells which rules are switched on.
+    After construction ``p`` holds the parameters as attributes, and ``on`` returns whether a rule is on.
     """
 
     name: ClassVar[str] = ""
@@ -361,22 +337,22 @@ class Protocol:
     reachable: ClassVar[Iterable[Invariant | StepProperty]] = ()
     """Reachability goals: what some state, or some step, must satisfy. A scenario names those that it expects."""
     helpers: ClassVar[Iterable[Invariant | StepProperty]] = ()
-    """What a proof by induction takes with it: true as well, and of no interest to anybody else."""
+    """True properties that only a proof by induction needs."""
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
     modules: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     _of_modules: ClassVar[Mapping[str, Action]] = {}
-    """Their actions, as far as they are attributes of the class, for ``super()``."""
+    """The actions of ``modules`` that became attributes of the class, for ``super()``."""
     drawing: ClassVar[Drawing | None] = None
-    """How runs are drawn, where the protocol says."""
+    """How pages draw runs; None: without lanes."""
     rulebook: ClassVar[Mapping[str, object] | None] = None
-    """What is known by the numbers that sources name (``highwater.model.language.rulebook.Rulebook``); None: any
-    source will do. Rules, actions and properties that name another number are refused where the class is defined."""
+    """The rules by their numbers (``highwater.model.language.rulebook.Rulebook``); None: any source will do. A class
+    whose rules, actions or properties name another number is refused."""
 
     @classmethod
     def check_sources(cls, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
-        """LanguageError, with the place, where one of these names a number that is not in the class's rulebook."""
+        """LanguageError, with the place, if one of these names a number that the rulebook lacks."""
         for stated in properties:
             what = f"property {stated.name} of {cls.__name__}"
             check_source(cls.rulebook, stated.source, what, place_of(stated.function))
@@ -389,8 +365,8 @@ class Protocol:
             known = self.parameters.get(key)
             if known is None:
                 raise LanguageError(_no_parameter(self, key))
-            if refusal := known.refusal(value):
-                raise LanguageError(f"parameter {key} of {self.name} {refusal}")
+            if mistake := known.mistake(value):
+                raise LanguageError(f"parameter {key} of {self.name} {mistake}")
         values = {key: (known, chosen.get(key, known.default)) for key, known in self.parameters.items()}
         self.p = Parameters(**{k: bool(v) if known.is_switch else v for k, (known, v) in values.items()})
         on = frozenset(self.rules if rules is None else rules)
@@ -398,7 +374,7 @@ class Protocol:
             raise LanguageError(no_rule(self, rule))
         self._on = on
         self.consulted: set[str] = set()
-        """The rules that code has asked for since this was made, as by ``on``."""
+        """The rules that code has looked up since construction, as by ``on``."""
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -412,9 +388,9 @@ class Protocol:
 
     @classmethod
     def check(cls) -> None:
-        """LanguageError where an action has a name that every protocol has, or a property would not be checked.
+        """LanguageError if an action has a reserved name, or a property would not be checked.
 
-        Also where an attribute is of another kind, and where what has a source names what is not in the rulebook.
+        Also if a declaration has the wrong kind, or a source names a number that the rulebook lacks.
         """
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
@@ -425,11 +401,12 @@ class Protocol:
                 raise fail(
                     f"{attribute} of {cls.__name__} gives names to a {kind.__name__} each, not {given!r}"
                 )
-        _all(cls, "invariants", Invariant, "invariant")
-        _all(cls, "step_properties", StepProperty, "step_property")
-        _all(cls, "liveness", Liveness, "liveness")
-        _all(cls, "reachable", (Invariant, StepProperty), "reachable")
-        _all(cls, "helpers", (Invariant, StepProperty), "invariant or @step_property")
+        for attribute, mark in _MARKS.items():
+            given = getattr(cls, attribute)
+            if not isinstance(given, (tuple, list)) or not all(
+                isinstance(i, _DECLARED[attribute]) for i in given
+            ):
+                raise fail(f"{attribute} of {cls.__name__} is a tuple of what @{mark} marks, not {given!r}")
         for name, rule in cls.rules.items():
             check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
         for action in cls.actions():
@@ -447,9 +424,7 @@ class Protocol:
         _refuse_misspelled(cls)
         for name, value in vars(cls).items():
             if isinstance(value, (Invariant, StepProperty, Liveness)) and value not in listed:
-                where = {Invariant: "invariants", StepProperty: "step_properties"}.get(
-                    type(value), "liveness"
-                )
+                where = {Invariant: "invariants", Liveness: "liveness"}.get(type(value), "step_properties")
                 where = "reachable goals" if getattr(value, "goal", False) else where
                 raise LanguageError(
                     f"{name} is not among the {where} (or helpers) of {cls.__name__}, so it would not be checked",
@@ -462,7 +437,7 @@ class Protocol:
                 )
 
     def _defined(self) -> Struct:
-        """What ``define`` returns; LanguageError at its place where it is no state, or takes a name that is taken."""
+        """The result of ``define``; LanguageError at its place if it is no state, or sets a reserved name."""
         own = self.p, self._on, self.consulted
         where = place_of(self.define)
         for name, profile in self.profiles.items():
@@ -491,24 +466,22 @@ class Protocol:
 
     def define(self) -> Struct:
         """Size the types from ``self.p`` (kept as attributes) and return the type of the state."""
-        raise self._without("define(), which returns the type of the state")
+        missing = f"{type(self).__name__} has no define(), which returns the type of the state"
+        raise LanguageError(missing, place_of(type(self)))
 
     def initial(self) -> Iterable[Mapping[str, Any]]:
-        """The initial states, as plain values: a dict of fields each. What is left out is zero; ``free`` is any value.
+        """The initial states, as dicts of plain fields. A missing field is zero; ``free`` is any value.
 
-        Without this method there is one, in which everything is zero.
+        Without this method there is one state, in which everything is zero.
         """
         return [{}]
 
     def initially(self, s: State) -> Any:
-        """Which of the states that ``initial`` gives are initial ones: all, where a protocol says nothing."""
+        """The condition that selects among the states of ``initial``; by default all."""
         return True
 
-    def _without(self, what: str) -> LanguageError:
-        return LanguageError(f"{type(self).__name__} has no {what}", place_of(type(self)))
-
     def on(self, rule: str) -> bool:
-        """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""
+        """Whether a rule is on. It is known while tracing, so a plain ``if`` can use it."""
         return self.ever_on(rule)
 
     def ever_on(self, rule: str) -> bool:
@@ -537,7 +510,7 @@ class Protocol:
     def actions(cls) -> list[Action]:
         """All actions in the order of definition: those of ``modules``, then of the class, base classes first.
 
-        LanguageError where two modules define an action of one name.
+        LanguageError if two modules define an action of one name.
         """
         found: dict[str, Action] = {}
         for module in cls.modules:
@@ -557,7 +530,7 @@ class Protocol:
 
 
 def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -> None:
-    """LanguageError, with the place, for a property or an action that exists by a rule or parameter that is none."""
+    """LanguageError, with the place, for a property or an action whose rule or parameter is unknown."""
     needs = getattr(stated, "needs", None)
     if stated.rule is not None and stated.rule not in protocol.rules:
         raise LanguageError(no_rule(protocol, stated.rule), place_of(stated.function))
@@ -568,7 +541,7 @@ def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -
 def check_actions(
     protocol: Protocol | type[Protocol], name: str, where: str | None, fair: Iterable[Fairness]
 ) -> None:
-    """LanguageError where an assumption of the property of this name, stated there, has no such action or tag."""
+    """LanguageError at ``where`` if a fairness assumption of a property names an unknown action or tag."""
     actions = protocol.actions()
     known, tags = {a.name for a in actions}, {tag for a in actions for tag in a.tags}
     for named in (named for fairness in fair for named in fairness.actions):
@@ -587,7 +560,7 @@ def check_actions(
 
 
 def no_rule(protocol: Protocol | type[Protocol], name: str) -> str:
-    """What to say of a rule that a protocol does not have."""
+    """The message about a rule that a protocol lacks."""
     known = _list(protocol.rules)
     return f"{protocol.name} has no rule {name!r}; it has {known}{meant(name, protocol.rules)}"
 
@@ -601,26 +574,22 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-# What can be chosen of a protocol by name: a profile, rules over it, parameters.
-#
-# Scenarios, the command line and traces choose, and each says in its own way where a choice is written.
-# What a choice
-# means, and whether there is such a thing, is said here.
+# Choices by name: a profile, rules over it, parameters. Scenarios, the command line and traces use them.
 
 
 class ChoiceError(LanguageError):
-    """A name that a protocol does not have, or a value that a parameter does not take. The message is one line."""
+    """An unknown name, or a value outside a parameter's range. The message is one line."""
 
 
 def profile_of(protocol: type[Protocol], name: str) -> Profile:
-    """The profile of this name; ChoiceError where there is none."""
+    """The profile of this name; ChoiceError if there is none."""
     if name not in protocol.profiles:
         raise ChoiceError(unknown(f"profile of {protocol.name}", name, protocol.profiles))
     return protocol.profiles[name]
 
 
 def rule_of(protocol: type[Protocol], name: str) -> Rule:
-    """The rule of this name; ChoiceError where there is none."""
+    """The rule of this name; ChoiceError if there is none."""
     if name not in protocol.rules:
         raise ChoiceError(unknown(f"rule of {protocol.name}", name, protocol.rules))
     return protocol.rules[name]
@@ -630,8 +599,8 @@ def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
     """The value of a parameter as a number: a switch is 0 or 1. ChoiceError for a name or value that is refused."""
     if name not in protocol.parameters:
         raise ChoiceError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
-    if refusal := protocol.parameters[name].refusal(value):
-        raise ChoiceError(f"{name} {refusal}")
+    if mistake := protocol.parameters[name].mistake(value):
+        raise ChoiceError(f"{name} {mistake}")
     assert isinstance(value, int)
     return int(value)
 
@@ -649,15 +618,14 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
     return frozenset(on)
 
 
-# Budgets: what may happen only so often in a run, such as faults.
+# Budgets: the number of times that something, such as a fault, may happen in a run.
 #
-# A scenario grants each of them a number, by a parameter of its name. The state counts what is left, in a
-# field
-# ``budgets``, and a step that spends one is refused once nothing is left.
+# A scenario sets each budget by a parameter of its name. The field ``budgets`` of the state counts the rest, and a
+# step that spends from an empty budget is refused.
 
 
 class Budgets:
-    """The budgets of a protocol: names to what each is for; ``most`` is the highest number that can be granted."""
+    """The budgets of a protocol: names to meanings; ``most`` is the highest number that a scenario can set."""
 
     def __init__(self, meanings: Mapping[str, str], *, most: int) -> None:
         self.meanings = dict(meanings)
@@ -668,7 +636,7 @@ class Budgets:
         return iter(self.meanings)
 
     def parameter(self, name: str, *, default: int = 0, low: int = 0) -> Parameter:
-        """The parameter by which a scenario grants one of them: none unless it says so."""
+        """The parameter by which a scenario sets one of them."""
         return Parameter(default, low, self.most, f"budget: {self.meanings[name]}")
 
     @property
@@ -682,12 +650,12 @@ class Budgets:
         return Struct("Budgets", **counts).about(**{n: f"left: {said}" for n, said in self.meanings.items()})
 
     def granted(self, p: SimpleNamespace) -> dict[str, int]:
-        """The field ``budgets`` of an initial state: nothing is spent."""
+        """The field ``budgets`` of an initial state."""
         return {name: getattr(p, name) for name in self}
 
 
 def spend(s: State, budget: str) -> None:
-    """The step that is being stated spends one of this budget; a guard refuses it where nothing is left."""
+    """Take one from this budget in the current step; a guard refuses the step if the budget is empty."""
     left = getattr(s.budgets, budget)
     require(f"the scenario grants {budget}", left > 0)
     setattr(s.next.budgets, budget, left - 1)

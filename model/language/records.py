@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from highwater.model.language import graph, mutation
-from highwater.model.language.choices import where
 from highwater.model.language.errors import LanguageError, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Node
 from highwater.model.language.scalar_types import NumberType
-from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, is_type, of_one_kind
+from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, is_type, of_one_kind, where
 
 
 class OptionValue(Value):
@@ -33,7 +32,7 @@ class OptionValue(Value):
 
     @property
     def value(self) -> Any:
-        """The value; the zero of its type where there is none, so guard it with ``is_some``."""
+        """The value; the zero of its type if there is none, so guard it with ``is_some``."""
         return self.type.content(self.nodes)
 
     def is_(self, other: object) -> Truth:
@@ -180,10 +179,10 @@ class StructValue(Value):
 
 @dataclass(frozen=True)
 class Only:
-    """A field that a struct has only ``when`` something holds that is known while tracing: a rule, a parameter.
+    """A field that a struct has only if ``when`` is true: a condition known while tracing, on rules or parameters.
 
-    Where it does not hold, the field takes no room in a state and is not shown; it reads as its type's zero, and what
-    is written to it is dropped. So the functions of a protocol need not ask.
+    An absent field takes no room in a state and is not shown. It reads as its type's zero and drops what is written,
+    so a protocol's functions need no case for it.
     """
 
     type: Type
@@ -237,7 +236,7 @@ class Struct(Type):
         return self.name
 
     def about(self, /, **meanings: str) -> Struct:
-        """The same struct, with what fields mean and in which unit: ``highwater show PROTOCOL`` lists it."""
+        """The same struct with its fields' meanings and units, which ``highwater show PROTOCOL`` lists."""
         for name in meanings:
             if name not in self.fields and name not in self.absent:
                 self.field(name)
@@ -262,7 +261,7 @@ class Struct(Type):
         return StructValue(self, tuple(nodes))
 
     def __call__(self, /, **fields: object) -> StructValue:
-        """A value; every field is given, but for those that are absent."""
+        """A value; every field is given, except absent ones."""
         missing = [n for n in self.fields if n not in fields]
         unknown = [n for n in fields if n not in self.fields and n not in self.absent]
         if missing or unknown:

@@ -1,10 +1,9 @@
 """Refinement: a protocol states that it implements another one (TLA+: ``Spec => A!Spec``, ``A == INSTANCE … WITH …``).
 
-A mapping says, for each state here, which state of the other protocol, the *abstract* one, it is. It is a refinement
-where each initial state is mapped to an initial one, and each step to one of the abstract protocol, or to none: it
-changes nothing there. What is asked of a step is a condition on the states before and after it, made of
-the traced actions of the abstract protocol with the mapped scalars in the place of its own. So a refinement is a
-property of steps, and whatever checks these checks it.
+A mapping gives, for each state here, a state of the other protocol, the *abstract* one. It is a refinement if it maps
+each initial state to an initial one, and each step to an abstract step or to no change. The condition on a step is
+made of the abstract protocol's traced actions, with the mapped scalars in the place of its own. A refinement is
+therefore a step property, and every engine that checks these checks it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Mapped = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Refinement(StepProperty):
-    """That each step of a protocol is, by a mapping of its states, one of an abstract protocol, or none there."""
+    """A step property: the mapping takes each step to a step of the abstract protocol, or to no change."""
 
     abstract: type[Protocol] = Protocol
     mapping: Callable[[Any, Any], Mapped] = field(default=lambda m, s: {})
@@ -39,7 +38,7 @@ class Refinement(StepProperty):
     rules: Callable[[Any], Iterable[str]] | None = None
 
     def of(self, m: Protocol) -> Implementation:
-        """The refinement for one choice of parameters and rules. LanguageError where what it states is none."""
+        """The refinement for one choice of parameters and rules. LanguageError if the mapping is wrong."""
         return _implementation(self, m)
 
 
@@ -54,9 +53,9 @@ def refines(
 ) -> Callable[[Callable[[Any, Any], Mapped]], Refinement]:
     """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
 
-    ``parameters`` and ``rules`` are functions of the protocol: the parameters of the abstract one, and those of its
-    rules that are on. Without them each is as what has the same name here, and as by default where nothing has. The
-    refinement exists where ``rule`` is on. LanguageError where ``abstract`` is no protocol.
+    ``parameters`` and ``rules`` are functions of the protocol to the abstract one's parameters and its rules that are
+    on. Without them each has the value of the same name here, or its default. The refinement exists if ``rule`` is on.
+    LanguageError if ``abstract`` is no protocol.
     """
     if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")
@@ -101,11 +100,11 @@ class Implementation:
         self._check_start()
 
     def state(self, state: Scalars) -> Scalars:
-        """The abstract state that a state is mapped to."""
+        """The abstract state of a state."""
         return tuple(int(value) for value in self._state(state))
 
     def left(self, mapped: Scalars) -> list[str]:
-        """Which abstract types these scalars are no values of: the paths, with the intervals that they leave."""
+        """The abstract types that these scalars leave: paths and intervals."""
         found = zip(self.model.leaves, mapped, strict=True)
         return [
             f"{leaf.path} leaves {leaf.low}..{leaf.high}"
@@ -114,7 +113,7 @@ class Implementation:
         ]
 
     def mapped(self, nodes: Sequence[Node]) -> list[Node]:
-        """The abstract state of a state, as scalars. LanguageError where the mapping does not give one."""
+        """The abstract state of a state, as nodes. LanguageError if the mapping does not give one."""
         m, name = self.concrete, f"refinement {self.refinement.name}"
         with looking(name, self.place, m.on):
             fields: object = self.refinement.mapping(m, State(m.state, list(nodes)))
@@ -128,7 +127,7 @@ class Implementation:
             raise LanguageError(f"{name}: {wrong.message}", self.place) from None
 
     def holds(self, before: State, after: State) -> Truth:
-        """Whether a step is one of the abstract protocol, or none there, and leaves none of its types."""
+        """Whether a step is an abstract step or changes nothing there, and stays inside the abstract types."""
         old, new = (self.mapped(s._value.nodes) for s in (before, after))
         still = graph.all_(map(graph.eq, old, new))
         within = graph.not_(
@@ -173,7 +172,7 @@ class Implementation:
             raise LanguageError(f"refinement {refinement.name}: {wrong.message}", self.place) from None
 
     def _check_start(self) -> None:
-        """LanguageError where an initial state is mapped to what is no initial state of the abstract protocol."""
+        """LanguageError if the mapping takes an initial state to a state that is not initial."""
         known = set(self.model.initial)
         for state in start_of(self.concrete, self.inputs).states():
             mapped = self.state(state)

@@ -26,7 +26,7 @@ class TomlTables:
         """The content of the file. Raises OSError or UnicodeDecodeError."""
         try:
             return self.path.read_text(encoding="utf-8")
-        except NotADirectoryError:  # it is in an archive that Python imports from, as on Spark's executors
+        except NotADirectoryError:  # inside an archive that Python imports from, as on Spark's executors
             import zipfile
 
             archive = next(p for p in self.path.parents if p.is_file())
@@ -37,7 +37,7 @@ class TomlTables:
         """The content as plain data. Raises LanguageError if it is no TOML, or has another key than these."""
         try:
             plain = tomllib.loads(self.text())
-        except (OSError, ValueError, RecursionError) as wrong:  # no TOML, no text, or too deep
+        except (OSError, ValueError, RecursionError) as wrong:  # no TOML, no text, or nested too deeply
             raise self.wrong(str(wrong)) from None
         if unknown := set(plain) - set(keys):
             *others, last = keys
@@ -84,11 +84,10 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-# A rulebook: what stands behind the rule numbers that a protocol names, read from a TOML file.
+# A rulebook: the rules behind the numbers that a protocol names, read from a TOML file.
 #
-# A protocol that has one (``Protocol.rulebook``) may name only numbers that are in it. Its form is that of
-# ``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of
-# their numbers,
+# A protocol that has one (``Protocol.rulebook``) may name only its numbers. The form is that of
+# ``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of their numbers,
 # and ``[[rules]]`` with number, title, statement and reason.
 
 _NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
@@ -105,7 +104,7 @@ class RuleSource:
 
 @dataclass(frozen=True)
 class RuleFamily:
-    """The rules whose numbers begin alike: those of one proposal, or of one kind."""
+    """The rules whose numbers have one prefix: those of one proposal, or of one kind."""
 
     prefix: str
     title: str
@@ -122,10 +121,10 @@ class RuleFamily:
 
 @dataclass(frozen=True)
 class NumberedRule:
-    """A rule of the book: what it states, why, and where it comes from.
+    """A rule of the book: its statement, reason and source.
 
-    ``proposal`` names what it comes from (empty: what its family comes from), ``section`` where in the first of them,
-    ``quote`` are its own words. ``beyond`` says what of the rule is beyond the proposal's letter, "" where nothing is.
+    ``proposal`` names its proposals (empty: those of its family), ``section`` the place in the first of them, ``quote``
+    the proposal's words. ``beyond`` says where the rule goes beyond the proposal's letter, "" if it does not.
     """
 
     number: str
@@ -146,14 +145,13 @@ class _Content:
 
 
 class Rulebook(Mapping[str, NumberedRule]):
-    """Number to rule, in the order of a TOML file, which is read when it is first asked.
+    """Number to rule, in the order of a TOML file, which is read on first use.
 
-    Raises LanguageError, then, where the file is not what a rulebook looks like: what is there twice, is not there, is
-    empty, or is not known.
+    Raises LanguageError, then, if the file has a mistake: an entry that is missing, empty, repeated or unknown.
     """
 
     def __init__(self, path: Path, *, tested: bool = False) -> None:
-        # A book that a test reads is not read by everybody who only asks for its numbers.
+        # Tests check a shipped book, so that a look-up of its numbers need not read all of it.
         self.path, self._tested = path, tested
         self._file = TomlTables(path)
         self._base: Rulebook | None = None
@@ -230,24 +228,24 @@ class Rulebook(Mapping[str, NumberedRule]):
 
     @property
     def cited(self) -> Mapping[str, RuleSource]:
-        """What the rules come from, by name."""
+        """The sources of the rules, by name."""
         return self._content.proposals
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """What finds the numbers of the book in a text, and not those that are a part of something else."""
+        """A pattern that finds the numbers of the book in a text, except inside other words and numbers."""
         longest_first = sorted(self, key=len, reverse=True)
         return re.compile(
             rf"(?<![\w.\-/#])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?!\w|\.\d|-\w)"
         )
 
     def proposals(self, number: str) -> list[RuleSource]:
-        """What a rule comes from; empty where it is of nobody's proposing."""
+        """The proposals that a rule comes from; empty if it comes from none."""
         names = self[number].proposal or self.family(number).proposals
         return [self._content.proposals[name] for name in names]
 
     def origin(self, source: str) -> str:
-        """The names of all proposals that the rules of a source come from; "" where it names no rule of the book."""
+        """The names of all proposals behind a source's rules; "" if it names no rule of the book."""
         found = [p.name for number in numbers(source) if number in self for p in self.proposals(number)]
         return ", ".join(dict.fromkeys(found))
 
@@ -258,9 +256,9 @@ def numbers(source: str) -> list[str]:
 
 
 def check_source(book: Mapping[str, object] | None, source: str, what: str, place: str | None) -> None:
-    """LanguageError, with the place, where a source names what is not in the book; without a book anything goes.
+    """LanguageError, with the place, if a source names a number that is not in the book; None is no book.
 
-    ``what`` is what names it, ``place`` where, with the whole path of the file.
+    ``what`` is the thing with the source, ``place`` its file, with the whole path, and line.
     """
     if book is None:
         return
@@ -277,24 +275,23 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
             )
 
 
-# An audit: which sentences of the proposals a rulebook's model states, and how, read from a TOML file.
+# An audit: the sentences of the proposals, read from a TOML file.
 #
-# The file has ``[[sentences]]``. Each names its proposal and rule, and says whether the model is faithful
-# to it,
-# simplifies it, or leaves it out.
+# The file has ``[[sentences]]``. Each names its proposal and rule, and whether the model is faithful to it, simplifies
+# it, or leaves it out.
 
 FAITHFUL, SIMPLIFIED, LEFT_OUT = "faithful", "simplified", "left out"
 STATUSES = (FAITHFUL, SIMPLIFIED, LEFT_OUT)
-"""What the model does with a sentence."""
+"""The statuses of a sentence in the model."""
 
 
 @dataclass(frozen=True)
 class AuditedSentence:
-    """A sentence of a proposal that states a rule, and what the model makes of it.
+    """A sentence of a proposal that states a rule, and its status in the model.
 
-    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` says what is simplified, or
-    why it is left out. ``at`` names functions of the model. ``switches`` are the rules that can be taken off to break
-    it; ``noticed`` are properties and scenarios that notice a mistake, where a switch does not lead to them.
+    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` says how it is simplified, or
+    why it is left out. ``at`` names functions of the model. ``switches`` are the rules that break it if they are off.
+    ``noticed`` are further properties and scenarios that detect a mistake.
     """
 
     proposal: str
@@ -314,9 +311,9 @@ class AuditedSentence:
 
 
 class Audit:
-    """The sentences, in the order of a TOML file, which is read when it is first used.
+    """The sentences, in the order of a TOML file, which is read on first use.
 
-    Raises LanguageError, then, if the file is not what an audit looks like.
+    Raises LanguageError, then, if the file has a mistake.
     """
 
     def __init__(self, path: Path, book: Rulebook) -> None:
@@ -337,7 +334,7 @@ class Audit:
         return tuple(found)
 
     def _mistake(self, sentence: AuditedSentence) -> str:
-        """What is wrong with a sentence; "" if nothing is."""
+        """The mistake in a sentence; "" if there is none."""
         if sentence.rule not in self.book:
             return "names a rule that is not in the rulebook"
         if sentence.proposal not in self.book.cited:

@@ -88,8 +88,8 @@ class NumberType(Type):
 class IntType(NumberType):
     """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the scenario's bound that cuts there.
 
-    ``names`` is an index whose values the numbers from 0 on stand for: where it is renamed, they are. A number below 0
-    stands for none.
+    ``names`` is an index whose values the numbers from 0 on stand for: symmetry reduction renames them with it. A
+    number below 0 stands for none.
     """
 
     low: int
@@ -150,7 +150,7 @@ class Index(NumberType):
         return self.constants()
 
     def key(self, i: int) -> int:
-        """What an element over this index is called in a path."""
+        """An element's name in a path."""
         return i
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
@@ -161,8 +161,8 @@ class Index(NumberType):
 class Enum(NumberType):
     """An enumeration; its members are attributes (``Error.NONE``) and plain values are their names.
 
-    A number in the place of the members makes so many, called after it: ``Enum("p", 3)`` has p1, p2 and p3. Iterating
-    gives the members as constants. An Array or a Set can be over one.
+    With a number for the members, names are numbered: ``Enum("p", 3)`` has p1, p2 and p3. Iterating gives the members
+    as constants. An Array or a Set can be over one.
     """
 
     name: str
@@ -223,7 +223,7 @@ class Enum(NumberType):
         return [Leaf(path, INT, 0, self.high)]
 
     def key(self, i: int) -> str:
-        """What an element over this enumeration is called in a path, and as a key of a plain value."""
+        """An element's name in a path, and its key in a plain value."""
         return self.members[i]
 
     def _number(self, plain: object) -> int | None:
@@ -234,7 +234,7 @@ class Enum(NumberType):
 
 
 def is_index(given: object, what: str) -> None:
-    """LanguageError where this is neither an Index nor an Enum; ``what`` needs one."""
+    """LanguageError if this is neither an Index nor an Enum; ``what`` needs one."""
     if not isinstance(given, (Index, Enum)):
         raise fail(f"{what} needs an Index or an Enum, not {given!r}")
 

@@ -7,7 +7,8 @@ plain one (``if``, ``int(...)``). Any other value raises a LanguageError that na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,15 +20,15 @@ from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotH
 from highwater.model.language.graph import BOOL, INT, Node, note
 
 Hits = tuple[tuple[int, Node], ...]
-"""Where a place in the state can be: the offset of its first scalar, and the condition under which it is there."""
+"""The possible positions of a place in the state: offset of its first scalar, and the condition for it."""
 
 
 @dataclass(frozen=True)
 class Leaf:
     """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and the bound that it declares.
 
-    ``bound`` names the scenario's bound whose crossing cuts a step; None means that leaving the interval
-    is an error in the protocol. ``limit`` is the bound's own end where the type was widened (see ``widening``).
+    A step that crosses ``bound`` is pruned; with None, leaving the interval is an error in the protocol. ``limit`` is
+    the end of the bound if the type was widened (see ``widening``).
     """
 
     path: str
@@ -43,7 +44,7 @@ class Leaf:
         return (self.high - self.low).bit_length()
 
     def left_by(self, node: Node) -> Node:
-        """Whether a value that is written here is none of its type; false where its interval says that it is one."""
+        """The condition that a written value leaves the type; constant false if its interval fits."""
         if node.low >= self.low and node.high <= self.high:
             return graph.FALSE
         if self.sort == INT:
@@ -66,7 +67,7 @@ def widening() -> Iterator[None]:
 
 
 def is_widened() -> bool:
-    """Whether types that declare a bound have room beyond it now."""
+    """Whether ``widening`` is in force."""
     return _widening.get()
 
 
@@ -77,7 +78,7 @@ class Type:
     """Whether its plain values are whole numbers, to be added and compared with others."""
 
     next_class: ClassVar[type[Any] | None] = None
-    """What stands for such a value in the state after a step, where that is more than ``state.Next``."""
+    """The class of such a value's place in the state after a step, if it is not ``state.Next``."""
 
     def goes_with(self, other: Type | None) -> bool:
         """Whether a value of this type can stand beside one of the other (None: the result of arithmetic)."""
@@ -101,11 +102,11 @@ class Type:
         raise NotImplementedError
 
     def decode(self, scalars: Sequence[int]) -> Any:
-        """The plain, readable value that these scalars stand for."""
+        """The plain value of these scalars."""
         raise NotImplementedError
 
     def zero(self) -> Any:
-        """The value that stands where there is none."""
+        """The default value, as of a field that is not given."""
         raise NotImplementedError
 
     def encode(self, plain: object) -> tuple[int, ...]:
@@ -130,7 +131,7 @@ class Type:
 
 
 def is_type(given: object, what: str) -> None:
-    """LanguageError where this is no type; ``what`` needs one."""
+    """LanguageError if this is no type; ``what`` needs one."""
     if not isinstance(given, Type):
         raise fail(f"{what} needs a type, not {given!r}")
 
@@ -153,22 +154,20 @@ class Value:
 
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]
         """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
-        other_nodes = lift_like(self, other).nodes
-        same = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
-        if mutation.active is not None:
-            (same,) = mutation.compared("==", (same,), self.nodes, other_nodes, ordered=self._is_ordered)
-        return Truth(None, (same,))
+        return self._compared("==", other)
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
         """Inequality as a symbolic bool."""
+        return self._compared("!=", other)
+
+    def _compared(self, sign: str, other: object) -> Truth:
         other_nodes = lift_like(self, other).nodes
-        same = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
-        differs = graph.not_(same)
+        node = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
+        if sign == "!=":
+            node = graph.not_(node)
         if mutation.active is not None:
-            (differs,) = mutation.compared(
-                "!=", (differs,), self.nodes, other_nodes, ordered=self._is_ordered
-            )
-        return Truth(None, (differs,))
+            (node,) = mutation.compared(sign, (node,), self.nodes, other_nodes, ordered=self._is_ordered)
+        return Truth(None, (node,))
 
     @property
     def _is_ordered(self) -> bool:
@@ -182,7 +181,7 @@ class Value:
         return Truth(None, (said,))
 
     def __hash__(self) -> int:
-        """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
+        """The plain value's hash, if the value is known while tracing."""
         try:
             return hash(self._known("be looked up in a dict or a set: write any_of(x == i for i in …)"))
         except LanguageError as wrong:
@@ -204,7 +203,7 @@ class Value:
 
     def __str__(self) -> str:
         """The plain value, where it is known while tracing."""
-        return str(self._known("become text: name guards by what is known, such as the action's parameters"))
+        return format(self)
 
     def __format__(self, spec: str) -> str:
         """The plain value, where it is known while tracing."""
@@ -233,20 +232,20 @@ class Value:
         return repr(plain) if isinstance(plain, (list, dict)) else plain
 
     def _operator(self, symbol: str, other: object, *, first: bool = True) -> Any:
-        """What is said where an operator has no meaning for this value; ``first``: it stands before the operator."""
+        """The error of an undefined operator; with ``first`` the value stands before the operator."""
         raise fail(f"{symbol} has no meaning for a {self.describe()}{self._instead(symbol, other)}")
 
     def _instead(self, symbol: str, other: object) -> str:
-        """What to write in the place of an operator."""
+        """A hint at what to write instead of an operator."""
         return ""
 
     def describe(self) -> str:
-        """What this value is, for error messages."""
+        """The value's kind, for error messages."""
         return f"symbolic {self.type}" if self.type else "symbolic value"
 
 
 _put_type, _put_nodes = Value.__dict__["type"].__set__, Value.__dict__["nodes"].__set__
-"""How a value is made, which happens millions of times: past what keeps it from changing."""
+"""Setters that bypass ``__setattr__``: values are made millions of times."""
 
 
 OPERATORS = {
@@ -263,9 +262,9 @@ UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
 
 
 def _refuse() -> None:
-    """Give Value all that Python may ask of it as errors with the protocol's line; subclasses have what has a meaning.
+    """Give Value every other operator, as an error with the protocol's line; subclasses override the defined ones.
 
-    They are set here, and not written in the class, so that a type checker still finds them missing.
+    They are set here, not written in the class, so that a type checker reports their use.
     """
 
     def binary(symbol: str) -> Callable[[Value, object], Any]:
@@ -353,7 +352,8 @@ class Truth(Value):
 
     def __invert__(self) -> Truth:
         """Negation."""
-        return Truth(None, (mutation.negation(graph.not_(self.node)),))
+        negated = (graph.not_(self.node),)
+        return Truth(None, mutation.offered("operation", negated, {"~: dropped": lambda: self.nodes}))
 
     __rand__ = __and__
     __ror__ = __or__
@@ -368,7 +368,7 @@ class Truth(Value):
         return ": write where(condition, a, b), or total(conditions) to count those that hold"
 
     def describe(self) -> str:
-        """What this value is."""
+        """The value's kind."""
         return "symbolic bool"
 
 
@@ -416,7 +416,7 @@ class Number(Value):
         return Number(None, (mutation.binary("*", graph.mul, self.node, self._term("*", other)),))
 
     def __floordiv__(self, other: Number | int) -> Number:
-        """Quotient, rounded down. Dividing by zero is an error of the step; a property that does it does not hold."""
+        """Quotient, rounded down. A step that divides by zero is an error; a property that does fails."""
         return _divided("//", self.node, self._term("//", other))
 
     def __rfloordiv__(self, other: int) -> Number:
@@ -424,11 +424,11 @@ class Number(Value):
         return _divided("//", self._term("//", other), self.node)
 
     def __mod__(self, other: Number | int) -> Number:
-        """What is left by ``//``: it has the divisor's sign. By zero it is an error, as ``//`` is."""
+        """The remainder of ``//``, with the divisor's sign. Division by zero is an error, as of ``//``."""
         return _divided("%", self.node, self._term("%", other))
 
     def __rmod__(self, other: int) -> Number:
-        """What is left by ``//``."""
+        """The remainder of ``//``."""
         return _divided("%", self._term("%", other), self.node)
 
     def _instead(self, symbol: str, other: object) -> str:
@@ -494,8 +494,7 @@ def is_option(value: object) -> bool:
 def lift_like(like: Value, other: object) -> Value:
     """A value beside ``like``: values stay, plain Python ones are lifted to its type.
 
-    LanguageError where the two do not go together: values of different types, members of different enumerations,
-    values of different indices.
+    LanguageError if the two do not go together: values of different types, enumerations or indices.
     """
     if isinstance(other, Value):
         if type(like) is type(other) and like.type is other.type:
@@ -530,3 +529,151 @@ def lift_like(like: Value, other: object) -> Value:
 def of_one_kind(a: Type | None, b: Type | None) -> bool:
     """Whether numbers of these types can be compared: a member of an enumeration only with one of the same."""
     return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
+
+
+# Choices: one value of several by a condition, conditions joined, the least and the greatest number.
+
+_watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
+    """While inside, ``watch`` is called with the condition of every ``where`` that is traced, and its place."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+def watched(condition: Node) -> None:
+    """Tell the condition of a branch to who watches."""
+    if (watch := _watch.get()) is not None:
+        watch(condition, place())
+
+
+def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
+    """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
+    condition = as_bool(condition)
+    watched(condition.node)
+    if not isinstance(yes, Value) and not isinstance(no, Value):
+        yes = _plain(yes)
+    if is_option(yes) and is_option(no) and yes.type != no.type:
+        raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
+    if not isinstance(yes, Value) or (is_option(no) and not is_option(yes)):
+        yes = lift_like(no, yes)
+    no = lift_like(yes, no)
+    nodes = graph.selected(condition.node, yes.nodes, no.nodes)
+    if mutation.active is not None and not condition.node.is_const:
+        nodes = mutation.branched(condition.node, nodes, yes.nodes, no.nodes)
+    if isinstance(yes, (Truth, Number)):
+        return type(yes)(yes.type if yes.type == no.type else None, nodes)
+    if yes.type != no.type:
+        raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
+    return yes.type.wrap(nodes)
+
+
+def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
+    """The value beside the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
+    result = _first_that_holds(choices, otherwise)
+    if mutation.active is None or not isinstance(result, Value):
+        return result
+    kind: Any = result.type.wrap if result.type is not None else functools.partial(type(result), None)
+
+    def without(number: int) -> tuple[Node, ...]:
+        rest = choices[:number] + choices[number + 1 :]
+        return lift_like(result, _first_that_holds(rest, otherwise)).nodes
+
+    others = {f"case {i + 1} dropped": functools.partial(without, i) for i in range(len(choices))}
+    return kind(mutation.offered("branch", result.nodes, others))
+
+
+def _first_that_holds(choices: tuple[tuple[Truth | bool, Any], ...], otherwise: Any) -> Any:
+    given = [*(value for _, value in choices), otherwise]
+    symbolic = [v for v in given if isinstance(v, Value)]
+    options = [v for v in symbolic if is_option(v)]
+    result = otherwise
+    if symbolic and not isinstance(otherwise, Value):
+        result = lift_like((options or symbolic)[0], otherwise)
+    for condition, value in reversed(choices):
+        result = where(condition, value, result)
+    return result
+
+
+def _plain(value: object) -> Value:
+    if isinstance(value, bool):
+        return as_bool(value)
+    if isinstance(value, int):
+        return Number(None, (graph.const(value, INT),))
+    raise fail(f"there must be a symbolic value to know the type by, not only {value!r}")
+
+
+def choose(index: Node, items: list[Any], element: Type) -> Any:
+    """The item at a symbolic position; the element type's zero outside."""
+    if index.is_const:
+        return items[index.value] if 0 <= index.value < len(items) else element.zero()
+    exact = index.low >= 0 and index.high < len(items)
+    result = items[-1] if exact else element.zero()
+    for i in range(len(items) - (2 if exact else 1), -1, -1):
+        if index.low <= i <= index.high:
+            result = where(Truth(None, (graph.eq(index, graph.const(i, INT)),)), items[i], result)
+    return result
+
+
+def all_of(items: Iterable[Truth | bool]) -> Truth:
+    """Whether all hold (true for none)."""
+    return _joined("all of", graph.all_, items, {"all of: any of": graph.any_})
+
+
+def any_of(items: Iterable[Truth | bool]) -> Truth:
+    """Whether at least one holds (false for none)."""
+    return _joined("any of", graph.any_, items, {"any of: all of": graph.all_})
+
+
+def _joined(
+    word: str,
+    join: Callable[[Iterable[Node]], Node],
+    items: Iterable[Truth | bool],
+    wrong: dict[str, Callable[[Iterable[Node]], Node]],
+) -> Truth:
+    """Conditions joined. A mutant drops one of a list, or joins those of a loop in the other way."""
+    nodes = tuple([as_bool(i).node for i in items])
+    said: tuple[Node, ...] = (join(nodes),)
+    if mutation.active is not None:
+        if isinstance(items, (list, tuple)):
+            said = mutation.joined(word, said, nodes, join, depth=3)
+        else:
+            others = {change: (lambda other=other: (other(nodes),)) for change, other in wrong.items()}
+            said = mutation.offered("operation", said, others, depth=3)
+    return Truth(None, said)
+
+
+def total(items: Iterable[Truth]) -> Number:
+    """How many of the conditions hold."""
+    one, zero = graph.const(1, INT), graph.const(0, INT)
+    result = zero
+    for item in items:
+        result = graph.add(result, graph.select(as_bool(item).node, one, zero))
+    return Number(None, (result,))
+
+
+def least(first: Number | int, *others: Number | int) -> Number:
+    """The least of some numbers."""
+    return _fold("least", graph.min_, first, others)
+
+
+def greatest(first: Number | int, *others: Number | int) -> Number:
+    """The greatest of some numbers."""
+    return _fold("greatest", graph.max_, first, others)
+
+
+def _fold(word: str, op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
+    items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
+    for item in items:
+        if not isinstance(item, Number) or (item.type is not None and not item.type.is_counted):
+            raise fail(f"least() and greatest() compare numbers, not {item!r}")
+    node = items[0].nodes[0]
+    for item in items[1:]:
+        lift_like(items[0], item)
+        node = mutation.binary(word, op, node, item.nodes[0], depth=3)
+    return Number(None, (node,))

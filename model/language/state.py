@@ -1,7 +1,7 @@
 """The state of a step: what is read of the one before it, and what is written of the one after it.
 
-Each scalar may be written once; what is not written stays as it is. Where it depends on the state whether two
-statements write the same scalar, the trace gets a check for it.
+Each scalar may be written once; the others keep their values. If it depends on the state whether two statements write
+the same scalar, the trace gets a check.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class State:
 
 
 def _refuse_the_rest_of_state() -> None:
-    """What Python may ask of a state besides its fields: errors with the protocol's line."""
+    """Make Python's other operations on a state errors with the protocol's line."""
 
     def refuse(self: State, *_: object) -> Any:
         raise fail("a state is neither true nor false, has no text and no elements: read its fields, s.field")
@@ -132,12 +132,12 @@ class Next:
         return place
 
     def _refuse(self, node: Node, leaf: int, message: str) -> None:
-        """The step is an error where this holds, and what is being stated is reached."""
+        """The step is an error if this condition holds and the statement is reached."""
         trace = current("s.next")
         trace.checks.append(Check(leaf, graph.and_(trace.when, node), None, message, place()))
 
     def _check_end(self, index: Node) -> None:
-        """A write at or past the end of a sequence is an error: its elements there are zero, and stay so."""
+        """A write at or past the end of a sequence is an error: elements there stay zero."""
         past = [
             graph.and_(condition, graph.le(self._old.nodes[self._start + offset], index))
             for offset, condition in self._hits or ((0, graph.TRUE),)
@@ -163,11 +163,10 @@ class Next:
             self._scalars(lambda i, before: mutation.written(new[i], before, frame), adds=False)
 
     def _scalars(self, new: Callable[[int, Node], Node], *, adds: bool) -> None:
-        """Write the scalars of this place: ``new`` gives one by its number within it and what stands there so far.
+        """Write the scalars of this place: ``new`` gives one by its number within the place and its present value.
 
-        So far is before the step; or, for what ``adds`` to what is there, after what the step has added already.
-        LanguageError where a scalar is surely written twice. Where that depends on the state, the step is an error
-        in those states.
+        The present value is the one before the step or, with ``adds``, after the step's earlier additions.
+        LanguageError if a scalar is always written twice. If that depends on the state, the step is an error there.
         """
         trace, where = current("s.next"), place()
         target = WriteTarget(self._at, trace.when, where, adds)
@@ -193,7 +192,7 @@ class Next:
 
 
 class AbsentField(Next):
-    """A place in a field that ``Only`` leaves out: a written value must have its type, and is dropped."""
+    """A place in a field that ``Only`` leaves out: a written value is checked for its type and dropped."""
 
     def __init__(self, type: Type) -> None:
         super().__init__(type.zero(), type, 0)
@@ -217,7 +216,7 @@ _ZERO = values.Number(None, (graph.const(0, INT),))
 
 
 def _refuse_reading() -> None:
-    """Whatever Python may ask of a place to be written is an error with the protocol's line, and never an answer."""
+    """Make every read of a place in ``s.next`` an error with the protocol's line."""
 
     def refuse(self: Next, *_: object) -> Any:
         raise fail(READ)

@@ -61,7 +61,7 @@ class TracedStep:
         return self._written(state, self._values("writes", self._writes, state))
 
     def result(self, state: Sequence[int]) -> tuple[list[Check], Scalars]:
-        """The checks that the step meets, each a bound or a type that it leaves; and the state after it."""
+        """The checks that the step meets, and the state after it."""
         checks = self.instance.checks
         results = self._values("result", lambda: [*(c.node for c in checks), *self._writes()], state)
         left = [c for c, is_left in zip(checks, results, strict=False) if is_left]
@@ -90,8 +90,8 @@ class TracedStep:
 class Stepper:
     """Takes single steps of a protocol.
 
-    ``types`` has the type of a parameter's values by the attribute that the parameter ranges over, where that is a long
-    list. ``inputs`` names, by action, a parameter with so many values that the action is traced once for all of them.
+    ``types`` gives a type for an attribute that parameters range over, if the attribute is a long list. ``inputs``
+    names, by action, a parameter with so many values that the action is traced once for all of them.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Stepper:
     # --- states ---------------------------------------------------------------------------------------
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """The scalars of a state; fields that it does not have under these rules are passed over."""
+        """The scalars of a state; fields that are absent under these rules are ignored."""
         scalars: list[int] = []
         self._encode(plain, scalars)
         return tuple(scalars)
@@ -192,7 +192,7 @@ class Stepper:
         return self.functions([stated])
 
     def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
-        """As ``function``, for several: their values one after the other. A plain truth value stands for itself."""
+        """As ``function``, for several: their values one after the other. A result can be a plain truth value."""
         nodes: list[Node] = []
         for one in stated:
             with tracing(self.protocol.on):
@@ -223,10 +223,10 @@ class Memo(dict[Hashable, Any]):
 
 
 class Ranks(NamedTuple):
-    """Numbers of which only the order counts, and their places in it.
+    """Numbers by their order, for rules that only compare them.
 
     The rules compare offsets and epochs and take the least or the greatest of them. A step therefore commutes with
-    every map that keeps their order, and small numbers stand for large ones. What is below all of them has rank -1.
+    every map that keeps their order, and small numbers stand for large ones. A number below all others has rank -1.
     """
 
     values: Sequence[int]
@@ -248,7 +248,7 @@ class Ranks(NamedTuple):
 
 
 def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
-    """A protocol with parameters beyond the ranges that scenarios have: its rules are the same."""
+    """A protocol whose parameters may exceed the ranges of scenarios."""
     wide = {
         name: replace(known, high=max(known.high, parameters.get(name, known.high)))
         for name, known in protocol.parameters.items()

@@ -1,6 +1,6 @@
-"""Properties of steps: what must hold between the state before a step and the one after it (TLA+: ``[][A]_vars``).
+"""Step properties: conditions on the state before a step and the one after it (TLA+: ``[][A]_vars``).
 
-A step that changes nothing is none: it never violates a property of steps.
+A step that changes nothing never violates one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from highwater.model.language.graph import Node, remade
 
 
 @dataclass(frozen=True)
-class StepProperty:
-    """A property of every step: a function of (protocol, state before, state after) to a symbolic bool."""
+class SafetyProperty:
+    """A property of states or of steps. It exists if ``rule`` is on and the parameter ``needs`` is not 0."""
 
     name: str
-    function: Callable[[Any, Any, Any], Any]
+    function: Callable[..., Any]
     source: str
     rule: str | None = None
     needs: str | None = None
     goal: bool = False
-    """Whether some step must satisfy it; see ``reachability``."""
+    """Whether it is a reachability goal: some state, or some step, must satisfy it."""
 
     @property
     def meaning(self) -> str:
@@ -35,12 +35,16 @@ class StepProperty:
         return first_paragraph(self.function)
 
 
+class StepProperty(SafetyProperty):
+    """A property of every step: a function of (protocol, state before, state after) to a symbolic bool."""
+
+
 def step_property(
     source: str, /, *, rule: str | None = None, needs: str | None = None
 ) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
-    """Mark a function of (protocol, before, after) as a property of steps.
+    """Mark a function of (protocol, before, after) as a step property.
 
-    It exists where ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    It exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
     """
     has_parentheses("step_property", source)
 
@@ -52,18 +56,18 @@ def step_property(
 
 
 LARGE = 150
-"""A property of steps of more nodes is asked by a function of its own, and not in the code of each instance."""
+"""A step property with more nodes is compiled once on both states, not into the code of each instance."""
 
 
 @dataclass(frozen=True)
 class TracedStepProperty:
-    """A property of steps traced: ``node`` holds of good steps, ``premise`` of those that it has something to say of.
+    """A step property traced: ``node`` holds for good steps, ``premise`` for those where it is not vacuous.
 
-    Both are over the scalars of the state before the step and, numbered behind these, of the one after it
-    (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds. ``asked`` are the numbers of the
-    instances in ``Model.instances`` whose steps can violate it: the others write nothing that it reads. Premises are
-    counted for all steps of these, and for no others. ``reads`` are the scalars of which a step has to change one to
-    violate it, or to meet its premise; None where it is no property of changes alone.
+    Both read the scalars of the state before the step (``Model.inputs``) and, numbered behind these, of the state after
+    it (``Model.after``). ``node`` holds for a step that changes nothing. ``asked`` are the numbers of the instances
+    whose steps can violate it: the others write nothing that it reads. Premises are counted for steps of these only.
+    ``reads`` are scalars: a step that changes none of them neither violates the property nor meets its premise. It is
+    None if the property depends on more than changes.
     """
 
     stated: StepProperty
@@ -79,13 +83,13 @@ class TracedStepProperty:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether it is too large to be part of the code of each instance, and is asked as it is."""
+        """Whether it is too large for the code of each instance, so that engines check it on both states."""
         return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 
 
 @dataclass(frozen=True)
 class JudgedSteps:
-    """What a property of steps (by its number) says of the steps of one instance, over the state before alone."""
+    """A step property (by its number) for the steps of one instance, as conditions on the state before."""
 
     number: int
     node: Node
@@ -95,15 +99,15 @@ class JudgedSteps:
 class OfAStep:
     """Conditions on two states as conditions on the one before, for one step after another.
 
-    Most of a condition is about what a step does not write: that is the same for all of them, and made once.
+    Most of a condition is about scalars that a step does not write; that part is the same for all steps and made once.
     """
 
     def __init__(self, inputs: Sequence[Node], roots: Iterable[Node]) -> None:
         self._first = len(inputs)
         self._at_rest: dict[Node, Node] = {}
-        """What each expression is where nothing is written."""
+        """Each expression for a step that writes nothing."""
         self._of_after: list[tuple[Node, int]] = []
-        """Those of the state after, arguments before users, each with the scalars that it reads there, a bit each."""
+        """Expressions over the state after, arguments before users, each with a bit for each scalar that it reads."""
         self._touched: dict[tuple[int, ...], list[Node]] = {}
         reads: dict[Node, int] = {}
         for node in graph.reachable(roots):

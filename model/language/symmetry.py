@@ -1,7 +1,7 @@
-"""Symmetry: what becomes of a state when the values of an index are renamed, and whether a protocol cares.
+"""Symmetry: states with renamed values of an index, and a test that a protocol treats them alike.
 
-Renaming brokers gives a state that a symmetric protocol treats alike, so one of each such family is
-enough to explore. The renamed state is an expression over the state, read by every engine like any other.
+A symmetric protocol treats a state and its renamings alike, so a search explores one of them. The renamed state is an
+expression over the state, which every engine reads like any other.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.graph import BITS, INT, Evaluate, Node, compile_nodes
 from highwater.model.language.initial import Scalars
-from highwater.model.language.interpreter import Interpreter, compile_nodes
+from highwater.model.language.interpreter import Interpreter, PossibleStep
 from highwater.model.language.messages import MessageKind, number_of
 from highwater.model.language.model import Model
 from highwater.model.language.types import Array, Enum, Index, IntType, Option, Seq, Set, Struct, Type
@@ -156,10 +156,9 @@ def _mapped(node: Node, order: Sequence[int]) -> Node:
 
 
 def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
-    """Why the protocol or a property is not symmetric, as far as sampled states show; None where they do not.
+    """Why the protocol or a property is not symmetric, by states of random walks; None if they show nothing.
 
-    Looks at states of random walks: renaming a state must rename its successors and keep its verdicts. The
-    initial states may differ under renaming; what is reached from them is what counts.
+    Renaming a state must rename its successors and keep its verdicts. The initial states may differ under renaming.
     """
     interpreter = Interpreter(model)
     maps = []
@@ -168,36 +167,39 @@ def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
         if len(moved) == 2:  # exchanging two values at a time generates all renamings
             maps.append((renaming, compile_nodes(renamed(model, renaming))))
 
-    def apply(function: object, state: Scalars) -> Scalars:
-        return tuple(int(v) for v in function(state))  # type: ignore[operator]
-
     rng = random.Random(seed)
     state = rng.choice(model.initial)
     for _ in range(samples):
         steps = [s for s in interpreter.steps(state) if s.state is not None]
         for renaming, function in maps:
-            other = apply(function, state)
-            if interpreter.violated(state) != interpreter.violated(other):
-                names = set(interpreter.violated(state)) ^ set(interpreter.violated(other))
-                return f"property {', '.join(sorted(names))} differs under {_shown(renaming)}"
-            for step in steps:
-                after: Scalars = step.state  # type: ignore[assignment]
-                broken = set(interpreter.broken(state, after))
-                if broken != set(interpreter.broken(other, apply(function, after))):
-                    names = broken ^ set(interpreter.broken(other, apply(function, after)))
-                    return f"property {', '.join(sorted(names))} differs under {_shown(renaming)}"
-            mine: dict[str, set[Scalars]] = {}
-            theirs: dict[str, set[Scalars]] = {}
-            for step in steps:
-                mine.setdefault(step.instance.action.name, set()).add(apply(function, step.state))  # type: ignore[arg-type]
-            for step in interpreter.steps(other):
-                if step.state is not None:
-                    theirs.setdefault(step.instance.action.name, set()).add(step.state)
-            if mine != theirs:
-                names = {name for name in mine | theirs if mine.get(name) != theirs.get(name)}
-                return f"action {', '.join(sorted(names))} differs under {_shown(renaming)}"
+            if found := _difference(interpreter, state, steps, function):
+                return f"{found} differs under {_shown(renaming)}"
         state = rng.choice(steps).state if steps else rng.choice(model.initial)  # type: ignore[assignment]
     return None
+
+
+def _difference(
+    interpreter: Interpreter, state: Scalars, steps: Sequence[PossibleStep], function: Evaluate
+) -> str:
+    """The properties or actions that treat a state and its renaming differently, as text; "" if there are none."""
+
+    def apply(plain: Scalars | None) -> Scalars:
+        assert plain is not None
+        return tuple(int(v) for v in function(plain))
+
+    other = apply(state)
+    names = set(interpreter.violated(state)) ^ set(interpreter.violated(other))
+    for step in () if names else steps:
+        assert step.state is not None
+        broken = interpreter.broken(state, step.state)
+        if names := set(broken) ^ set(interpreter.broken(other, apply(step.state))):
+            break
+    if names:
+        return f"property {', '.join(sorted(names))}"
+    mine = {(step.instance.action.name, apply(step.state)) for step in steps}
+    theirs = {(s.instance.action.name, s.state) for s in interpreter.steps(other) if s.state is not None}
+    names = {name for name, _ in mine ^ theirs}
+    return f"action {', '.join(sorted(names))}" if names else ""
 
 
 def _shown(renaming: Renaming) -> str:

@@ -48,7 +48,7 @@ class Write:
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """What a statement writes: the positions on the way into the state, the ``when`` around it, and its line."""
+    """The target of a write: the positions on the way into the state, the ``when`` around it, and its line."""
 
     positions: tuple[Node, ...]
     when: Node
@@ -76,7 +76,7 @@ class Check:
 
 @dataclass
 class Trace:
-    """What running one function left behind."""
+    """The record of running one function on symbols."""
 
     guards: list[Guard] = field(default_factory=list)
     writes: dict[int, Write] = field(default_factory=dict)
@@ -93,9 +93,9 @@ class Trace:
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None
     """Whether a step of an action can be taken; None where that has no answer yet."""
     script: tuple[int, ...] = ()
-    """Which alternative each ``one_of`` takes; the first of those that are not told."""
+    """The alternative that each ``one_of`` takes; beyond its end, the first."""
     chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
-    """What each ``one_of`` took: its name, the plain value, its number, of how many."""
+    """The choice of each ``one_of``: its name, the plain value, its number, and how many values there are."""
 
     @property
     def premise(self) -> Node:
@@ -104,7 +104,7 @@ class Trace:
 
 
 class NeverTaken(BaseException):
-    """A guard is false whatever the state: the rest of the action is not run (nothing but a trace catches this)."""
+    """A guard is constant false: the rest of the action is not run (only a trace catches this)."""
 
 
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -118,10 +118,10 @@ def tracing(
     script: tuple[int, ...] = (),
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
 ) -> Iterator[Trace]:
-    """Collect what the functions called inside leave behind; NeverTaken ends them early where that is asked for.
+    """Record the functions called inside; with ``ends_early`` a guard that is always false ends them.
 
-    ``on`` is the protocol's, for ``under``; ``script`` says which alternatives are taken (``one_of``), ``enabled``
-    answers what the function of this name asks.
+    ``on`` is the protocol's, for ``under``. ``script`` selects alternatives of ``one_of``. ``enabled`` implements the
+    function of this name.
     """
     trace = Trace(on=on, ends_early=ends_early, script=script, enabled=enabled)
     token = _current.set(trace)
@@ -159,11 +159,11 @@ def guards_so_far() -> list[Guard]:
 
 
 def require(name: str, condition: values.Truth | bool, *, rule: str | None = None) -> None:
-    """A guard of the action that is being stated: it can be taken only where the condition holds.
+    """A guard of the current action: a step is enabled only if the condition holds.
 
-    The name is what a refusal is explained by. Inside ``with when(…)`` it is asked only there. With ``rule`` the guard
-    exists only where that rule is switched on; LanguageError where the protocol has no such rule. Where the condition
-    is known to be false, the action ends here for these parameters: it can never be taken, and what follows is not run.
+    Reports name a refusal by ``name``. Inside ``with when(…)`` the guard applies only under that condition. With
+    ``rule`` it exists only if the rule is on; LanguageError if the protocol has no such rule. If the condition is
+    constant false, tracing of the action ends here: with these parameters it is never enabled.
     """
     trace, node = current("require()"), values.as_bool(condition).node
     if rule is not None and not _is_on(rule, "require(…, rule=…)"):
@@ -177,9 +177,9 @@ def require(name: str, condition: values.Truth | bool, *, rule: str | None = Non
 
 
 def enabled(action: str, /, **parameters: Any) -> values.Truth:
-    """Whether a step of this action can be taken: for some choice of the parameters that are not given.
+    """Whether a step of this action is enabled, for some values of the parameters that are not given.
 
-    It is for properties. LanguageError in an action, and for an action or a parameter that there is not.
+    It is for properties. LanguageError in an action, and for an unknown action or parameter.
     """
     asked = current("enabled()").enabled
     if asked is None:
@@ -190,10 +190,7 @@ def enabled(action: str, /, **parameters: Any) -> values.Truth:
 
 
 def under(rule: str, condition: values.Truth | bool) -> values.Truth:
-    """The condition where this rule of the protocol is switched on; where it is off, nothing is asked: true.
-
-    LanguageError where the protocol has no such rule.
-    """
+    """The condition if this rule of the protocol is on, else true. LanguageError if there is no such rule."""
     condition = values.as_bool(condition)
     return condition if _is_on(rule, "under()") else values.as_bool(True)
 
@@ -213,8 +210,8 @@ def _is_on(rule: str, word: str) -> bool:
 def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
     """Whether the conclusion holds or the premise does not.
 
-    Inside an invariant the premise is remembered: a report says in how many states one of its premises held,
-    so that an invariant that never had anything to say is noticed.
+    An invariant's premises are counted: a report gives the number of states that satisfy one, so that a vacuous
+    invariant shows.
     """
     premise = values.as_bool(premise)
     trace = _current.get()
@@ -224,24 +221,23 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
 
 
 def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
-    """What a property returned, as a condition that is false where it has no meaning (``partial``).
+    """A property's result as a condition that is false where it is undefined.
 
-    LanguageError at its place where it is no condition.
+    LanguageError at its place if it is no condition.
     """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
     return values.Truth(None, (where_defined(values.as_bool(result).node),))
 
 
-# What a traced action comes to: the guards that are asked, the scalars that are written, the checks that
-# stop it.
+# The result of a traced action: guards, written scalars, and the checks that stop a step.
 
 
 def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     """The conditions under which the writes of a trace leave their types, declared bounds and errors alike.
 
-    An index that a guard keeps inside is none of them. Dividing by zero is one: ``guards_asked`` lets a step that has
-    to know a guard without a meaning get so far.
+    An index that a guard keeps inside its range gives no check. A division by zero gives one: ``guards_asked`` lets a
+    step with an undefined guard pass to it.
     """
     guarded = conjuncts(g.node for g in trace.guards)
     checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
@@ -249,7 +245,7 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 
 
 def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Check]:
-    """The checks, each false where it has no meaning, and one more: that all which the step needs to know has one."""
+    """The checks, each false where it is undefined, and one more for undefined guards, writes and checks."""
     guards = [g.node for g in trace.guards]
     needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
     unknown = undefined_any(guards)
@@ -264,7 +260,7 @@ def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Chec
 
 
 def guards_asked(trace: Trace) -> tuple[Guard, ...]:
-    """The guards that are not known to hold. One without a meaning lets the step pass, which is then an error."""
+    """The guards without constant true ones. An undefined guard lets the step pass, which is then an error."""
     asked = (replace(g, node=graph.or_(g.node, undefined(g.node))) for g in trace.guards)
     return tuple(g for g in asked if g.node is not graph.TRUE)
 
@@ -280,20 +276,16 @@ def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     return checks
 
 
-# Branches of an action: what it does only where a condition holds, and what it chooses freely.
-#
-# Both stand inside an action. ``when`` makes writes and guards conditional: there is one step, whose next
-# state
-# says which branch it took. ``one_of`` makes several steps of one: the action is traced once for each
-# choice.
+# Branches of an action. ``when`` makes writes and guards conditional within one step. ``one_of`` makes several steps:
+# the action is traced once for each choice.
 
 
 @contextmanager
 def when(condition: values.Truth | bool) -> Iterator[None]:
-    """What is written, sent and required inside happens, or is asked, only where the condition holds.
+    """Writes, messages and guards inside apply only if the condition holds.
 
-    Two such blocks may write the same field where their conditions exclude each other; where both hold in some state,
-    a step from there is an error.
+    Two such blocks may write the same field if their conditions exclude each other; a step from a state that satisfies
+    both is an error.
     """
     branches = current("when()").branches
     branches[-1] = None
@@ -303,9 +295,9 @@ def when(condition: values.Truth | bool) -> Iterator[None]:
 
 @contextmanager
 def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
-    """After ``with when(…):``, what happens where that did not hold, and this condition does: ``elif`` and ``else``.
+    """After ``with when(…):``, the ``elif`` and ``else``: applies if that did not hold and this condition does.
 
-    LanguageError where no ``with when(…):`` of the same depth comes before.
+    LanguageError if no ``with when(…):`` of the same depth comes before.
     """
     if current("otherwise()").branches[-1] is None:
         raise fail("otherwise() follows a `with when(…):` block of the same depth")
@@ -336,8 +328,8 @@ def _branch(condition: values.Truth, word: str) -> Iterator[None]:
 def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
     """One value of a type or of a list, freely chosen: the action has a step for each.
 
-    The name stands with the action's parameters in what is told of the step. LanguageError where it is the name of
-    another choice, where there is nothing to choose from, or where what is being traced is no action.
+    Reports show the name with the action's parameters. LanguageError if another choice has the name, if there is no
+    value to choose, or outside an action.
     """
     trace = current("one_of()")
     if not trace.ends_early:
@@ -367,7 +359,7 @@ def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
 
 
 def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | None:
-    """The choices of the run after one with these choices, the last one first to change; None after the last run."""
+    """The choices of the next run, the last one changing fastest; None after the last run."""
     numbers = [(number, count) for _, _, number, count in chosen]
     while numbers:
         number, count = numbers.pop()
@@ -376,15 +368,15 @@ def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | No
     return None
 
 
-# Ordered, named checks: what a server looks at before it does what it was asked, and what it answers.
+# Ordered, named checks of a request.
 #
-# A step of a protocol either happens or not, so its guards have no order (``require``). A server that
-# answers a request goes through its checks one after the other, and the first that fails gives the answer.
+# A step of a protocol either happens or not, so its guards have no order (``require``). A server makes its checks of
+# a request one after the other, and the first that fails gives the answer.
 
 
 @dataclass(frozen=True)
 class NamedCheck:
-    """One check: its name, the condition that it asks for, and the answer where that does not hold."""
+    """One check: its name, its condition, and the answer if that does not hold."""
 
     name: str
     holds: Truth
@@ -394,8 +386,7 @@ class NamedCheck:
 class Checks:
     """Checks in the order in which they are made.
 
-    ``passed_answer`` is what is answered where all of them hold. ``on`` tells whether a rule is switched on, for
-    checks that belong to one.
+    ``passed_answer`` is the answer if all of them hold. ``on`` returns whether a rule is on, for checks of a rule.
     """
 
     def __init__(self, passed_answer: Any, on: Callable[[str], bool] | None = None) -> None:
@@ -404,10 +395,9 @@ class Checks:
         self._checks: list[NamedCheck] = []
 
     def check(self, name: str, holds: Truth | bool, answer: Any, *, rule: str | None = None) -> None:
-        """The next check: where the condition does not hold, and nothing before refused, this is the answer.
+        """The next check: if its condition is the first that fails, this is the answer.
 
-        With ``rule`` the check is made only where that rule is switched on; LanguageError where there is none of that
-        name.
+        With ``rule`` the check exists only if that rule is on; LanguageError for an unknown rule.
         """
         holds = as_bool(holds)
         if mutation.active is not None:
@@ -442,12 +432,12 @@ class Checks:
         return answer
 
     def require(self) -> None:
-        """Make every check a guard of the action that is being stated: it happens only where all hold."""
+        """Make every check a guard of the current action."""
         for check in self._checks:
             require(check.name, check.holds)
 
 
-# The values that a parameter ranges over: of an action, and of a liveness property.
+# Parameters of actions and of liveness properties.
 
 
 class HasDomains(Protocol):
@@ -459,7 +449,7 @@ class HasDomains(Protocol):
 
     @property
     def function(self) -> Callable[..., Any]:
-        """What states it."""
+        """Its Python function."""
 
     @property
     def domains(self) -> Mapping[str, str]:
@@ -469,7 +459,7 @@ class HasDomains(Protocol):
 def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> list[tuple[Any, Any]]:
     """The values of a parameter of an action or a property, each as a symbolic value and as a plain one.
 
-    LanguageError where ``define`` sets nothing that it ranges over.
+    LanguageError if ``define`` does not set the attribute that it ranges over.
     """
     attribute, where = stated.domains[parameter], place_of(stated.function)
     domain = getattr(protocol, attribute, None)

@@ -1,16 +1,5 @@
 """Symbolic values: what a protocol's functions compute with."""
 
-from highwater.model.language.choices import (
-    all_of,
-    any_of,
-    cases,
-    greatest,
-    least,
-    total,
-    watched,
-    watching,
-    where,
-)
 from highwater.model.language.containers import ArrayValue, SeqValue, SetValue, first, least_by, members, size
 from highwater.model.language.records import OptionValue, StructValue
 from highwater.model.language.scalars import (
@@ -20,9 +9,18 @@ from highwater.model.language.scalars import (
     Number,
     Truth,
     Value,
+    all_of,
+    any_of,
     as_bool,
+    cases,
+    greatest,
+    least,
     lift_like,
     of_one_kind,
+    total,
+    watched,
+    watching,
+    where,
 )
 
 __all__ = [

@@ -31,27 +31,27 @@ MANIFESTS = {
 """Distinct states and depth, as the manifests have them; all of them say that every property holds."""
 
 OTHERS = {"bakery_live": (2_303, 39)}
-"""What TLC says of a model that has no manifest: the same module with `SPECIFICATION Spec`, from its first state."""
+"""TLC's result of a model without a manifest: the same module with `SPECIFICATION Spec`, from its first state."""
 
 VIOLATED = {"bakery_live": {"somebody_enters_who_wavers", "everybody_enters_who_wavers"}}
-"""What TLC finds violated, too: `Spec` is fair to each process, and a process that wavers forever takes its steps."""
+"""Properties that TLC violates, too: `Spec` is fair to each process, and wavering forever counts as steps."""
 
 STALE = {"ewd840": (302, 9)}
-"""What TLC says with one worker, which searches breadth first, where that is not what the manifest says."""
+"""TLC's result with one worker, which searches breadth first, if the manifest has another."""
 
 
 COUNTS = MANIFESTS | OTHERS | STALE
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_promises_what_the_manifest_says(name: str) -> None:
+def test_its_expectation_is_the_manifest_s(name: str) -> None:
     promise = scenario_files.find(str(HERE / f"{name}.toml")).promise
     assert (promise.distinct_states, promise.depth) == COUNTS[name]
     assert promise.violated == VIOLATED.get(name, set())
 
 
 def checked(path: Path) -> tuple[int, str]:
-    """What `highwater check` says of a scenario: its status, and the table."""
+    """The status and the table of `highwater check` for a scenario."""
     run = CliRunner().invoke(cli, ["check", str(path), "--quiet", "--workers", "1"], prog_name="highwater")
     if run.exception is not None and not isinstance(run.exception, SystemExit):
         raise run.exception
@@ -59,7 +59,7 @@ def checked(path: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_finds_what_it_promises(name: str) -> None:
+def test_it_finds_the_expected_states_and_verdicts(name: str) -> None:
     status, out = checked(HERE / f"{name}.toml")
     states, depth = COUNTS[name]
     assert status == 0, out
@@ -165,7 +165,7 @@ def lines_of(path: Path) -> int:
     return sum(1 for i, line in lines if line.strip() and not line.strip().startswith("#") and i not in told)
 
 
-def test_the_table_counts_what_is_there() -> None:
+def test_the_table_has_the_counted_lines() -> None:
     table = {
         n: (int(theirs), int(ours))
         for n, theirs, ours in ROW.findall((HERE / "README.md").read_text("utf-8"))

@@ -89,7 +89,7 @@ def nobody_is_low(m: Small, s: State) -> Truth:
 
 @invariant("S")
 def branches(m: Small, s: State) -> Truth:
-    """By the flag another thing is asked."""
+    """The flag chooses the condition."""
     return where(s.flag, s.counts[0] > 0, s.counts[1] > 1)
 
 
@@ -133,7 +133,7 @@ def test_the_conjunct_that_is_false(name: str, wrong: list[Any], given: list[str
     assert [text for text, _, _ in leaves(part, given=True)] == given
 
 
-def test_where_none_of_several_holds_each_is_told() -> None:
+def test_each_part_of_a_false_disjunction_is_shown() -> None:
     texts = [text for text, _, _ in leaves(part_of(SMALL, "somebody_is_chosen"))]
     assert [text for text in texts if "chosen" in text] == [f"chosen == {n}" for n in range(3)]
 
@@ -147,17 +147,17 @@ def test_an_array_is_read_at_the_place_that_the_state_has() -> None:
 
 @invariant("S")
 def last_is_chosen(m: Small, s: State) -> Truth:
-    """What is outside in this state is no mistake of the property."""
+    """It reads outside an array in some states."""
     return s.counts[size(s.members) - 1] // s.counts[0] > 0
 
 
-def test_what_has_no_meaning_in_a_state_is_told_as_false() -> None:
+def test_an_undefined_part_is_shown_as_false() -> None:
     model = Model(Small(), [last_is_chosen])
     part = part_of(model, "last_is_chosen", state_of(counts=[0, 1, 2]))
     assert ("counts[0] != 0", False, {"counts[0]": "0"}) in leaves(part)
 
 
-def test_there_is_none_where_the_property_holds() -> None:
+def test_a_true_property_has_no_false_part() -> None:
     assert [p.name for p in SMALL.properties if part_of(SMALL, p.name, state_of())] == []
 
 
@@ -207,7 +207,7 @@ def test_a_large_expression_is_cut() -> None:
         "zookeeper/large-bounces",
     ],
 )
-def test_a_part_is_found_wherever_a_property_is_false_and_has_the_state_s_values(name: str) -> None:
+def test_every_false_property_has_a_part_with_the_state_s_values(name: str) -> None:
     model = scenario_model(name)
     interpreter, found = Interpreter(model), set()
     for state in arbitrary_states(model, 6, seed=1):

@@ -44,7 +44,7 @@ def _replay(path: Path) -> None:
 
 
 def _beside(path: Path) -> None:
-    """What is read beside a metadata log: all that lies in its folder."""
+    """Replay a metadata log with all files of its folder."""
     command("replay", path.parent, "--html", path.parent / "page.html")
 
 
@@ -103,7 +103,7 @@ def checkpointed(scenario: Path, folder: Path) -> list[object]:
 
 
 def one_line(wrong: HighwaterError) -> None:
-    """What is said is a line of text."""
+    """The message is one line."""
     assert "\n" not in str(wrong), str(wrong)[:500]
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.fuzzing.run --seed 1 --count 5000 --keep found
 
-says a line now and then, and at last one line of JSON. What went wrong is kept, with the exception, in the directory.
+prints progress, and at last one line of JSON. Each file that went wrong is kept in the directory, with its exception.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever is given, a line says what is wrong with it: no traceback, no hang, and bounded memory."""
+"""Any input gives one line about its mistake: no traceback, no hang, and bounded memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CORPUS = {
     "a terminal's signs": b'protocol = "\\u001b[2J"',
     "a path that is none": b'protocol = "a\\u0000.py"',
 }
-"""What was got wrong once, or well could be; the names of what is fuzzed are those of `readers.READERS`."""
+"""Content that a reader once got wrong, or could; the kinds of files are those of `readers.READERS`."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def _watched() -> Iterator[None]:
-    """What blocks forever ends."""
+    """A reader that blocks is interrupted."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise run.Hang
@@ -65,7 +65,7 @@ def _watched() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_watched")
 @pytest.mark.parametrize("kind", readers.READERS)
-def test_what_was_got_wrong_once(made: dict[str, Path], kind: str) -> None:
+def test_every_reader_answers_the_corpus_in_one_line(made: dict[str, Path], kind: str) -> None:
     path = made[kind]
     read, before = readers.READERS[kind], path.read_bytes()
     read(path)
@@ -81,7 +81,7 @@ def test_what_was_got_wrong_once(made: dict[str, Path], kind: str) -> None:
     path.write_bytes(before)
 
 
-def test_values_of_options_that_are_none(made: dict[str, Path]) -> None:
+def test_wrong_values_of_options_are_one_line(made: dict[str, Path]) -> None:
     for value in VALUES:
         text = value[:10_000].decode(errors="surrogateescape")
         for option in ("--set", "--rule", "--profile", "--property"):
@@ -89,7 +89,7 @@ def test_values_of_options_that_are_none(made: dict[str, Path]) -> None:
             readers.set_over(made["scenario"], [option, f"top={text}"])
 
 
-def test_requests_that_are_none() -> None:
+def test_wrong_requests_to_the_explorer_are_answered() -> None:
     for value in (value for value in VALUES if value != b"0"):  # from there a search would begin
         text = "".join(f"%{byte:02x}" for byte in value[:5000])
         for asked in (

@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 def of_partition(broker: int, name: str, message: str, level: str = "DEBUG") -> Line:
-    """What the logger ``kafka.cluster.Partition`` says; most of it at DEBUG only."""
+    """A line of the logger ``kafka.cluster.Partition``; most are at DEBUG only."""
     return Line("server", level, f"[Partition {name} broker={broker}] {message}", "kafka.cluster.Partition")
 
 

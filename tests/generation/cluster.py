@@ -68,7 +68,7 @@ class Cluster:
         self.brokers = [Broker(b) for b in range(brokers)]
         self.active = 0
         self.topics: list[Topic] = []
-        # Who has a broker among its replicas, or in its ELR.
+        # The partitions with a broker among the replicas, or in the ELR.
         self.by_broker: list[dict[Partition, None]] = [{} for _ in self.brokers]
         self.directories = [self._uuid() for _ in self.brokers]
         self._controllers = [self._uuid() for _ in CONTROLLERS]
@@ -166,7 +166,7 @@ class Cluster:
         self._append(values)
 
     def shut_down(self, number: int) -> None:
-        """A broker asks for a controlled shutdown; one that leads nothing is fenced at once."""
+        """A broker asks for a controlled shutdown; one that leads nothing is fenced immediately."""
         if not any(p.node.leader == number for p in self.by_broker[number]):
             self.fence(number)
             return

@@ -1,7 +1,7 @@
 """A small cluster that lost data: its metadata log and its brokers' logs, made, to try the replay with.
 
 No Kafka ran. Each record is one that the rules of Kafka 4.2 allow at its place (a replay says so), and each broker's
-line has the form of a recorded one. The story is told in ``_lose``: two of three brokers die, then the third; somebody
+line has the form of a recorded one. ``_lose`` has the events: two of three brokers die, then the third; somebody
 lowers min.insync.replicas to have the partition back, which takes away everybody who could be elected cleanly, and
 then asks for an unclean election while only the broker that died first is there.
 """
@@ -51,7 +51,7 @@ def write_incident(directory: Path) -> None:
 
 
 def _lose(cluster: _Cluster) -> None:
-    """What happened, by the clock."""
+    """The events, by the clock."""
     cluster.at("09:00:10.000").create(min_isr=2)
     for minute, before, after in ((2, 0, 18), (5, 18, 44), (8, 44, 71), (11, 71, 98), (13, 98, 120)):
         cluster.at(f"09:{minute:02}:50.000").commit(0, [1, 2], before, after)

@@ -1,4 +1,4 @@
-"""Long request logs made by the model: short runs of it, each of which begins as the one before ended.
+"""Long request logs made by the model: short runs, and each begins as the one before ended.
 
 A run ends quiet where all brokers run, have the same log and know the partition as it is, the first one leads, the
 ISR is whole, and nothing is under way. From there on only the order of offsets and epochs counts, and so the model's
@@ -23,7 +23,7 @@ from tests.generation.requests import Partition, RequestLogs
 
 BROKERS, RECORDS = 3, 4
 EVENTS = {"fencings": 1, "crashes": 1, "losses": 1, "shrinks": 2, "elections": 1, "controlled_shutdowns": 1}
-"""What can go wrong in a run in which something does."""
+"""The budgets of faults in an eventful run."""
 LENGTH, CLOSING = 50, 150
 """So many steps a run has, and at most so many more until it is quiet."""
 QUIET_LAPS, EVENTFUL_LAPS = 40, 24

@@ -7,7 +7,7 @@ What happens, and about how often in a cluster of 10,000 partitions:
 * a broker crashes, is fenced when its session is over, and comes back: every quarter of an hour;
 * all brokers are restarted one after the other: every two hours;
 * preferred replicas are made leaders: every five minutes, at most 1000 a decision;
-* one to twenty partitions are reassigned, of which some are cancelled: every minute;
+* one to twenty partitions are reassigned, and some of these are cancelled: every minute;
 * a topic's min.insync.replicas changes for a while: every ten minutes; a topic is created or deleted: every five;
 * another controller is elected: every two hours; a NO_OP_RECORD: every 500 ms.
 
@@ -47,7 +47,7 @@ Task = Generator[float, None, None]
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: records, batches of them, ms from the first to the last, and different states of partitions."""
+    """The figures of a log: records, batches, ms from the first to the last, and different states of partitions."""
 
     records: int
     batches: int
@@ -251,7 +251,7 @@ class _Life:
         return follower in node.state.replicas and not node.isr_mask >> follower & 1 and node.leader >= 0
 
     def _sweep(self) -> Task:
-        """Whoever is not in an ISR and not behind any more is brought back: nobody stays away forever."""
+        """A replica outside its ISR that has caught up is brought back."""
         away: dict[int, list[Partition]] = {}
         for partition in self.cluster.partitions():
             if not partition.node.full:
@@ -277,7 +277,7 @@ class _Life:
     # --- brokers ----------------------------------------------------------------------------------------
 
     def _takes_down(self, broker: int) -> bool:
-        """Whether a broker may go down now: at most two are down at once, as the partitions survive."""
+        """Whether a broker may go down now: at most two are down together, so that the partitions survive."""
         if broker in self._down or len(self._down) >= min(2, len(self.cluster.brokers) - 1):
             return False
         self._down.add(broker)

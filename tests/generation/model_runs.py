@@ -80,7 +80,7 @@ def scripted(interpreter: Interpreter, steps: Sequence[Step]) -> Run:
 class Walk:
     """A random run: first the name of an action is drawn, of those that can be taken, then one of these.
 
-    ``prompt``: what can be acknowledged is, at once and in the order of its offsets, as Kafka does it.
+    ``prompt``: writes are acknowledged as soon as possible and in the order of their offsets, as Kafka does it.
     """
 
     def __init__(self, interpreter: Interpreter, seed: int, prompt: bool = False) -> None:

@@ -1,8 +1,8 @@
-"""What the controller's rules make of a partition, found once for each state and looked up from then on.
+"""The controller's decisions about a partition, computed once for each state and cached.
 
-A state of a partition is a node here, without epochs. What is asked of a node is answered by a step: the record
-that the controller writes, and the node after it. The rules (``highwater.traces.rules.decisions``) are asked in terms
-of slots, brokers numbered by their place in the partition, so that partitions with other brokers share the answers.
+A node is a state of a partition without epochs. The answer to a question is a step: the record that the controller
+writes, and the node after it. The rules (``highwater.traces.rules.decisions``) get slots, brokers numbered by their
+place in the partition, so that partitions with other brokers share the answers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked: a decision by its name, about a broker (``of``) or with a list of brokers (``members``)."""
+    """A decision by its name, about a broker (``of``) or with a list of brokers (``members``)."""
 
     decision: str
     min_isr: int

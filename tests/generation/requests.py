@@ -1,6 +1,6 @@
 """Made request logs, in the form that Kafka's request logger writes, beside the metadata log that they belong to.
 
-``RequestLogs`` writes what it is told, right or wrong. ``write_fetches`` is a cluster that goes on as it should, for as
+``RequestLogs`` writes any lines, right or wrong. ``write_fetches`` is a cluster that goes on as it should, for as
 many fetches as one likes.
 """
 

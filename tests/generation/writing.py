@@ -17,9 +17,9 @@ from highwater.traces.kafka.values import encode_control
 from tests.generation.batches import encode_batch
 
 MAX_RECORDS = 10_000
-"""The most records of a batch: Kafka's limit for what is appended at once."""
+"""The most records of a batch: Kafka's limit of one append."""
 LINGER_MS = 25
-"""What is appended within so many ms goes into one batch (Kafka's ``controller.quorum.append.linger.ms``)."""
+"""Records appended within so many ms share a batch (Kafka's ``controller.quorum.append.linger.ms``)."""
 SNAPSHOT_RECORDS = 1024
 """The most records of a batch of a snapshot."""
 _CACHED = 4096
@@ -144,7 +144,7 @@ class LogWriter:
 
 
 def _before(number: int, size: int) -> bytes:
-    """What stands between two values: the former record's end, and the record's beginning up to its value."""
+    """The bytes between two values: the end of one record, and the beginning of the next."""
     tail = bytearray(2)
     put_varint(tail, number << 1)
     tail.append(1)

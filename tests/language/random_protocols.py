@@ -1,8 +1,8 @@
 """Random small protocols, each stated twice: in the language, and on plain Python values by nothing but Python.
 
 An expression is a pair of functions, one of symbolic values and one of plain ones (int, bool, str, frozenset, None,
-dict, list), which know nothing of each other. What leaves its type on the way, in the middle of an expression, raises
-Overflow on plain values: the language only promises to notice it where it is written.
+dict, list), which know nothing of each other. A value that leaves its type in the
+middle of an expression raises Overflow on plain values: the language only promises to notice it when it is written.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def a_plain(rng: Random, type: Type) -> Any:
 
 
 def keys(index: Index | Enum) -> list[Any]:
-    """What the elements of an array over this are called: numbers, or names."""
+    """The keys of an array over this index: numbers, or names."""
     return list(index.members) if isinstance(index, Enum) else list(range(index.size))
 
 
@@ -141,7 +141,7 @@ def elements(value: Any) -> list[Any]:
 
 
 def zero(type: Type) -> Any:
-    """What is read where there is nothing."""
+    """The default value of a type."""
     match type:
         case BoolType():
             return False
@@ -774,11 +774,11 @@ WAYS: list[list[tuple[tuple[str, Any], ...]]] = [
     [(("which", "a"),), (("which", "b"),)],
     [(("which", 0), ("then", False)), (("which", 0), ("then", True)), (("which", 1),)],
 ]
-"""What a step can choose itself; a second choice that there is after one answer to the first only."""
+"""The choices of a step; in the last, only one answer to the first choice leads to a second."""
 
 
 def _written(make: Expressions, fields: Mapping[str, Type], depth: int) -> tuple[Assignment | Chain, ...]:
-    """What a step writes: some fields, some of them twice, at other places or in other states."""
+    """The writes of a step: some fields, some of them twice, at other places or in other states."""
     written = [name for name in fields if make.rng.random() < 0.6]
     written += [name for name in written if make.rng.random() < 0.3]
     return tuple(
@@ -834,7 +834,7 @@ def _is_out(assignment: Assignment, before: Mapping[str, Any]) -> bool:
 
 
 def expected(stated: Stated, before: Mapping[str, Any], way: tuple[tuple[str, Any], ...]) -> tuple[str, Any]:
-    """What plain Python says of a step that chooses this: ``refused``, ``cut``, ``error``, ``leads`` with the state.
+    """The result of a step with these choices: ``refused``, ``cut``, ``error``, or ``leads`` with the state.
 
     ``cut or error``: the place is outside, and the value would have left its type.
     """
@@ -903,7 +903,7 @@ def _few(values: Iterator[Any]) -> Iterator[Any]:
 
 
 def a_start(rng: Random, type: Type) -> tuple[Any, list[Any]]:
-    """What ``initial`` could give for a value of a type, and all plain values that it stands for."""
+    """A possible value in ``initial`` for a type, and all plain values that it stands for."""
     kind = rng.choice(["free", "free", "some", "one", "inside", "inside", "inside"])
     if kind == "inside" and isinstance(type, Struct):
         told = {n: a_start(rng, t) for n, t in type.fields.items() if rng.random() < 0.8}

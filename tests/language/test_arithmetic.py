@@ -39,7 +39,7 @@ RANGES = [(-7, 7, -4, 4), (0, 9, 1, 4), (0, 9, 0, 3), (-9, 0, -3, -1), (-5, -1, 
 
 
 @pytest.mark.parametrize(("low", "high", "least", "most"), RANGES)
-def test_as_python_reckons(low: int, high: int, least: int, most: int) -> None:
+def test_numbers_compute_as_pythons(low: int, high: int, least: int, most: int) -> None:
     def reckoned(a: Any, b: Any) -> dict[str, Any]:
         return {"*": a * b, "//": a // b, "%": a % b, "2*": 2 * a, "-": -a, "1//": 1 // b, "7%": 7 % b}
 
@@ -91,11 +91,9 @@ ENGINES = [reference.search, search]
     [
         lambda s: setattr(s.next, "n", s.n // s.d),
         lambda s: setattr(s.next, "n", s.n % s.d),
-        lambda s: setattr(s.next, "n", s.n % (s.d * 0)),
         lambda s: require("", 1 % (s.d - s.d) == 0),
         lambda s: setattr(s.next, "n", where(s.n == 0, 1, s.n % s.d)),
         lambda s: require("", s.n // s.d > 1),
-        lambda s: require("", (s.n // s.d > 1) & (s.n > 3)),
         lambda s: require("", (s.n // s.d > 1) | (s.n > 8)),
         lambda s: both(require("", s.n > 3), require("", s.n // s.d > 1)),
     ],
@@ -120,11 +118,13 @@ def test_a_step_that_divides_by_zero_is_an_error(engine: Any, step: Callable[[St
         lambda s: both(require("", s.d > 0), setattr(s.next, "n", s.n // s.d)),
     ],
 )
-def test_what_is_not_needed_does_no_harm(engine: Any, step: Callable[[State], None]) -> None:
+def test_an_undefined_value_that_is_not_needed_is_no_error(
+    engine: Any, step: Callable[[State], None]
+) -> None:
     assert engine(model(step), SearchOptions()).distinct_states >= 4
 
 
-def test_a_cut_that_is_decided_by_a_division_by_zero_is_an_error() -> None:
+def test_a_bound_that_is_decided_by_a_division_by_zero_is_an_error() -> None:
     def step(s: State) -> None:
         s.next.n = 9 + s.n % s.d
 
@@ -152,7 +152,7 @@ def test_a_condition_of_fairness_does_not_divide_by_zero() -> None:
         Model(model(lambda s: None).protocol, [], [falls])
 
 
-def test_a_premise_that_divides_by_zero_is_held_against_the_protocol() -> None:
+def test_a_premise_that_divides_by_zero_counts_as_met() -> None:
     @leads_to("test")
     def falls(m: Any, s: State) -> Any:
         return s.n // s.d > 8, s.n == 9
@@ -179,9 +179,9 @@ def meaning(node: Node, state: Sequence[int]) -> int | None:
     return int(compile_nodes([node])(state)[0])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1 << 60))
-def test_what_is_undefined_is_what_has_no_meaning(seed: int) -> None:
+def test_undefined_agrees_with_a_plain_evaluation(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
     leaves = stated.state.leaves("")
@@ -207,7 +207,7 @@ def condition_of(expression: Any, state: Any) -> Node:
     return as_bool(expression.symbolic(state)).node
 
 
-def test_the_questions_above_are_not_blind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_undefined_a_division_by_zero_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `partial` a division by zero would be a 0 that nobody asks about."""
     monkeypatch.setattr(tracing, "undefined", lambda node: graph.FALSE)
     monkeypatch.setattr(tracing, "undefined_any", lambda nodes: graph.FALSE)

@@ -62,7 +62,7 @@ def model(body: Body) -> Model:
 
 
 def after(body: Body, **before: Any) -> dict[str, Any]:
-    """The state after the step; BoundError where it is an error. What is not given is zero."""
+    """The state after the step; BoundError if it is an error. A field that is not given is zero."""
     traced = model(body)
     start = traced.decode(traced.initial[0]) | before
     (step,) = Interpreter(traced).steps(traced.protocol.state.encode(start))
@@ -96,7 +96,9 @@ def chain(m: Any, s: State) -> None:
         (3, 2, [0, 0, 3], 3, 2),
     ],
 )
-def test_only_the_branch_whose_condition_holds(n: int, i: int, row: list[int], then: int, where: int) -> None:
+def test_only_the_branch_of_the_first_true_condition_writes(
+    n: int, i: int, row: list[int], then: int, where: int
+) -> None:
     def exclusive(m: Any, s: State) -> None:
         chain(m, s)
 
@@ -104,7 +106,7 @@ def test_only_the_branch_whose_condition_holds(n: int, i: int, row: list[int], t
     assert (found["row"], found["n"], found["i"]) == (row, then, where)
 
 
-def test_a_guard_in_a_branch_is_asked_there_only() -> None:
+def test_a_guard_in_a_branch_applies_there_only() -> None:
     def body(m: Any, s: State) -> None:
         with when(s.n == 0):
             require("i is first", s.i == 0)
@@ -115,7 +117,7 @@ def test_a_guard_in_a_branch_is_asked_there_only() -> None:
     assert enabled == [True, False, True]
 
 
-def test_errors_and_cuts_in_a_branch_that_is_not_taken_are_none() -> None:
+def test_errors_and_bounds_of_a_branch_that_is_not_taken_do_not_count() -> None:
     def outside(m: Any, s: State) -> None:
         with when(s.n < 3):
             s.next.row[s.n] = 1
@@ -224,7 +226,7 @@ def the_whole_and_a_part(m: Any, s: State) -> None:
 
 
 @pytest.mark.parametrize("body", [surely_twice, twice_in_one_branch, one_element_twice, the_whole_and_a_part])
-def test_what_is_surely_written_twice_is_refused(body: Body) -> None:
+def test_a_field_that_is_always_written_twice_is_refused(body: Body) -> None:
     refused(body, "this step writes a field a second time; the first time at")
 
 
@@ -261,7 +263,7 @@ def chooses_twice(m: Any, s: State) -> None:
         (lambda m, s: one_of("n", [s.n, s.node]), "not from values of the state"),
     ],
 )
-def test_what_has_no_meaning_is_an_error_with_its_place(body: Any, message: str) -> None:
+def test_a_misplaced_branch_or_choice_names_its_place(body: Any, message: str) -> None:
     refused(body, message)
 
 
@@ -332,11 +334,11 @@ def test_fairness_by_a_tag() -> None:
         groups(weak(tagged("oi")))
 
 
-def test_a_conflict_that_is_not_looked_for_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_check_a_second_write_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Next, "_refuse_twice", lambda *_: None)
     assert after(both, i=1, j=1)["row"] == [0, 2, 0]
 
 
-def test_an_action_without_a_choice_is_asked_for_one() -> None:
+def test_one_of_outside_an_action_is_refused() -> None:
     with pytest.raises(LanguageError, match="one_of\\(\\) has a meaning only while"):
         one_of("n", [1])

@@ -100,7 +100,7 @@ def test_a_scenario_grants_none_unless_it_says_so_and_so_many_at_the_most() -> N
         Tower({"winds": 0})
 
 
-def test_a_budget_that_there_is_not_is_a_mistake_in_the_protocol() -> None:
+def test_an_unknown_budget_names_its_place() -> None:
     class Misspelt(Tower):
         @action()
         def tumble(self, s: State) -> None:

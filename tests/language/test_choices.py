@@ -1,4 +1,4 @@
-"""What is chosen of a protocol by name: the same for scenarios, the command line and traces."""
+"""Choices by name: scenarios, the command line and traces come to the same rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_scenario_and_a_replay_come_to_the_same_rules() -> None:
     assert values.keys() == Controller.rules.keys()
 
 
-def test_what_there_is_not_is_one_line() -> None:
+def test_an_unknown_choice_is_one_line() -> None:
     with pytest.raises(ChoiceError, match=r"^unknown profile of .* 'kip_96'; did you mean 'kip_966'"):
         profile_of(Controller, "kip_96")
     with pytest.raises(

@@ -69,7 +69,7 @@ def test_in_a_property_of_runs() -> None:
     assert [goal((bits,))[0] for bits in (0, 6, 7)] == [False, False, True]
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_a_wrong_use_of_enabled_is_refused() -> None:
     with pytest.raises(LanguageError, match="no action 'entre'; it has enter; did you mean 'enter'"):
         asked(lambda m, s: enabled("entre"))
     with pytest.raises(LanguageError, match="enter has no parameter 'whom'; it has who, by"):

@@ -38,12 +38,12 @@ from tests.language import random_protocols
 from tests.language.random_protocols import Overflow, Stated, a_plain, a_protocol, expected, left, shown
 
 EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
-"""How many protocols; thousands when it is asked for by hand."""
+"""The number of protocols; the environment variable sets thousands."""
 
 KNOWN_WHILE_TRACING = re.compile(
     r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by|a second time"
 )
-"""What is refused while tracing, and by plain Python only on the states where it matters."""
+"""Errors that tracing always raises, and plain Python only on some states."""
 
 
 def traced(make: Any) -> Any:
@@ -60,7 +60,7 @@ def traced(make: Any) -> Any:
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
 @example(seed=1966)  # an element past the end, and outside its type
-def test_steps_and_invariants(seed: int) -> None:
+def test_steps_and_invariants_agree_with_plain_python(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
     note(str(stated))
@@ -110,7 +110,7 @@ def _step(stated: Stated, model: Model, interpreter: Interpreter, before: Any, w
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
-def test_initial_states(seed: int) -> None:
+def test_initial_states_agree_with_plain_python(seed: int) -> None:
     try:
         begun = random_protocols.a_beginning(Random(seed))
     except Overflow:
@@ -129,7 +129,7 @@ def test_initial_states(seed: int) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
-def test_functions(seed: int) -> None:
+def test_functions_agree_with_plain_python(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
     note(str(stated))
@@ -221,11 +221,15 @@ def noticed(monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> bool:
     def skip() -> None:
         raise UnsatisfiedAssumption
 
-    for word in ("note", "event"):  # Hypothesis has nothing to say here
+    for word in ("note", "event"):  # no test of Hypothesis runs here
         monkeypatch.setattr(sys.modules[__name__], word, lambda _: None)
     monkeypatch.setattr(sys.modules[__name__], "reject", skip)
     for seed in seeds:
-        for test in (test_functions, test_steps_and_invariants, test_initial_states):
+        for test in (
+            test_functions_agree_with_plain_python,
+            test_steps_and_invariants_agree_with_plain_python,
+            test_initial_states_agree_with_plain_python,
+        ):
             try:
                 test.hypothesis.inner_test(seed=seed)  # type: ignore[attr-defined]
             except UnsatisfiedAssumption:
@@ -236,10 +240,10 @@ def noticed(monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> bool:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_planted_mistake_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(*PLANTED[name])
     assert noticed(monkeypatch, (KNOWN.get(name, 0), *range(1500))), "it is wrong, and nothing shows it"
 
 
-def test_where_nothing_is_planted_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_planted_mistake_all_seeds_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not noticed(monkeypatch, (*range(100), *KNOWN.values()))

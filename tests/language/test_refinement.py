@@ -64,7 +64,7 @@ class Light(Protocol):
 
 
 class Clockwork(Protocol):
-    """What implements it: a number that goes round; three ticks to a colour; it stops where it fails."""
+    """An implementation: a number that goes round, three ticks to a colour; it stops if it fails."""
 
     name = "clockwork"
     parameters = {"length": Parameter(3, 1, 5, "ticks of a colour"), "last": Parameter(8, 0, 20, "")}
@@ -111,7 +111,7 @@ def broken(refinement: Refinement, protocol: Protocol) -> set[tuple[Any, ...]]:
     return found
 
 
-def test_a_refinement_holds_of_what_implements_the_abstract_protocol() -> None:
+def test_a_refinement_holds_for_an_implementation() -> None:
     assert broken(is_a_light, Clockwork()) == set()
 
 
@@ -139,7 +139,7 @@ def test_parameters_and_rules_of_the_abstract_protocol_are_functions_of_this_one
     assert broken(refined(rules=lambda m: ["in_order"]), skips)
 
 
-def test_what_has_the_same_name_has_the_same_value() -> None:
+def test_parameters_and_rules_of_one_name_have_one_value() -> None:
     class Same(Clockwork):
         parameters = {**Clockwork.parameters, "fails": Parameter(0, 0, 1, "whether it can fail")}
         rules = {**Clockwork.rules, "in_order": Rule("example", "as there")}
@@ -214,7 +214,7 @@ def itself(m: Promise, s: State) -> dict[str, Any]:
 
 
 def told_otherwise(parameters: dict[str, int]) -> set[tuple[Any, Any]]:
-    """Pairs of states of which a refinement says otherwise than the interpreter, which takes every step itself."""
+    """Pairs of states on which a refinement differs from the interpreter, which takes every step."""
     protocol = Promise(parameters)
     interpreter = Interpreter(Model(protocol))
     states = list(interpreter.model.initial)
@@ -230,7 +230,7 @@ SMALL = {"records": 1, "unclean": 1}
 
 
 @pytest.mark.parametrize("parameters", [SMALL, {**SMALL, "min_isr": 1}], ids=repr)
-def test_what_is_allowed_is_what_the_interpreter_takes_and_nothing_else(parameters: dict[str, int]) -> None:
+def test_a_refinement_allows_exactly_the_interpreter_s_steps(parameters: dict[str, int]) -> None:
     assert told_otherwise(parameters) == set()
 
 
@@ -249,7 +249,7 @@ def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatc
         assert told_otherwise(SMALL), name
 
 
-def test_guards_that_are_not_asked_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refinement_without_guards_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Instance, "leads_on", TRUE)
     assert told_otherwise(SMALL)
 

@@ -89,7 +89,7 @@ class TestUnderARule:
         names = {rules: [g.name for g in model(*rules).instances[0].guards] for rules in ((), ("small",))}
         assert names == {(): ["below 3"], ("small",): ["below 3", "below 1"]}
 
-    def test_a_condition_asks_nothing_where_its_rule_is_off(self) -> None:
+    def test_a_condition_is_true_if_its_rule_is_off(self) -> None:
         with_rule, without = model("small"), model()
         state = with_rule.protocol.state.encode(dict(Counter().initial()[0]) | {"n": 2})
         for found, expected in ((with_rule, False), (without, True)):
@@ -135,13 +135,13 @@ class TestChecks:
 
 
 class TestOnly:
-    def test_a_field_takes_no_room_where_it_is_absent(self) -> None:
+    def test_an_absent_field_takes_no_room(self) -> None:
         paths = [leaf.path for leaf in model().leaves]
         assert paths == ["n", "inner.n", "last"]
         assert model("kept").leaves[2].path == "inner.often"
         assert model().decode(model().initial[0]) == {"n": 0, "inner": {"n": 0}, "last": 0}
 
-    def test_it_is_written_and_read_where_it_is_there(self) -> None:
+    def test_a_present_field_is_written_and_read(self) -> None:
         found = Interpreter(model("kept"))
         state = found.model.initial[0]
         for _ in range(2):
@@ -151,7 +151,7 @@ class TestOnly:
             "n": 2, "inner": inner, "steps": 2, "last": 1, "row": [2, 0], "deep": {"n": 2, "often": 0}
         }  # fmt: skip
 
-    def test_it_reads_as_zero_and_drops_what_is_written_where_it_is_absent(self) -> None:
+    def test_an_absent_field_reads_as_zero_and_drops_writes(self) -> None:
         found = Interpreter(model())
         state = found.model.initial[0]
         for _ in range(2):
@@ -170,7 +170,7 @@ class TestOnly:
             (lambda s: setattr(s.next, "nothing", 1), "State has no field 'nothing'"),
         ],
     )
-    def test_a_mistake_is_one_also_where_it_is_absent(self, write: Any, says: str) -> None:
+    def test_a_mistake_in_an_absent_field_is_refused_too(self, write: Any, says: str) -> None:
         class Wrong(Counter):
             @action()
             def count(self, s: State) -> None:
@@ -180,7 +180,7 @@ class TestOnly:
             with pytest.raises(LanguageError, match=says):
                 Model(Wrong(None, rules))
 
-    def test_a_value_need_not_give_it_and_must_fit_where_it_does(self) -> None:
+    def test_a_value_may_leave_out_an_absent_field_and_not_mistype_it(self) -> None:
         inner = Counter(None, ()).inner
         assert inner(n=1).nodes == inner(n=1, often=2).nodes
         with pytest.raises(LanguageError, match="expected Int"):
@@ -198,7 +198,7 @@ class TestCases:
         value = cases((n == 0, 10), (n <= 1, n + 20), (n <= 2, 30), otherwise=40)
         assert [self.run(value, [i]) for i in range(4)] == [10, 21, 30, 40]
 
-    def test_plain_values_become_what_the_symbolic_ones_are(self) -> None:
+    def test_plain_values_get_the_type_of_the_symbolic_ones(self) -> None:
         n = Number(None, (graph.leaf(0, graph.INT, 0, 3),))
         option = Option(Int(0, 3))
         value = cases((n == 0, option.some(2)), (n == 1, None), (n == 2, 3), otherwise=None)

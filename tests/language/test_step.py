@@ -28,7 +28,7 @@ def test_steps_are_those_of_the_interpreter() -> None:
                 assert step.after(state) == after
 
 
-def test_a_step_that_there_is_not() -> None:
+def test_an_unknown_step_is_none() -> None:
     stepper = Stepper(Quorum({"voters": 3}, Quorum.profiles["kafka_4_2"].rules))
     assert stepper.step("no such action") is None
     assert stepper.step("append", (7,)) is None, "no such member"

@@ -114,7 +114,7 @@ def test_a_renamed_state_is_the_plain_state_renamed() -> None:
             assert found == tuple(state.encode(plainly(state, plain, renaming))), (plain, renaming)
 
 
-def test_every_renaming_but_the_one_that_changes_nothing() -> None:
+def test_renamings_are_all_permutations_except_the_identity() -> None:
     found = [(r["node"], r["disk"]) for r in renamings(Model(Nested(), []))]
     every = set(itertools.product(itertools.permutations(range(3)), itertools.permutations(range(2))))
     assert len(found) == len(set(found))
@@ -188,7 +188,7 @@ def while_marked(number: int) -> Body:
     return body
 
 
-def test_what_treats_all_alike_is_symmetric() -> None:
+def test_actions_that_treat_all_values_alike_are_symmetric() -> None:
     assert asymmetry(Model(counters(up, mark)(), [])) is None
     assert asymmetry(Model(counters(up, mark, marked=2)(), [])) is None
 
@@ -204,7 +204,7 @@ def test_what_treats_all_alike_is_symmetric() -> None:
     ],
     ids=["one alone", "in the end", "fewer steps", "more steps", "by another action"],
 )
-def test_an_action_that_tells_values_apart_is_found(bodies: list[Body], marked: int, told: str) -> None:
+def test_an_asymmetric_action_is_found(bodies: list[Body], marked: int, told: str) -> None:
     found = asymmetry(Model(counters(*bodies, marked=marked)(), []))
     assert found is not None
     assert found == told
@@ -216,7 +216,7 @@ def the_last_is_below_three(m: Any, s: State) -> Any:
     return s.values[2] < 3
 
 
-def test_a_property_that_tells_values_apart_is_found() -> None:
+def test_an_asymmetric_property_is_found() -> None:
     found = asymmetry(Model(counters(up, mark)(), [the_last_is_below_three]))
     assert found is not None
     assert found.startswith("property the_last_is_below_three differs under counter ")

@@ -1,4 +1,4 @@
-"""Protocols that are wrong in one place: what tests of the language's errors are about."""
+"""A protocol with a field of each type, and checks that a mistake in it is one line with its place."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ Shape = Enum("Shape", "ROUND SQUARE LONG")
 
 
 class Base(Protocol):
-    """A field of each type; what is wrong is one action, ``body``."""
+    """Two fields of most types, so that a test can mix them up; everything is zero at first."""
 
     name = "wrong"
-    body: Callable[[Any, State], object]
 
     def define(self) -> Struct:
-        """Two of most types, so that they can be mixed up."""
+        """One field of each type."""
         self.node, self.disk = Index("node", 3), Index("disk", 3)
         self.pair = Struct("Pair", who=self.node, up=Bool)
         self.other_pair = Struct("OtherPair", who=self.node, up=Bool)
@@ -62,22 +61,19 @@ class Base(Protocol):
             logs=Array(self.node, Struct("Log", entries=Seq(Int(0, 3), 2))),
         )
 
-    def initial(self) -> list[dict[str, Any]]:
-        """Everything is zero."""
-        return [
-            self.state.decode(
-                [max(0, leaf.low) if "?" not in leaf.path else 0 for leaf in self.state.leaves("")]
-            )
-        ]
+
+def at_its_place(wrong: LanguageError, stated: Callable[..., object]) -> None:
+    """The error is one line, and its place lies in this function's source."""
+    lines, first = inspect.getsourcelines(stated)
+    assert "\n" not in str(wrong)
+    assert wrong.place is not None, wrong
+    file, line = wrong.place.rsplit(":", 1)
+    assert inspect.getfile(stated).endswith(file.split("/")[-1]), wrong
+    assert first <= int(line) < first + len(lines), wrong
 
 
 def refused(body: Callable[[Any, State], object], message: str) -> None:
-    """The action is refused with one line: a place in the function's own source, and this message."""
-    lines, first = inspect.getsourcelines(body)
+    """An action with this body is refused, with this message at a line of the body."""
     with pytest.raises(LanguageError, match=message) as error:
         Model(stepping(Base, body)())
-    assert "\n" not in str(error.value)
-    assert error.value.place is not None
-    file, line = error.value.place.rsplit(":", 1)
-    assert inspect.getfile(body).endswith(file.split("/")[-1]), str(error.value)
-    assert first <= int(line) < first + len(lines)
+    at_its_place(error.value, body)

@@ -38,7 +38,7 @@ def test_the_page_has_an_anchor_for_every_number_and_family() -> None:
     assert {anchor(number) for number in RULEBOOK} <= set(anchors)
 
 
-def test_the_page_says_of_every_rule_what_it_states_and_why() -> None:
+def test_the_page_has_every_rule_s_statement_and_reason() -> None:
     for rule in RULEBOOK.values():
         entry = generated("rules.md").split(f"### {rule.number}: ")[1].split("\n### ")[0]
         for text in (rule.title, rule.states, f"**Why.** {rule.why}", rule.beyond, rule.quote, rule.section):
@@ -59,12 +59,12 @@ def test_the_page_says_of_every_rule_what_it_states_and_why() -> None:
         ('<a id="966.1"></a>', '<a id="966.1"></a>'),
     ],
 )
-def test_what_becomes_a_link(text: str, said: str) -> None:
+def test_a_number_in_a_text_becomes_a_link(text: str, said: str) -> None:
     assert link_numbers(text) == said
     assert link_numbers(said) == said
 
 
-def test_a_page_of_html_has_what_it_names() -> None:
+def test_a_page_of_html_has_the_rules_that_it_names() -> None:
     text = linked('"B4", 966.1 <b> KIP-966', RULEBOOK)
     assert text.count("<a ") == 2
     assert "<b>" not in text

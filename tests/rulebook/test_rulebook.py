@@ -1,4 +1,4 @@
-"""The rulebook has every number that anything names, and says of each what it states and why."""
+"""The rulebook has every number that a text names, with its statement and reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def every_source() -> Iterator[tuple[str, str]]:
         yield x.name, x.source
 
 
-def test_every_source_of_what_is_shipped_is_made_of_numbers_of_the_book() -> None:
+def test_every_shipped_source_names_numbers_of_the_book() -> None:
     named = list(every_source())
     assert len(named) > 250
     for what, source in named:
@@ -63,7 +63,7 @@ def test_every_protocol_here_has_the_rulebook() -> None:
     assert all(catalogue.load(name).protocol.rulebook is RULEBOOK for name in registry.NAMES)
 
 
-def test_whatever_looks_like_a_number_in_any_file_is_in_the_book() -> None:
+def test_every_number_in_any_file_is_in_the_book() -> None:
     """Code, docstrings, tests, pages, titles of scenarios, findings."""
     pattern = what_looks_like_a_number()
     for path in texts():
@@ -81,7 +81,7 @@ def test_every_number_is_named_where_the_protocol_is_stated() -> None:
     assert set(RULEBOOK) - set(RULEBOOK.pattern.findall(stated)) == NOT_MODELLED
 
 
-def test_switches_that_the_book_speaks_of_are_there() -> None:
+def test_switches_in_the_book_s_texts_exist() -> None:
     known = {name for d in sources.definitions() for name in d.protocol.rules}
     scenarios = set(catalogue.scenario_files()) | set(registry.NAMES)
     for rule in RULEBOOK.values():
@@ -89,8 +89,8 @@ def test_switches_that_the_book_speaks_of_are_there() -> None:
             assert name in known | scenarios, f"{rule.number} speaks of {name}"
 
 
-def test_what_is_beyond_the_letter_has_its_mark() -> None:
-    """The switches that docs/replication.md lists as ours are told in the book, under their own numbers."""
+def test_a_switch_beyond_the_letter_has_its_mark() -> None:
+    """The switches that docs/replication.md lists as ours stand in the book under their own numbers."""
     text = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
     ours = re.findall(r"\*\*`(\w+)`|and \*\*`(\w+)`", text.split("## Profiles")[1].split("Some gaps")[0])
     assert len(ours) >= 5
@@ -147,7 +147,7 @@ def book(tmp_path: Path) -> Callable[[str], Rulebook]:
     return write
 
 
-def test_a_rulebook_of_one_s_own(book: Callable[[str], Rulebook]) -> None:
+def test_a_user_s_rulebook_is_read(book: Callable[[str], Rulebook]) -> None:
     found = book(GOOD)
     assert list(found) == ["R1"]
     assert found["R1"].states == "What holds."
@@ -180,7 +180,7 @@ def test_a_rulebook_of_one_s_own(book: Callable[[str], Rulebook]) -> None:
         ("[[rules]]", "[[rules", "Expected"),
     ],
 )
-def test_a_rulebook_with_a_mistake(
+def test_a_mistake_in_a_rulebook_is_one_line(
     book: Callable[[str], Rulebook], tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     assert old in GOOD
@@ -191,12 +191,12 @@ def test_a_rulebook_with_a_mistake(
     assert "\n" not in str(wrong.value)
 
 
-def test_a_rule_that_is_there_twice(book: Callable[[str], Rulebook]) -> None:
+def test_a_repeated_rule_is_refused(book: Callable[[str], Rulebook]) -> None:
     with pytest.raises(LanguageError, match="rule R1 is there twice"):
         len(book(GOOD + GOOD.partition("[[rules]]")[2].join(["[[rules]]", ""])))
 
 
-def test_a_rulebook_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_rulebook_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LanguageError, match=r"none\.toml: .*No such file"):
         len(Rulebook(tmp_path / "none.toml"))
 
@@ -208,7 +208,7 @@ def test_the_rulebook_that_the_docs_show_is_one(book: Callable[[str], Rulebook])
     assert list(book(shown[1])) == ["R1"]
 
 
-def test_the_numbers_that_are_asked_for_at_a_start_are_those_of_the_book() -> None:
+def test_the_quick_look_up_has_the_numbers_of_the_book() -> None:
     """They are taken from the file's lines, as reading the whole book would take longer than all else."""
     assert RULEBOOK._numbers == set(RULEBOOK)
     assert "B4" in RULEBOOK

@@ -1,4 +1,4 @@
-"""Long logs that are generated: by runs of the model, and by a recorded cluster again and again."""
+"""Long logs that are generated: by runs of the model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from highwater.traces.messages.request_lines import RequestLine
 from highwater.traces.messages.request_replay import Requests
 from highwater.traces.replay import replay
 from tests.generation.laps import Laps, laps, write_runs
-from tests.generation.repeated import Repeated
 from tests.generation.requests import FIRST, RequestLogs
-from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 
 
 @cache
@@ -95,21 +93,6 @@ def _changes(directory: Path):  # type: ignore[no-untyped-def]
     report = replay(directory, timelines=True)
     assert len(report.timelines) == 2
     return [c for t in report.timelines.values() for c in t.changes if c.after is not None]
-
-
-@needs_clusters_4_2
-def test_a_recorded_cluster_again_and_again(tmp_path: Path) -> None:
-    """Each lap says what the recording says: nothing is left over, and so many times as much is explained."""
-    recording = CLUSTERS_4_2 / "unclean-requests-elr"
-    once, laps_written = replay(recording), 3
-    lines = Repeated(recording).write(tmp_path, laps_written)
-    report = replay(tmp_path)
-    assert report.unexplained_count == 0, report.unexplained[:3]
-    assert report.figures["request log lines"] == lines == laps_written * once.figures["request log lines"]
-    for action in ("answer_fetch", "acknowledge", "handle_alter_partition", "start_broker"):
-        name = f"messages explained: {action}"
-        assert report.figures[name] == laps_written * once.figures[name], name
-    assert [f for f in report.findings if "line" in f.position] == []
 
 
 def test_leaderships_of_deleted_partitions_are_forgotten(
