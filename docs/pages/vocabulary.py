@@ -36,7 +36,7 @@ def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             for number, paragraph in enumerate(re.split(r"\n\s*\n", node.value)):
-                yield node.lineno + number, re.sub(r"`[^`\n]*`", "", paragraph).strip()
+                yield node.lineno + number, re.sub(r"``[^`]*``|`[^`\n]*`", "", paragraph).strip()
 
 
 def prose_of_table(text: str) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""What a user writes to have an implementation tested: an adapter of three methods, and a contract."""
+"""The interface to an implementation under test: an adapter of three methods, and a contract."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 
 class AdapterError(Exception):
-    """The implementation cannot be driven: this says nothing about what it does. One line."""
+    """The implementation cannot be driven, which is no mismatch. One line."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an operation: carried out, or refused, then perhaps with an error's name."""
+    """The outcome of an operation: done, or refused, perhaps with an error's name."""
 
     done: bool
     error: str | None = None
 
 
 class Adapter(ABC):
-    """Drives one implementation. What a method raises ends the test; a refusal is an Outcome."""
+    """Drives one implementation. An exception of a method ends the test; a refusal is an Outcome."""
 
     @abstractmethod
     def reset(self, state: Mapping[str, Any]) -> None:
@@ -29,22 +29,22 @@ class Adapter(ABC):
 
     @abstractmethod
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Carry out an operation, named as the model's action, and wait until it is over."""
+        """Carry out an operation, named as the model's action, to its end."""
 
     @abstractmethod
     def observe(self) -> Mapping[str, Any]:
-        """The state as far as it can be seen, in the form of a trace's ``state``: what is left out was not seen."""
+        """The visible part of the state, in the form of a trace's ``state``."""
 
 
 @dataclass(frozen=True)
 class Contract:
-    """How the model's actions are the implementation's operations.
+    """The relation between the model's actions and the implementation's operations.
 
-    ``operations`` are the actions that are drawn (None: all). ``answers`` are the guards that the implementation
-    itself looks at, each with the error it answers (None: any): an operation that the model refuses by those alone is
-    tried, and has to be refused. ``idle`` are guards without which an operation has no effect, be it called done or
-    refused. ``chosen`` names, for an action, the parameters that the implementation chooses. ``hidden_steps`` is
-    how many steps of the model, of any kind, may happen unseen before an operation.
+    ``operations`` are the drawn actions (None: all). ``answers`` are the guards that the implementation itself
+    checks, each with its error (None: any): an operation that only those refuse is tried, and must be refused.
+    ``idle`` are guards without which an operation has no effect, whether done or refused. ``chosen`` names, for an
+    action, the parameters that the implementation chooses. ``hidden_steps`` is the number of unseen steps of the
+    model, of any kind, that may precede an operation.
     """
 
     operations: Collection[str] | None = None

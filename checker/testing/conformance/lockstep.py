@@ -1,7 +1,6 @@
-"""The model and an implementation take the same operations; the states of the model that fit are carried along.
+"""The model and an implementation take the same operations; all states of the model that fit the observations are kept.
 
-What the implementation does not show is guessed: all states that agree with what was observed so far are kept. An
-operation is a mismatch where none is left.
+An operation is a mismatch if no state is left.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from highwater.traces.reading import OutOfRangeError, Place, TraceError
 from highwater.traces.runs.format import Seen, read_value
 
 LIMIT = 10_000
-"""So many states are carried at a time."""
+"""The most states that are kept at a time."""
 
 TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "senseless"
-"""What the model makes of an operation in a state; senseless is what a guard refuses that nobody answers."""
+"""The model's judgement of an operation in a state; senseless: refused by a guard outside of the contract."""
 
 
 class Mismatch(AssertionError):
@@ -62,7 +61,7 @@ class Lockstep:
         self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
-        """The operations that may be tried now: those that some state takes, and those that every state refuses."""
+        """The operations to try: those that some state takes, and those that every state refuses."""
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
         refuses: list[int] = []
@@ -95,10 +94,10 @@ class Lockstep:
                     allowed[after] = None
         self._keep(list(allowed), _sentence(instance, shown), outcome, before, numbers)
 
-    # --- what the model says ------------------------------------------------------------------------------
+    # --- the model ----------------------------------------------------------------------------------------
 
     def _judge(self, state: Scalars) -> list[str]:
-        """For each instance, what the model makes of it in a state."""
+        """The judgement of each instance in a state."""
         results = iter(self.interpreter.guards(state))
         kinds = []
         for number, instance in enumerate(self.model.instances):
@@ -139,11 +138,11 @@ class Lockstep:
         return other.action is instance.action and self._shown(other) == self._shown(instance)
 
     def _shown(self, instance: Instance) -> dict[str, Any]:
-        """The parameters that the implementation is told."""
+        """The parameters that the implementation gets."""
         hidden = self.contract.chosen.get(instance.action.name, ())
         return {name: value for name, value in instance.parameters.items() if name not in hidden}
 
-    # --- what is observed ---------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------
 
     def _keep(
         self,
@@ -153,7 +152,7 @@ class Lockstep:
         before: Sequence[Scalars] = (),
         numbers: Sequence[int] = (),
     ) -> None:
-        """Keep the states that fit what is observed, or raise Mismatch."""
+        """Keep the states that fit the observation, or raise Mismatch."""
         observed = self.adapter.observe()
         seen = Seen()
         self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
@@ -201,7 +200,7 @@ class Lockstep:
         before: Sequence[Scalars],
         numbers: Sequence[int],
     ) -> list[str]:
-        """Why no state is left: the fields of the nearest one, else the guards, or that nothing refuses."""
+        """Why no state is left: the fields of the nearest one, or the guards that refuse, or that none refuses."""
         if allowed:
             found = [self._differences(state, seen) for state in allowed]
             nearest = min(found, key=len)
@@ -221,7 +220,7 @@ class Lockstep:
         return [*lines, f"  the implementation: {_outcome(outcome)}"]
 
     def _rules(self) -> list[str]:
-        """The rules that the last operation follows, by number and title; the number alone without a rulebook."""
+        """The rules of the last operation, by number and, with a rulebook, title."""
         if not self.operations:
             return []
         action = self.model.instances[self.operations[-1]].action
@@ -243,7 +242,7 @@ class Lockstep:
 
 
 def check_contract(model: Model, contract: Contract) -> None:
-    """InputError where a contract names an action, a guard or a parameter that the model has not."""
+    """Raise InputError for an action, a guard or a parameter in a contract that the model does not have."""
     actions = {action.name: action for action in model.protocol.actions()}
     guards = {guard.name for instance in model.instances for guard in instance.guards}
     for name in (*(contract.operations or ()), *contract.chosen):
