@@ -63,6 +63,8 @@ def _tlc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_tlc")
 def test_tlc_runs_in_turn_and_must_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     beside = Case("beside", SMALL.arguments, beside=MODULE)
+    counted = Run(1.0, 1.0, MB, "", ({"distinct_states": 39_619, "seconds": 1.0},))
+    monkeypatch.setattr(bench, "highwater", lambda *arguments: counted)
     monkeypatch.setenv("FOUND", "39619")
     found = bench.measure(beside, 1)
     assert len(found.tlc) == 1
