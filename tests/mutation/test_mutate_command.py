@@ -84,6 +84,15 @@ def test_a_guard_that_matters_is_killed_by_a_property_and_others_are_noticed_by_
     assert found["operation", "s.stored[to] < s.stored[s.leader]", "<: <="] == NOTICED
 
 
+def test_a_later_scenario_skips_the_mutants_that_are_killed(register: Path) -> None:
+    second = register.with_name("second.toml")
+    second.write_text(register.read_text(encoding="utf-8"), encoding="utf-8")
+    chosen = [scenario_files.find(str(path)) for path in (register, second)]
+    records = MutationRun(chosen, processes=0).run().records.values()
+    assert {len(r.results) for r in records if r.verdict == KILLED} == {1}
+    assert {len(r.results) for r in records if r.verdict != KILLED} == {2}
+
+
 def test_kept_results_are_not_searched_again(
     register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
