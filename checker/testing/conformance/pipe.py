@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Outcome
+from highwater.checker.testing.conformance.lockstep import Adapter, AdapterError, Outcome
 from highwater.traces.reading import printable
 
 VERSION = 1

@@ -17,9 +17,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from highwater.checker.scenarios.request import Subject, asked
-from highwater.checker.testing.conformance.adapter import Adapter, Contract
-from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch, check_contract
-from highwater.checker.testing.machines.stateful import SETTINGS, Burst, Preferences, bursts, shrunk
+from highwater.checker.testing.conformance.lockstep import (
+    Adapter,
+    Contract,
+    Lockstep,
+    Mismatch,
+    check_contract,
+)
+from highwater.checker.testing.machines import SETTINGS, Burst, Preferences, bursts, shrunk
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 

@@ -6,6 +6,13 @@ the properties. A run to a violation is shrunk by its steps, and printed like ev
 
 from __future__ import annotations
 
+try:
+    import hypothesis as _needed  # noqa: F401
+except ModuleNotFoundError:
+    raise ImportError(
+        "highwater.checker.testing.machines needs the package hypothesis: pip install 'highwater-checker[test]'"
+    ) from None
+
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
