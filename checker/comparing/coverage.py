@@ -1,7 +1,6 @@
-"""Coverage of a protocol: which of its guards, branches and rules a set of states has exercised.
+"""Coverage of a protocol: which of its guards, branches and rules a set of states exercises.
 
-``sites`` finds the guards and branches with their lines, ``counting`` asks them in every state, ``rules`` asks what
-each rule changes, ``gathering`` takes the states of scenarios and traces, ``report`` and ``page`` tell.
+The states are those of explored scenarios and of replayed traces.
 """
 
 from __future__ import annotations
@@ -32,16 +31,14 @@ from highwater.model.language.values import watching
 from highwater.traces.runs.format import LineReader, read_run
 from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
 
-# The states that coverage counts: those of explored scenarios, and those of replayed traces.
-
 
 @dataclass
 class Coverage:
-    """What was exercised. A site's three counts are those of its Question; all counts add up over ``sources``.
+    """The counts over all ``sources``. A site's three counts are those of its ``SiteQuestion``.
 
-    ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it can be taken; ``premises``,
-    for each property, the states (of a property of steps: the steps) of which it has something to say; ``ruled_out``
-    are actions that no source's parameters leave a way to take.
+    ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it is enabled; ``premises``, for
+    each property, the states (of a step property: the steps) in which its premise holds; ``ruled_out`` are the
+    actions that the parameters of every source exclude.
     """
 
     sources: list[str] = field(default_factory=list)
@@ -52,14 +49,14 @@ class Coverage:
     ruled_out: set[str] = field(default_factory=set)
     rules: dict[str, RuleUse] = field(default_factory=dict)
     observed: Counter[str] = field(default_factory=Counter)
-    """Of traces: the lines that each action explains."""
+    """For each action the lines of traces that it explains."""
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     rulebook: Rulebook | None = None
-    """What is known of the numbers that the protocol names."""
+    """The rulebook with the numbers that the protocol names."""
 
     def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
-        """Ask everything of a model in packed states."""
+        """Count everything of a model in packed states."""
         self.sources.append(source)
         self.states += len(states)
         book = model.protocol.rulebook
@@ -94,21 +91,18 @@ class Coverage:
         for use in found:
             known = self.rules.setdefault(use.name, RuleUse(use.name, asked=False))
             known.asked |= use.asked
-            known.forbids += use.forbids
-            known.allows += use.allows
-            known.changes += use.changes
-            known.actions = tuple(dict.fromkeys([*known.actions, *use.actions]))
+            known.add(use.actions, use.forbids, use.allows, use.changes)
 
     @property
     def never_possible(self) -> set[str]:
-        """Actions that could not be taken anywhere, whatever the parameters."""
+        """Actions that the parameters of every source exclude."""
         return {name for name in self.ruled_out if not self.steps[name]}
 
 
 def add_scenario(
     coverage: Coverage, request: Request, options: SearchOptions, *, rules: bool, quiet: bool
 ) -> None:
-    """Explore a scenario, up to the limits, and ask everything in its states."""
+    """Explore a scenario, up to the limits, and count everything in its states."""
     from highwater.checker.engines.native.state_graph import explore
 
     model = request.without_goals().model()
@@ -130,7 +124,7 @@ def add_trace(
     profile: str | None = None,
     rules: bool = True,
 ) -> None:
-    """Replay a trace, and ask everything in the states that fit it. Raises TraceError where it is none."""
+    """Replay a trace, and count everything in the states that fit it. Raises TraceError if it is invalid."""
     trace = read_run(path)
     _, interpreter = model_for(trace.meta, switches, profile)
     model = interpreter.model
@@ -154,7 +148,7 @@ def add_trace(
             states = advance.states
         if not states:
             coverage.notes.append(
-                f"{path}: nothing explains step {line.step}; what follows was not looked at"
+                f"{path}: no step of the model explains step {line.step}; later lines are not counted"
             )
             break
         seen |= dict.fromkeys(states)
@@ -164,15 +158,15 @@ def add_trace(
 
 
 TOGETHER = 128
-"""So many expressions are compiled at a time."""
+"""The number of expressions that are compiled together."""
 MANY = 1 << 18
-"""From so many states on it pays to compile with care."""
+"""From this number of states on optimized code pays."""
 STATES = 1 << 14
 """States evaluated at a time: the values of both models are in memory together."""
 
 
 def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:
-    """In how many packed states each expression holds. EngineError where one may need more than 62 bits."""
+    """The number of packed states in which each expression holds. EngineError if one may need more than 62 bits."""
     known: dict[int, int] = {}
     distinct = {node.id: node for node in nodes}
     for node in list(distinct.values()):
@@ -207,10 +201,10 @@ class Site:
 
 @dataclass(frozen=True)
 class SiteQuestion:
-    """What is asked of a site for one choice of an action's parameters: three expressions over a state.
+    """Three expressions over a state, of a site and one choice of its action's parameters.
 
-    Of a guard: it holds; it refuses; it alone refuses. Of a branch, in states that the guards stated before it let
-    through: its condition holds; it does not; and nothing (false).
+    Of a guard: it holds; it refuses; it alone refuses. Of a branch, where all earlier guards hold: its condition
+    holds; it does not hold; false.
     """
 
     site: Site
@@ -218,7 +212,7 @@ class SiteQuestion:
 
 
 def questions(model: Model) -> Iterator[SiteQuestion]:
-    """Everything to ask of a model's actions, instance by instance."""
+    """The questions of all guards and branches of a model's actions."""
     for instance in model.instances:
         yield from _guards(instance)
         yield from _branches(model, instance)
@@ -260,11 +254,11 @@ def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
 
 @dataclass
 class RuleUse:
-    """How often a rule decides. Counts are of pairs (state, choice of an action's parameters).
+    """The number of pairs (state, choice of an action's parameters) in which a rule decides.
 
-    ``forbids``: a step can be taken only without it; ``allows``: only with it; ``changes``: the step leads elsewhere.
-    ``actions`` are those that it makes a difference to in some state. ``asked`` is false where the protocol without the
-    rule has other states, or cannot be: then nothing is known.
+    ``forbids``: a step is possible only without it; ``allows``: only with it; ``changes``: the step leads elsewhere.
+    ``actions`` are those that it affects in some state. ``asked`` is false if the protocol without the rule has states
+    of other fields, or does not trace: then nothing is counted.
     """
 
     name: str
@@ -274,22 +268,22 @@ class RuleUse:
     actions: tuple[str, ...] = ()
     asked: bool = True
 
-    def add(self, action: str, forbids: int, allows: int, changes: int) -> None:
-        """Add what was counted of an action."""
+    def add(self, actions: Sequence[str], forbids: int, allows: int, changes: int) -> None:
+        """Add the counts of actions."""
         self.forbids += forbids
         self.allows += allows
         self.changes += changes
-        if (allows or forbids or changes) and action not in self.actions:
-            self.actions += (action,)
+        if allows or forbids or changes:
+            self.actions = tuple(dict.fromkeys([*self.actions, *actions]))
 
     @property
     def decides(self) -> int:
-        """In how many cases it makes a difference."""
+        """The number of cases in which it makes a difference."""
         return self.forbids + self.allows + self.changes
 
 
 def uses(model: Model, states: Words) -> list[RuleUse]:
-    """Each rule that is on, and what it decides in packed states."""
+    """For each rule that is on, its decisions in packed states."""
     found, prints = [], Fingerprints()
     asked: dict[tuple[str, int], _Asked] = {}
     for name in sorted(model.protocol.rules_on):
@@ -313,7 +307,7 @@ def uses(model: Model, states: Words) -> list[RuleUse]:
 
 @dataclass
 class _Asked:
-    """A step of the model (None: there is none), and what it is without a rule, for each rule that it depends on."""
+    """A step of the model (None: there is none), and the same step without each rule that it depends on."""
 
     action: str
     step: Instance | None
@@ -321,7 +315,7 @@ class _Asked:
 
 
 def _without(model: Model, rule: str) -> Model | None:
-    """The protocol without a rule; None where it has other states then, or cannot be."""
+    """The protocol without a rule; None if it then has states of other fields, or does not trace."""
     try:
         protocol = type(model.protocol)(vars(model.protocol.p), model.protocol.rules_on - {rule})
         without = Model(protocol)
@@ -331,10 +325,7 @@ def _without(model: Model, rule: str) -> Model | None:
 
 
 def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
-    """Ask one step in all states, for all rules together: without one or another it is much the same.
-
-    Where it leads is asked only where it can be taken, which is in few states, as a rule.
-    """
+    """Count one step in all states, for all rules together, whose expressions share most of their nodes."""
     here, there = _split(asked.step, layout, states)
     without = [graph.FALSE if a is None else a.leads_on for _, a in asked.others]
     elsewhere = [
@@ -345,11 +336,11 @@ def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
     allows = count(layout, [graph.not_(taken) for taken in without], here)
     changes = count(layout, [graph.and_(*both) for both in zip(without, elsewhere, strict=True)], here)
     for number, (use, _) in enumerate(asked.others):
-        use.add(asked.action, forbids[number], allows[number], changes[number])
+        use.add([asked.action], forbids[number], allows[number], changes[number])
 
 
 def _split(step: Instance | None, layout: Layout, states: Words) -> tuple[Words, Words]:
-    """The states in which a step can be taken, and the others."""
+    """The states in which a step is enabled, and the others."""
     if step is None:
         return states[:0], states
     (possible,) = Evaluation(layout, [step.leads_on], Effort.QUICK)(states)

@@ -1,7 +1,4 @@
-"""Pages that show a protocol's source with something beside its lines: of coverage.
-
-They need nothing from elsewhere, and run no script. Whoever makes one gives it HTML, and escapes what is none.
-"""
+"""The report of coverage: as text, as JSON, and as a page of the source with counts beside its lines."""
 
 from __future__ import annotations
 
@@ -17,11 +14,11 @@ from highwater.model.versions import versions
 from highwater.traces.reports.page import policy
 
 Row = tuple[int, str, str, str]
-"""A line's number, its class (empty: nothing is said of it), its text and what stands beside it, both as HTML."""
+"""A line's number, its class (empty: no counts), its text and its counts, both as HTML."""
 
 
 def document(title: str, body: Iterable[str]) -> str:
-    """A page of this title, its heading, and what is below it as HTML."""
+    """A page without scripts or links to other files; ``body`` is HTML."""
     style = Path(__file__).with_name("source_page.css").read_text(encoding="utf-8")
     head = f"<title>{escape(title)}</title>\n<style>\n{style}</style></head><body>"
     guarded = f'<meta http-equiv="Content-Security-Policy" content="{policy(head)}">'
@@ -39,7 +36,7 @@ def document(title: str, body: Iterable[str]) -> str:
 
 
 def folded(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """A list that is folded at first."""
+    """A folded list."""
     texts = list(texts)
     yield f"<details><summary>{escape(heading)} ({len(texts)})</summary><ul>"
     yield from (f"<li>{escape(text)}</li>" for text in texts)
@@ -47,7 +44,7 @@ def folded(heading: str, texts: Iterable[str]) -> Iterator[str]:
 
 
 def source(file: str, rows: Iterable[Row]) -> Iterator[str]:
-    """A file's lines, each with what is said of it."""
+    """A file's lines as a table."""
     yield f'<h2>{escape(file)}</h2><div class="scroll"><table>'
     for number, kind, text, beside in rows:
         marked = f' class="{kind}"' if kind else ""
@@ -55,12 +52,8 @@ def source(file: str, rows: Iterable[Row]) -> Iterator[str]:
     yield "</table></div>"
 
 
-# Coverage in words and as JSON: what was never exercised first, then, where it is wanted, everything by
-# line.
-
-
 def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
-    """What was never exercised: a heading, and what stands under it (never empty)."""
+    """The parts that were never exercised: a heading, and its entries (never empty)."""
     sites = coverage.sites
     guards = {s: c for s, c in sites.items() if s.kind == GUARD}
     branches = {s: c for s, c in sites.items() if s.kind == BRANCH}
@@ -81,10 +74,13 @@ def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
         ("branches never reached", [_named(s) for s, c in branches.items() if not (c[0] or c[1])]),
         ("rules that decided nothing", [n for n, r in coverage.rules.items() if r.asked and not r.decides]),
         (
-            "rules of which nothing is known: without them the states are others",
+            "rules that were not counted: without them the states have other fields",
             [n for n, r in coverage.rules.items() if not r.asked],
         ),
-        ("properties that had nothing to say", [n for n, count in coverage.premises.items() if not count]),
+        (
+            "properties that were checked vacuously",
+            [n for n, count in coverage.premises.items() if not count],
+        ),
     )
     for heading, found in named:
         if found:
@@ -97,7 +93,7 @@ def _named(site: Site) -> str:
 
 
 def lines(coverage: Coverage, *, full: bool = False) -> Iterator[str]:
-    """The report for people; with ``full`` every line of the source with its counts."""
+    """The report as text; with ``full`` every line of the source with its counts."""
     if full:
         yield from _by_line(coverage)
     for heading, found in gaps(coverage):
@@ -109,7 +105,7 @@ def lines(coverage: Coverage, *, full: bool = False) -> Iterator[str]:
 
 
 def summary(coverage: Coverage) -> str:
-    """One line: how much of what there is was exercised."""
+    """One line: the exercised number of actions, guards, branches and rules."""
     guards = [c for s, c in coverage.sites.items() if s.kind == GUARD]
     branches = [c for s, c in coverage.sites.items() if s.kind == BRANCH]
     rules = [r for r in coverage.rules.values() if r.asked]
@@ -133,20 +129,17 @@ def _by_line(coverage: Coverage) -> Iterator[str]:
             a, b, alone = coverage.sites[site]
             number = site.place.rpartition(":")[2]
             if site.kind == GUARD:
-                what = f"“{site.name}”: held {a:,}, refused {b:,}, alone {alone:,}"
+                counts = f"“{site.name}”: held {a:,}, refused {b:,}, alone {alone:,}"
             else:
-                what = f"where: taken {a:,}, not taken {b:,}"
-            yield f"  {number:>5}  {site.action}: {what}"
+                counts = f"where: taken {a:,}, not taken {b:,}"
+            yield f"  {number:>5}  {site.action}: {counts}"
         yield ""
     if coverage.rules:
         yield "rules"
         for name, rule in sorted(coverage.rules.items()):
-            what = (
-                f"forbids {rule.forbids:,} steps, allows {rule.allows:,}, changes {rule.changes:,}"
-                if rule.asked
-                else "without it the states are others"
-            )
-            yield f"  {name}: {what}{' of ' if rule.actions else ''}{', '.join(rule.actions)}"
+            counts = f"forbids {rule.forbids:,} steps, allows {rule.allows:,}, changes {rule.changes:,}"
+            counts = counts if rule.asked else "without it the states have other fields"
+            yield f"  {name}: {counts}{' of ' if rule.actions else ''}{', '.join(rule.actions)}"
         yield ""
 
 
@@ -156,7 +149,7 @@ def _order(site: Site) -> tuple[str, int, str, str, str]:
 
 
 def as_json(coverage: Coverage) -> dict[str, Any]:
-    """Everything, in the order of the source."""
+    """The whole result, in the order of the source."""
     ordered = sorted(coverage.sites, key=_order)
     return {
         "sources": coverage.sources,
@@ -204,7 +197,7 @@ def as_json(coverage: Coverage) -> dict[str, Any]:
 
 
 def page(coverage: Coverage, roots: list[Path]) -> str:
-    """The page. ``roots`` are directories in which the places' files are looked for; what is not there is left out."""
+    """The page. Source files are read from the directories ``roots``; a missing file has only its counts."""
     lines = [
         f"<p>{escape(summary(coverage))}</p>",
         f"<p>{escape(', '.join(coverage.sources))}</p>",
@@ -228,13 +221,13 @@ def page(coverage: Coverage, roots: list[Path]) -> str:
 
 
 def _text(file: str, roots: list[Path]) -> list[str]:
-    """The lines of a file; none where it is not found."""
+    """The lines of a file; none if it is not found."""
     path = next((root / file for root in roots if (root / file).is_file()), None)
     return [] if path is None else path.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> Iterator[Row]:
-    """The lines of a file; without its text those of which something is said."""
+    """The lines of a file; if it was not found, only those with counts."""
     for number, line in enumerate(text or [""] * max(sites), 1):
         own = sites.get(number, [])
         if own or text:
@@ -244,7 +237,7 @@ def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> 
 
 
 def _kind(sites: list[Site], coverage: Coverage) -> str:
-    """How well a line is exercised: by the best of each of its counts, over the actions that share it."""
+    """How well a line is exercised, by the best of each count over the actions that share it."""
     counts = [coverage.sites[s] for s in sites]
     wanted = 3 if any(s.kind == GUARD for s in sites) else 2
     reached = sum(any(c[i] for c in counts) for i in range(wanted))

@@ -145,22 +145,30 @@ def _galleries() -> tuple[tuple[str, str, str, str], ...]:
 def tests(number: str, words: Collection[str]) -> list[Entry]:
     """Tests that name the number, or one of these names of switches, actions and properties; each file once."""
     found = []
-    any_word = re.compile(rf"(?<![\w/])(?:{'|'.join(map(re.escape, words)) or '(?!)'})(?!\w)")
-    for path, text in _tests():
+    paths = {word for word in words if not word.isidentifier()}  # names of scenarios
+    for path, text, tokens in _tests():
         named = [number] if names_number(text, number) else []
-        named += sorted(set(any_word.findall(text)))
+        named += sorted({*tokens.intersection(words), *(word for word in paths if _has(text, word))})
         if named:
             found.append({"name": path, "names": named})
     return found
 
 
+def _has(text: str, word: str) -> bool:
+    return word in text and re.search(rf"(?<![\w/]){re.escape(word)}(?!\w)", text) is not None
+
+
 @cache
-def _tests() -> tuple[tuple[str, str], ...]:
+def _tests() -> tuple[tuple[str, str, frozenset[str]], ...]:
+    """Path, text and words of each test file."""
     folder = ROOT / "tests"
     if not (ROOT / "pyproject.toml").is_file() or not folder.is_dir():
         return ()
-    paths = sorted(folder.rglob("test_*.py"))
-    return tuple((p.relative_to(ROOT).as_posix(), p.read_text(encoding="utf-8")) for p in paths)
+    texts = {p: p.read_text(encoding="utf-8") for p in sorted(folder.rglob("test_*.py"))}
+    return tuple(
+        (p.relative_to(ROOT).as_posix(), text, frozenset(re.findall(r"(?<![\w/])\w+", text)))
+        for p, text in texts.items()
+    )
 
 
 Definitions = tuple[Definition, ...]

@@ -1,6 +1,6 @@
-"""The pytest plugin once it is on: ``*.scenario.toml`` as test items, one an expectation, and fixtures.
+"""The active pytest plugin: ``*.scenario.toml`` as test items, one for each expectation, and fixtures.
 
-The first item of a file explores its states, and the others reuse them; under xdist once on each worker.
+The first item of a file explores its states; the others reuse them, under xdist once on each worker.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def overrides(config: pytest.Config) -> Overrides:
 
 
 def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
-    """A request as the engine can take it: the interpreter does not reduce by symmetry, so counts are void then."""
+    """The request without symmetry for the interpreter, which does not reduce by it; counts are not expected then."""
     return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
 
 
@@ -76,7 +76,7 @@ def search(
 
 
 def told(model: Model, outcome: ScenarioOutcome, names: Iterable[str]) -> Iterator[str]:
-    """The counterexamples of these properties, and what to know of the search."""
+    """The counterexamples of these properties, and a line about the search."""
     for example in outcome.examples:
         if example.name in names:
             yield ""
@@ -86,7 +86,7 @@ def told(model: Model, outcome: ScenarioOutcome, names: Iterable[str]) -> Iterat
 
 
 def _line(outcome: ScenarioOutcome) -> str:
-    """One line: how far the search came."""
+    """One line: the size of the search, and its notes."""
     result = outcome.result
     notes = "; ".join(report.notes(outcome))
     said = f"{result.distinct_states:,} states, depth {result.depth}, engine {outcome.engine}"
@@ -99,7 +99,7 @@ SUFFIX = ".scenario.toml"
 
 
 class Broken(Exception):
-    """An expectation that is not met; the message is what is shown."""
+    """An unmet expectation, with the message to print."""
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
@@ -111,7 +111,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 class ScenarioFile(pytest.File):
-    """A scenario's file; ``explored`` is what its items share."""
+    """A scenario's file; its items share ``explored``."""
 
     @cached_property
     def request(self) -> Request:
@@ -164,7 +164,7 @@ class ExpectationItem(pytest.Item):
         self.judge, self.about = judge, about
 
     def runtest(self) -> None:
-        """Explore, if no other item of the file has, and judge."""
+        """Explore, unless another item of the file has, and judge."""
         model, outcome = self.parent.explored
         for key in ("distinct_states", "depth"):
             self.user_properties.append((key, getattr(outcome.result, key)))
@@ -180,7 +180,7 @@ class ExpectationItem(pytest.Item):
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The file, and what is expected."""
+        """The file and the expectation."""
         return self.path, 0, self.name
 
 
@@ -242,11 +242,10 @@ def protocol(request: pytest.FixtureRequest) -> Name:
 
 @pytest.fixture
 def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
-    """Explore a protocol or a scenario: the test fails unless just what should be violated is.
+    """Explore a protocol or a scenario: the test fails unless exactly the expected properties are violated.
 
-    ``violated`` names those properties; without it a scenario's promise counts, as far as nothing is set over it.
-    ``engine`` and the limits go over the options of the command line, the rest is as for ``protocol``. Returns
-    the Outcome.
+    ``violated`` names them; without it the scenario's ``[expect]`` counts, unless it is overridden. ``engine`` and the
+    limits override the options of the command line; the rest is as for ``protocol``. Returns the ScenarioOutcome.
     """
 
     def call(
@@ -286,11 +285,11 @@ def _broken(outcome: ScenarioOutcome, violated: frozenset[str] | None) -> Sequen
 
 @pytest.fixture
 def replay() -> Replay:
-    """Replay a path: the test fails unless the protocol explains all of it, nothing is found, and all of it is known.
+    """Replay a path: the test fails unless all of it conforms, without violations or caveats.
 
     Called with the path, and as ``highwater.traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``;
-    ``allow`` are names of properties whose findings are expected, and kinds of doubts (docs/replay-reference.md).
-    Returns the Report. An unreadable input is an error of the test.
+    ``allow`` names properties whose violations are expected, and kinds of caveats (docs/replay-reference.md). Returns
+    the Report. An unreadable input is an error of the test.
     """
 
     def call(

@@ -1,7 +1,7 @@
-"""The pytest plugin. It is off unless asked for, with ``--highwater`` or ``highwater = true`` in the ini file.
+"""The pytest plugin. ``--highwater`` or ``highwater = true`` in the ini file switches it on.
 
-This module is what the entry point names, so that it is imported by every pytest of an environment: it adds
-the options and imports nothing else until it is asked for.
+The entry point names this module, so every pytest of an environment imports it. It adds the options, and imports
+the rest only if the plugin is on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _number(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    """Seconds, more than none."""
+    """A number of seconds above 0."""
     try:
         seconds = float(text)
     except ValueError:
@@ -30,7 +30,7 @@ def _seconds(text: str) -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options; each means what it means for ``highwater check``."""
+    """Add the options, with their meaning in ``highwater check``."""
     group = parser.getgroup("highwater", "Highwater: scenarios as tests")
     group.addoption("--highwater", action="store_true", help="collect *.scenario.toml and give the fixtures")
     group.addoption("--highwater-engine", metavar="NAME", help="native (default) or interpreter")
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the rest where it is asked for."""
+    """Load the rest of the plugin if it is on."""
     if config.getoption("--highwater") or config.getini("highwater"):
         from highwater.checker.testing import plugin
 

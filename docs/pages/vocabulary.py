@@ -1,4 +1,4 @@
-"""Check the prose of pages, docstrings, comments and messages against `vocabulary.toml`; `make lint` runs it.
+"""Check the prose of pages, docstrings, comments and messages against `vocabulary.toml`.
 
 A sentence begins with its subject, and a word that the field does not know has its replacement in the table.
 """
@@ -9,7 +9,7 @@ import re
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -36,7 +36,7 @@ def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             for number, paragraph in enumerate(re.split(r"\n\s*\n", node.value)):
-                yield node.lineno + number, re.sub(r"`[^`\n]*`", "", paragraph).strip()
+                yield node.lineno + number, re.sub(r"``[^`]*``|`[^`\n]*`", "", paragraph).strip()
 
 
 def prose_of_table(text: str) -> Iterator[tuple[int, str]]:
@@ -62,7 +62,7 @@ def files() -> Iterator[Path]:
                 yield path
 
 
-def complaints(path: Path, table: dict[str, dict[str, str]]) -> Iterator[str]:
+def complaints(path: Path, table: Mapping[str, Mapping[str, Collection[str]]]) -> Iterator[str]:
     """A line for each place where a file does not follow the table."""
     name = path.relative_to(ROOT).as_posix()
     allowed = table["exceptions"]
@@ -73,7 +73,7 @@ def complaints(path: Path, table: dict[str, dict[str, str]]) -> Iterator[str]:
                 found = re.search(rf"(?:^|[.:;] ){pattern}", flat)
             else:
                 found = re.search(rf"\b(?:{pattern})\b", flat, re.IGNORECASE)
-            if found and pattern not in allowed.get(name, ""):
+            if found and pattern not in allowed.get(name, ()):
                 context = flat[max(0, found.start() - 20) : found.end() + 50]
                 yield f"{name}:{line}: {found[0].strip()!r}: {instead} ({context})"
 

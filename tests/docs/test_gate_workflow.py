@@ -5,24 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import venv
 from collections.abc import Iterator
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
 from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import parts, shell
-from tests.packaging.conftest import DISTRIBUTION, link, needed, tree, wheel
-from tests.slow import slow
 
-__all__ = ["tree", "wheel"]
 PAGE = DOCS / "tutorials" / "a-gate-in-your-repository.md"
 NAME = ".github/workflows/protocol-gate.yml"
 STEP = re.compile(r"^      - (.*?)(?=^      - |\Z)", re.M | re.S)
 KEY = re.compile(r"^(?:        )?(name|uses|if|run): (.*)\n((?:          .*\n)*)", re.M)
-BREAKING, MEANT = (part.text for part in parts(PAGE.read_text(encoding="utf-8")) if part.kind == "diff")
+BREAKING, _ = (part.text for part in parts(PAGE.read_text(encoding="utf-8")) if part.kind == "diff")
 
 
 def steps(text: str) -> list[dict[str, str]]:
@@ -128,27 +123,3 @@ def test_a_pull_request_passes_until_it_changes_something(repository: Path, inst
     line = next(i for i, text in enumerate(code, 1) if "another replica has it" in text)
     assert f"register.py:{line}" in said
     assert "another replica has it" in said
-
-
-@slow("an installation by pip, as the workflow has it; the fast tests run its other commands")
-def test_every_night_with_what_is_installed(
-    repository: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No network: what Highwater needs is taken from here."""
-    venv.create(tmp_path / "venv", with_pip=True)
-    place = next((tmp_path / "venv").glob("lib/python*/site-packages"))
-    link(needed(distribution(DISTRIBUTION)), place)
-    for name in ("PIP_NO_DEPS", "PIP_NO_INDEX"):
-        monkeypatch.setenv(name, "1")
-    for name in (
-        "PIP_CONSTRAINT",
-        "PIP_BUILD_CONSTRAINT",
-    ):  # make's, with a path that is relative to this repository
-        monkeypatch.delenv(name, raising=False)
-    given = (tmp_path / "venv" / "bin", str(wheel))
-    status, said, _ = ran(repository, "schedule", *given)
-    assert status == 0, said
-    assert (place / "highwater").is_dir()
-    assert "1 of .highwater/gate.toml: 1 same" in said
-    changed(repository, BREAKING, MEANT)
-    assert ran(repository, "schedule", *given)[0] == 1

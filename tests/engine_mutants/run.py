@@ -1,10 +1,9 @@
-"""Plants mutants into copies of this tree and runs the fast tests: who notices, and what nobody does.
+"""Plant mutants into copies of this tree, run the fast tests, and print the mutants that no test detects.
 
     python -m tests.engine_mutants.run --seed 21 --count 40 --out mutants.json
 
-A mutant is shown to the tests that name its module, the nearest first, then to those of its part, and, with --whole,
-what survived these to all fast tests. Each run ends with its first failure. The file is written after each mutant, and
-gone on from.
+A mutant is tried with the test files that name its module, and, with --whole, a survivor with all fast tests. Each run
+ends with its first failure. The file is written after each mutant; a later run continues from it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,13 +21,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.engine_mutants import near, plant
+from tests.engine_mutants import plant
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 1800
-"""A run of tests that takes longer is one that hangs, which somebody would notice."""
-NEAREST = 3
-"""So many of the test files that name a module are asked first, by themselves."""
+"""A run of tests that takes longer hangs, which counts as detected."""
 _LEFT_OUT = (".git", ".venv", "*.egg-info", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 _NO_TESTS = 5
 
@@ -41,9 +39,8 @@ class Copy:
         recordings = ROOT.parent / "shared"
         if recordings.is_dir():
             (folder / "shared").symlink_to(recordings)
-        # Tests of packaging and of other revisions ask git.
-        git = [
-            "git",
+        # Tests of packaging and of other revisions need a repository.
+        who = [
             "-c",
             "user.name=mutants",
             "-c",
@@ -52,7 +49,7 @@ class Copy:
             "core.hooksPath=/dev/null",
         ]
         for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "a copy"]):
-            subprocess.run([*git, *words], cwd=self.root, check=True, capture_output=True)
+            subprocess.run(["git", *who, *words], cwd=self.root, check=True, capture_output=True)
 
     def noticed(self, mutant: plant.Mutant, tests: list[str], *options: str) -> str | None:
         """The first test that fails with the mutant, None where all pass."""
@@ -92,11 +89,20 @@ class Copy:
         return failed[0].split(" ")[1] if failed else f"pytest ended with {done.returncode}"
 
 
+def naming(root: Path, file: str) -> list[str]:
+    """The test files that import a module, those with few imports first."""
+    package, _, name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
+    module = rf"highwater\.{re.escape(f'{package}.{name}')}\b"
+    pattern = re.compile(rf"{module}|from highwater\.{re.escape(package)} import (\([^)]*|.*)\b{name}\b")
+    texts = {path: path.read_text(encoding="utf-8") for path in (root / "tests").rglob("test_*.py")}
+    found = [path for path, text in texts.items() if pattern.search(text)]
+    found.sort(key=lambda path: (texts[path].count("highwater."), path))
+    return [path.relative_to(root).as_posix() for path in found]
+
+
 def examine(copy: Copy, mutant: plant.Mutant, whole: bool) -> dict[str, Any]:
-    """Show a mutant to the tests, the nearest first."""
-    naming, beside = near.naming(ROOT, mutant.file), near.beside(ROOT, mutant.file)
-    stages: dict[str, tuple[list[str], list[str]]]
-    stages = {"nearest": (naming[:NEAREST], []), "naming": (naming[NEAREST:], []), "beside": (beside, [])}
+    """Try a mutant with the tests that name its module, then with all."""
+    stages: dict[str, tuple[list[str], list[str]]] = {"naming": (naming(ROOT, mutant.file), [])}
     if whole:
         stages["all"] = (["tests"], ["-n", "2", "--dist", "loadgroup"])
     for stage, (tests, options) in stages.items():
@@ -111,14 +117,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--workers", type=int, default=2, help="copies at a time")
-    parser.add_argument("--whole", action="store_true", help="all fast tests for what survives the nearest")
-    parser.add_argument("--out", type=Path, help="where what is found is kept")
-    parser.add_argument("--list", action="store_true", help="name the mutants, and run nothing")
+    parser.add_argument("--whole", action="store_true", help="try survivors with all fast tests")
+    parser.add_argument("--out", type=Path, help="the file of results")
     given = parser.parse_args()
     chosen = plant.chosen(plant.mutants(ROOT), given.seed, given.count)
-    if given.list:
-        print("\n".join(map(str, chosen)))
-        return
     known: dict[str, Any] = {}
     if given.out is not None and given.out.exists():
         known = json.loads(given.out.read_text(encoding="utf-8"))

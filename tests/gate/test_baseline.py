@@ -136,7 +136,7 @@ def test_another_name_is_none_where_the_expressions_and_more_are_others() -> Non
         ({"actions": {"up": 7, "down": 0}}, "action down is never taken any more (it was taken 3 times)"),
         (
             {"premises": {"in order": 0}},
-            "property in order has nothing to say any more (it had in 12 states or steps)",
+            "property in order is vacuous now (its premise held in 12 states or steps)",
         ),
         ({"cut": {"top": 1}}, "bound top: 0 steps cut → 1 steps cut"),
         ({"violated": {"in order": 5}}, "property in order is violated at depth 5, and was not"),

@@ -168,7 +168,7 @@ def test_guards_branches_and_rules_stand_at_their_lines(project: Path) -> None:
         f"branches.py:{line_of(chr(34) + 'not four')} count: “not four”"
     ]
     assert told["rules that decided nothing"] == ["idle"]
-    assert told["properties that had nothing to say"] == ["three_is_rare"]
+    assert told["properties that were checked vacuously"] == ["three_is_rare"]
     assert told["actions that could not be taken in any state"] == ["never"]
     stops = coverage.rules["stops"]
     assert (stops.forbids, stops.allows, stops.changes, stops.actions) == (1, 0, 0, ("count",))

@@ -1,4 +1,4 @@
-"""Each planted change of the protocol: whether the gate passes it, and whether it says what changed."""
+"""The gate reports each planted change of the protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
 
 @slow("a gate over a tree of its own for each change; the fast tests of the gate have a few")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
-def test_the_gate_says_what_is_right(scratch: Scratch, change: Change) -> None:
+def test_the_gate_reports_the_change(scratch: Scratch, change: Change) -> None:
     status, said, result = scratch.say(change)
     assert (status == 0) == change.passes, said
     assert status in (0, 1)

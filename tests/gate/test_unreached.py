@@ -1,4 +1,4 @@
-"""Equal in every state that a scenario reaches, and yet another protocol: the state that tells, by the interpreter."""
+"""A protocol that differs only in states that its scenario does not reach: the solver finds such a state."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from highwater.checker.comparing.gate.entries import GateEntry, rules_on_nowhere
 from highwater.checker.comparing.models.differences import (
     ActionChange,
     Comparison,
+    Pairs,
     instances_of_both,
     lines,
     questions_of_both,
@@ -28,81 +29,72 @@ from tests.gate.test_differences import SMALL, compared, reached
 LEADER = "replication/defect-fenced-leader"
 
 
-def models(name: str, rule: str) -> tuple[Model, Model]:
-    scenario = scenario_files.find(name)
-    return Request.of(scenario, Overrides()).model(), Request.of(
-        scenario, Overrides.parse([], [rule])
-    ).model()
+def changed(rule: str) -> tuple[Model, Model, Pairs]:
+    """The scenario with and without a rule, and the instances of its action in both."""
+    scenario = scenario_files.find(LEADER)
+    old, new = (Request.of(scenario, Overrides.parse([], off)).model() for off in ([], [f"{rule}=off"]))
+    action = "handle_alter_partition"
+    return old, new, instances_of_both(by_action(old)[action], by_action(new)[action])
 
 
 @pytest.mark.parametrize("rule", ["sender_epoch_check", "leader_epoch_check", "partition_epoch_check"])
-def test_the_state_tells_them_apart_and_no_run_reaches_it(rule: str) -> None:
-    old, new = models(LEADER, f"{rule}=off")
-    pairs = instances_of_both(
-        by_action(old)["handle_alter_partition"], by_action(new)["handle_alter_partition"]
-    )
+def test_the_interpreter_steps_differently_from_the_found_state_and_no_run_reaches_it(rule: str) -> None:
+    old, new, pairs = changed(rule)
     found = unreached(pairs, new)
     assert found is not None
+    state, pair, _ = found
     interpreters = Interpreter(old), Interpreter(new)
-    assert not interpreters[1].violated(found.state)
-    a, b = pairs[found.pair]
+    assert not interpreters[1].violated(state)
     outcomes = [
-        i.step(found.state, next(n for n, x in enumerate(m.instances) if x is instance)).state
-        for i, m, instance in zip(interpreters, (old, new), (a, b), strict=True)
+        i.step(state, next(n for n, x in enumerate(m.instances) if x is instance)).state
+        for i, m, instance in zip(interpreters, (old, new), pairs[pair], strict=True)
     ]
     assert outcomes[0] != outcomes[1]
-    assert found.state not in reached(new)
+    assert state not in reached(new)
 
 
-def test_it_is_told_beside_the_states_in_which_nothing_differs() -> None:
+def test_the_report_has_the_state_after_the_number_of_equal_states() -> None:
     found, _, _ = compared(LEADER, "sender_epoch_check=off")
     (change,) = found.actions
     assert change.same_so_far
     assert [line.split("  ")[0] for line in change.unreached] == ["alter_requests[0]"]
     told = list(lines(found))
-    at = next(i for i, line in enumerate(told) if line.startswith("  but not in this one"))
+    at = next(i for i, line in enumerate(told) if line.startswith("  but not in this state"))
     assert told[at - 1].startswith("  it does the same in each of the 7,928 states")
     assert "broker_epoch 1" in told[at + 1]
     assert "now: partition.isr {0} → {0,1}" in told[at + 2]
 
 
-def test_where_no_state_tells_them_apart_that_is_said() -> None:
+def test_the_report_says_if_no_such_state_exists() -> None:
     found, _, _ = compared("truncation/kip-320", "divergence_on_fetch=on", settings=SMALL)
     assert [c.beyond for c in found.actions if c.same_so_far] == ["none"]
     assert "  and in every other state within the types that has the invariants" in lines(found)
 
 
-def test_a_state_has_the_invariants() -> None:
-    """None is left where an invariant says that nothing differs."""
-    old, new = models(LEADER, "sender_epoch_check=off")
-    pairs = instances_of_both(
-        by_action(old)["handle_alter_partition"], by_action(new)["handle_alter_partition"]
-    )
+def test_a_found_state_has_the_invariants() -> None:
+    """With an invariant that says that nothing differs there is no such state."""
+    _, new, pairs = changed("sender_epoch_check")
     differs = graph.any_(node for a, b in pairs for node in questions_of_both(a, b, new.inputs))
     held = SimpleNamespace(node=graph.not_(differs))
-    told = {name: getattr(new, name) for name in ("leaves", "inputs", "first_initial")}
-    assert unreached(pairs, SimpleNamespace(**told, properties=[])) is not None  # type: ignore[arg-type]
-    assert unreached(pairs, SimpleNamespace(**told, properties=[held])) is None  # type: ignore[arg-type]
+    fields = {name: getattr(new, name) for name in ("leaves", "inputs", "first_initial")}
+    assert unreached(pairs, SimpleNamespace(**fields, properties=[])) is not None  # type: ignore[arg-type]
+    assert unreached(pairs, SimpleNamespace(**fields, properties=[held])) is None  # type: ignore[arg-type]
 
 
-def test_of_a_search_that_was_cut_nothing_is_said() -> None:
+def test_an_incomplete_search_looks_for_no_unreached_state() -> None:
     """A run could still reach the state."""
     found, _, _ = compared(LEADER, "sender_epoch_check=off", limit_states=500)
     assert not found.whole
     assert [(c.same_so_far, c.unreached, c.beyond) for c in found.actions] == [(True, [], "")]
 
 
-def test_a_solver_that_gives_up_is_told() -> None:
-    old, new = models(LEADER, "sender_epoch_check=off")
-    pairs = instances_of_both(
-        by_action(old)["handle_alter_partition"], by_action(new)["handle_alter_partition"]
-    )
+def test_the_report_says_if_the_solver_gives_up() -> None:
+    _, new, pairs = changed("sender_epoch_check")
     with pytest.raises(Stopped):
         unreached(pairs, new, Limits(0.0))
     change = ActionChange("a", "a", asked=True, beyond="the solver was stopped (seconds)")
-    assert "  of other states nothing is known: the solver was stopped (seconds)" in lines(
-        Comparison("s", actions=[change], states=1)
-    )
+    said = lines(Comparison("s", actions=[change], states=1))
+    assert "  other states are unknown: the solver was stopped (seconds)" in said
 
 
 RULES = """
@@ -125,8 +117,7 @@ class Tap(Protocol):
 """
 
 
-def test_rules_that_are_on_nowhere(tmp_path: Path) -> None:
-    """What a profile has, or one scenario switches on, is on somewhere."""
+def test_rules_that_no_profile_has_and_no_scenario_switches_on_are_listed(tmp_path: Path) -> None:
     (tmp_path / "tap.py").write_text(RULES, encoding="utf-8")
     toml = 'title = "Tap"\nprotocol = "tap.py"\nprofile = "used"\n'
     (tmp_path / "one.toml").write_text(toml, encoding="utf-8")

@@ -15,8 +15,7 @@ from hypothesis.database import InMemoryExampleDatabase
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.testing.machines import ModelMachine, Violated, machine
-from highwater.checker.testing.machines.stateful import shrunk
+from highwater.checker.testing.machines import ModelMachine, Violated, machine, shrunk
 from highwater.model.language import (
     Bool,
     Int,

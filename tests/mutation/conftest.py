@@ -12,10 +12,15 @@ import highwater
 EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
 
 
+def small_register(directory: Path) -> Path:
+    """The register of the examples, as a user's file, small."""
+    shutil.copy(EXAMPLES / "register.py", directory)
+    text = 'protocol = "register.py"\n[parameters]\nreplicas = 2\nwrites = 1\n'
+    (directory / "register.toml").write_text(text, encoding="utf-8")
+    return directory / "register.toml"
+
+
 @pytest.fixture
 def register(tmp_path: Path) -> Path:
-    """The register of the examples, as somebody's own file, small."""
-    shutil.copy(EXAMPLES / "register.py", tmp_path)
-    text = 'protocol = "register.py"\n[parameters]\nreplicas = 2\nwrites = 1\n'
-    (tmp_path / "register.toml").write_text(text, encoding="utf-8")
-    return tmp_path / "register.toml"
+    """The small register, which a test may change."""
+    return small_register(tmp_path)

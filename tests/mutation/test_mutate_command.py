@@ -1,9 +1,8 @@
-"""``highwater mutate``: what it prints, writes, keeps and continues from."""
+"""``highwater mutate``: its output, its JSON, its kept results, and how it continues."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -21,7 +20,7 @@ from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from highwater.checker.scenarios import scenario_files
 from tests.checker.schema import problems
 from tests.models import scenario_model
-from tests.mutation import library
+from tests.mutation.conftest import small_register
 from tests.mutation.small import LAMP, run
 
 SCHEMA = json.loads(
@@ -39,8 +38,13 @@ def verdicts(found: Findings) -> dict[tuple[str, str, str], str]:
     return {(r.mutant.kind, source_of(r.mutant), r.mutant.change): r.verdict for r in found.records.values()}
 
 
-def test_the_command(register: Path, tmp_path: Path) -> None:
-    """Its table, its JSON by the schema, its status."""
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    """All mutants of the small register."""
+    return compared(small_register(tmp_path_factory.mktemp("register")))
+
+
+def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path, tmp_path: Path) -> None:
     out, keep = tmp_path / "out.json", tmp_path / "keep.json"
     result = run(register, "--json", out, "--keep", keep)
     assert result.exit_code == 0
@@ -62,39 +66,36 @@ def test_the_command(register: Path, tmp_path: Path) -> None:
     assert again.output.count("\n") == 1
 
 
-def test_all_mutants_are_listed_with_verbose(register: Path) -> None:
-    result = run(register, "--verbose")
-    content = as_json(compared(register))
-    assert result.output.count(f"] {KILLED}: no_acknowledged_write_is_lost is violated at depth ") > 5
-    assert (
-        result.output.count(f"] {EQUIVALENT}: the same steps in all states of 1 ")
-        == content["counts"][EQUIVALENT]
-    )
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_full_list_has_every_mutant_and_fits_the_width(whole: Findings, width: int) -> None:
+    listed, counts = list(lines(whole, full=True, width=width)), as_json(whole)["counts"]
+    assert all(len(line) <= width for line in listed)
+    text = " ".join(" ".join(listed).split())
+    assert text.count(f"] {KILLED}: no_acknowledged_write_is_lost is violated at depth ") > 5
+    assert text.count(f"] {EQUIVALENT}: the same steps in all states of 1 ") == counts[EQUIVALENT]
 
 
-def test_what_is_noticed(register: Path) -> None:
-    """A guard that matters is killed by a property; other changes are noticed by counts."""
-    found = verdicts(compared(register))
+def test_a_guard_that_matters_is_killed_by_a_property_and_others_are_noticed_by_counts(
+    whole: Findings,
+) -> None:
+    found = verdicts(whole)
     assert found["guard", 'require("every live replica has it", holds)', "dropped"] == KILLED
     assert found["write", "s.next.acknowledged", "dropped"] == NOTICED
     assert found["operation", "s.stored[to] < s.stored[s.leader]", "<: <="] == NOTICED
 
 
-def test_step_properties_alone(tmp_path: Path) -> None:
-    """A scenario without invariants: its step property kills."""
-    shutil.copy(library.__file__, tmp_path)
-    file = tmp_path / "steps.toml"
-    text = 'protocol = "library.py"\nproperties = ["it_closes_after_a_yes"]\n[parameters]\nmost = 1\n'
-    file.write_text(text, encoding="utf-8")
-    records = compared(file).records.values()
-    killers = {r.deciding[0][1].property for r in records if r.verdict == KILLED}
-    assert "it_closes_after_a_yes" in killers
+def test_a_later_scenario_skips_the_mutants_that_are_killed(register: Path) -> None:
+    second = register.with_name("second.toml")
+    second.write_text(register.read_text(encoding="utf-8"), encoding="utf-8")
+    chosen = [scenario_files.find(str(path)) for path in (register, second)]
+    records = MutationRun(chosen, processes=0).run().records.values()
+    assert {len(r.results) for r in records if r.verdict == KILLED} == {1}
+    assert {len(r.results) for r in records if r.verdict != KILLED} == {2}
 
 
 def test_kept_results_are_not_searched_again(
     register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second run finds the same, and compares nothing."""
     keep = tmp_path / "keep.json"
     first = verdicts(compared(register, keep=keep))
     monkeypatch.setattr(examining.Examination, "safety", lambda *_: pytest.fail("compared again"))
@@ -111,7 +112,7 @@ def test_another_limit_searches_again(register: Path, tmp_path: Path) -> None:
 def test_a_changed_protocol_is_searched_again(
     register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kept results of another text are not used; those of the new text take their place."""
+    """The results of the new text replace the kept ones."""
     keep = tmp_path / "keep.json"
     compared(register, keep=keep)
     source = register.with_suffix(".py")
@@ -123,11 +124,10 @@ def test_a_changed_protocol_is_searched_again(
     assert verdicts(compared(register, keep=keep)) == changed
 
 
-def test_an_interrupted_run_is_continued(
-    register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_run_reports_and_keeps_its_results(
+    register: Path, whole: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results from before the interruption are reported and kept."""
-    keep, all_of_them = tmp_path / "keep.json", verdicts(compared(register))
+    keep = tmp_path / "keep.json"
     searched, count = examining.Examination._searched, iter(range(10**6))
 
     def interrupted(*arguments: Any) -> Any:
@@ -142,17 +142,10 @@ def test_an_interrupted_run_is_continued(
     assert any("interrupted" in line for line in lines(found, full=False, width=80))
     assert any("survived: not compared" in line for line in lines(found, full=False, width=None))
     monkeypatch.setattr(examining.Examination, "_searched", searched)
-    assert verdicts(compared(register, keep=keep)) == all_of_them
+    assert verdicts(compared(register, keep=keep)) == verdicts(whole)
 
 
-@pytest.mark.parametrize("width", [80, 100])
-def test_lines_fit(register: Path, width: int) -> None:
-    found = compared(register)
-    assert all(len(line) <= width for line in lines(found, full=True, width=width))
-
-
-def test_only(register: Path) -> None:
-    """One action, one line; the line's mutants are among the action's."""
+def test_only_compares_the_mutants_of_an_action_or_a_line(register: Path) -> None:
     by_action = compared(register, only=("acknowledge",))
     assert {a for r in by_action.records.values() for a in r.actions} == {"acknowledge"}
     line = next(r.mutant.place for r in by_action.records.values() if r.mutant.kind == "guard")
@@ -161,13 +154,16 @@ def test_only(register: Path) -> None:
     assert set(by_line.records) < set(by_action.records)
 
 
-def test_a_scenario_beyond_the_limit(register: Path) -> None:
-    """The nearest states kill some mutants; nothing is equivalent; the report says so, and the status is 1."""
-    whole, found = verdicts(compared(register)), compared(register, limit_states=8)
+def test_beyond_the_limit_of_states_mutants_are_killed_or_noticed_but_not_equivalent(
+    register: Path, whole: Findings
+) -> None:
+    found = compared(register, limit_states=8)
     assert found.scenarios == {str(register): None}
     assert "only the nearest 9 states" in found.notes[0]
     some = verdicts(found)
-    assert {m for m, v in some.items() if v == KILLED} <= {m for m, v in whole.items() if v == KILLED}
+    assert {m for m, v in some.items() if v == KILLED} <= {
+        m for m, v in verdicts(whole).items() if v == KILLED
+    }
     assert set(some.values()) == {KILLED, NOTICED, SURVIVED}
     assert status_of(found) == 1
     assert any(
@@ -175,8 +171,7 @@ def test_a_scenario_beyond_the_limit(register: Path) -> None:
     )
 
 
-def test_a_scenario_that_is_left_out(register: Path) -> None:
-    """The protocol itself violates another property than the scenario expects."""
+def test_a_scenario_is_left_out_if_the_protocol_fails_its_expectation(register: Path) -> None:
     text = register.read_text(encoding="utf-8")
     register.write_text(f"{text}[expect]\nviolated = ['no_acknowledged_write_is_lost']\n", encoding="utf-8")
     found = compared(register)
@@ -186,11 +181,14 @@ def test_a_scenario_that_is_left_out(register: Path) -> None:
     assert status_of(found) == 3
 
 
-def test_liveness_that_the_protocol_violates_leaves_a_scenario_out(tmp_path: Path) -> None:
-    (tmp_path / "lamp.py").write_text(LAMP.replace(', fair=weak("switch")', ""), encoding="utf-8")
-    scenario = tmp_path / "lamp.toml"
-    scenario.write_text('protocol = "lamp.py"\n', encoding="utf-8")
-    found = compared(scenario)
+def lamp(directory: Path, text: str, scenario: str = "") -> Path:
+    (directory / "lamp.py").write_text(text, encoding="utf-8")
+    (directory / "lamp.toml").write_text(f'protocol = "lamp.py"\n{scenario}', encoding="utf-8")
+    return directory / "lamp.toml"
+
+
+def test_a_scenario_is_left_out_if_the_protocol_violates_liveness(tmp_path: Path) -> None:
+    found = compared(lamp(tmp_path, LAMP.replace(', fair=weak("switch")', "")))
     assert "left out: liveness properties are violated" in found.notes[0]
     assert found.left_out
 
@@ -207,8 +205,7 @@ def test_liveness_that_the_protocol_violates_leaves_a_scenario_out(tmp_path: Pat
            '{"digest": "x", "results": {"1": {"kind": "equivalent", "how": "by magic"}}}',
            '{"digest": "x", "results": {"1": {"kind": "survived", "depth": -1}}}'))],
 )  # fmt: skip
-def test_a_file_of_something_else_is_refused(register: Path, tmp_path: Path, text: str) -> None:
-    """One line, status 2, and the file is unchanged."""
+def test_an_invalid_file_of_results_is_refused(register: Path, tmp_path: Path, text: str) -> None:
     keep = tmp_path / "keep.json"
     keep.write_text(text, encoding="utf-8")
     result = run(register, "--keep", keep)
@@ -218,11 +215,8 @@ def test_a_file_of_something_else_is_refused(register: Path, tmp_path: Path, tex
     assert keep.read_text(encoding="utf-8") == text
 
 
-def test_liveness_kills(tmp_path: Path) -> None:
-    """A step that does nothing, or is never taken, violates liveness; without liveness only the counts differ."""
-    (tmp_path / "lamp.py").write_text(LAMP, encoding="utf-8")
-    scenario = tmp_path / "lamp.toml"
-    scenario.write_text('protocol = "lamp.py"\nproperties = ["it_gets_light"]\n', encoding="utf-8")
+def test_liveness_kills_mutants_that_only_counts_notice_without_it(tmp_path: Path) -> None:
+    scenario = lamp(tmp_path, LAMP, 'properties = ["it_gets_light"]\n')
     found = compared(scenario)
     assert {mutant for mutant, verdict in verdicts(found).items() if verdict == KILLED} == {
         ("guard", 'require("it is off", ~s.on)', "negated"),
@@ -235,17 +229,15 @@ def test_liveness_kills(tmp_path: Path) -> None:
 
 
 def test_liveness_is_checked_beyond_an_expected_violation(tmp_path: Path) -> None:
-    """The search for the invariant ends at once; liveness is checked in all states."""
+    """The search for the invariant ends early; liveness is checked in all states."""
     text = LAMP.replace('weak("switch")', 'weak("switch", "look")')
     text = text.replace("return s.on\n", "return s.seen\n", 1).replace(
         "return ~s.seen | s.on", "return s.seen"
     )
-    (tmp_path / "lamp.py").write_text(text, encoding="utf-8")
-    scenario = tmp_path / "lamp.toml"
     expected = '[expect]\nviolated = ["it_is_seen_by_its_light"]\n'
-    checks = 'properties = ["invariants", "it_gets_light"]\n'
-    scenario.write_text(f'protocol = "lamp.py"\n{checks}{expected}', encoding="utf-8")
-    found = verdicts(compared(scenario))
+    found = verdicts(
+        compared(lamp(tmp_path, text, f'properties = ["invariants", "it_gets_light"]\n{expected}'))
+    )
     assert found["write", "s.next.seen", "dropped"] == KILLED
     assert found["write", "s.next.on", "dropped"] == KILLED
 
@@ -260,7 +252,7 @@ print(Examination(Request.of(scenarios.find("zookeeper/liveness-shutdowns"), Ove
 
 
 def test_the_digest_does_not_depend_on_what_was_traced_before(capsys: pytest.CaptureFixture[str]) -> None:
-    """A process traces many scenarios, another one begins with this: both know what is kept of it."""
+    """A process that has traced other scenarios and a new one have the same digest."""
     scenario_model("replication/controller/small")
     exec(DIGEST, {})
     fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)

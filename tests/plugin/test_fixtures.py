@@ -34,7 +34,7 @@ def test_explore_passes_what_is_as_it_should_be(pytester: pytest.Pytester) -> No
             assert register.model().protocol.p.writes == 1
             assert explore(register).result.complete
             explore("register.py", rules={"wait_for_all": False}, violated=lost)
-            assert explore("truncation/truncate-to-hwm").result.depth == 21
+            assert explore("truncation/truncate-to-hwm", engine="native").result.depth == 21
         """,
     ).assert_outcomes(passed=1)
 

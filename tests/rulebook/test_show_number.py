@@ -88,6 +88,8 @@ def test_show_lists_everything_about_a_rule(highwater: Command) -> None:
     assert "replication/defect-weak-writes" in [s["name"] for s in entry["scenarios"]]
     assert {"name": "weak-writes", "page": "docs/pages/gallery.md"} in entry["gallery"]
     assert "tests/traces/watermarks/test_high_watermark.py" in [t["name"] for t in entry["tests"]]
+    named = {name for test in entry["tests"] for name in test["names"]}
+    assert {"966.1", "hwm_needs_min_isr", "replication/defect-weak-writes"} <= named
 
 
 def test_a_switch_of_two_protocols_is_listed_once(highwater: Command) -> None:

@@ -1,7 +1,7 @@
-"""The baseline: a TOML file that says what to run and what was found, a fact a line.
+"""The baseline: a TOML file with the entries to run and their facts, a fact a line.
 
-``[select]`` is written by people: which scenarios and proofs belong to it. All else is written by
-``highwater gate --update``, in one order, so that a review sees in the difference of two versions what was given up.
+People write ``[select]``: the scenarios and proofs of the baseline. ``highwater gate --update`` writes the rest in a
+fixed order, so a review of two versions shows which facts changed.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Selection:
     proofs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def entries(self, root: Path) -> list[GateEntry]:
-        """The entries that the selection names now."""
+        """The entries that the selection names."""
         found = {name for pattern in self.scenarios for name in _matching(pattern, root)}
         chosen = [n for n in found if not any(fnmatchcase(n, pattern) for pattern in self.without)]
         return [*(GateEntry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
 
     def unmatched(self, root: Path) -> str | None:
-        """A name or pattern that is selected and that no scenario has; None where there is none."""
+        """A selected name or pattern that no scenario has; None if there is none."""
         return next((pattern for pattern in self.scenarios if not _matching(pattern, root)), None)
 
     def _proofs(self, root: Path) -> Iterator[GateEntry]:
@@ -64,7 +64,7 @@ class Selection:
 
 
 def _matching(pattern: str, root: Path) -> list[str]:
-    """The scenarios that a name, a glob or a path means. InputError for a glob that cannot be looked for."""
+    """The scenarios of a name, a glob or a path. Raises InputError for an unusable glob."""
     titles = scenario_files.titles()
     if pattern == STANDARD:
         return [name for name, (_, standard) in titles.items() if standard]
@@ -79,10 +79,7 @@ def _matching(pattern: str, root: Path) -> list[str]:
 
 @dataclass
 class Baseline:
-    """A baseline that was read, or is to be written.
-
-    ``engine`` is the engine that its facts were found with, ``source`` a fingerprint of the protocols' source.
-    """
+    """A baseline; ``engine`` and ``source`` are fingerprints of the engine and the protocols' source that it is of."""
 
     path: Path
     select: Selection
@@ -92,12 +89,12 @@ class Baseline:
 
     @property
     def root(self) -> Path:
-        """The directory that the paths in it start from: its own, or that of its ``.highwater``."""
+        """The directory of its relative paths: its own, or that of its ``.highwater``."""
         parent = self.path.absolute().parent
         return parent.parent if parent.name == DEFAULT.parent.name else parent
 
     def entries(self) -> list[GateEntry]:
-        """What the facts are of; a proof that [select] no longer has is left out."""
+        """The entries of the facts, without proofs that [select] no longer has."""
         proofs = {e.name: e for e in self.select.entries(self.root) if e.kind == PROOF}
         found = []
         for kind, name in self.facts:
@@ -113,7 +110,7 @@ class Baseline:
 
 
 def read(path: Path) -> Baseline:
-    """Read a baseline. Raises InputError, one line that names the file and the key, where it is none."""
+    """Read a baseline. Raises InputError, one line with the file and the key, if it is invalid."""
     try:
         table = files.read_toml(path)
     except FileNotFoundError:

@@ -1,20 +1,16 @@
-"""What became of an entry: the same, the same under other names, different, or not decided.
+"""Compare an entry with its baseline: the same, renamed, different, failed, or not run.
 
-A fact is what the protocol does, a name what it is called. Where a name is gone and another has come, and all that is
-known of one is known of the other, it is the same thing renamed, which breaks no promise:
-
-* the model's fingerprint, which has no names, is that of the baseline: nothing but names can have changed;
-* or all facts are equal but for the names that carry them.
+A name that is gone is renamed if a new name has the same facts, and either the fingerprint of the model, which has no
+names, is that of the baseline, or all facts are equal except for the names.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import Any
 
@@ -47,7 +43,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
 GRAPH = "graph"
-"""The fact that is no promise: the fingerprint of the model."""
+"""The fact that may change: the fingerprint of the model."""
 
 KINDS = {
     "actions": "action",
@@ -60,7 +56,7 @@ KINDS = {
 
 
 class EntryState(StrEnum):
-    """What a gate says of an entry. DIFFERENT, FAILED and NOT_RUN keep it from passing."""
+    """The result of comparing an entry. DIFFERENT, FAILED and NOT_RUN do not pass."""
 
     SAME = "same"
     RENAMED = "renamed"
@@ -73,7 +69,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that is not as it was: ``table`` is empty for those of the entry itself. None: it is not there."""
+    """A fact that changed; None: it is absent. ``table`` is empty for a fact of the whole entry."""
 
     table: str
     name: str
@@ -82,19 +78,14 @@ class Difference:
 
     def __str__(self) -> str:
         what = f"{KINDS[self.table]} {self.name}" if self.table else self.name
+        done = {"violated": "violated", "reachable": "reached"}.get(self.table)
         match self.table, self.before, self.after:
-            case ("violated", None, depth):
-                return f"{what} is violated at depth {depth}, and was not"
-            case ("violated", depth, None):
-                return f"{what} is not violated any more (it was at depth {depth})"
-            case ("violated", before, after):
-                return f"{what} is violated at depth {after}, not {before}"
-            case ("reachable", None, depth):
-                return f"{what} is reached at depth {depth}, and was not"
-            case ("reachable", depth, None):
-                return f"{what} is not reached any more (it was at depth {depth})"
-            case ("reachable", before, after):
-                return f"{what} is reached at depth {after}, not {before}"
+            case (_, None, depth) if done:
+                return f"{what} is {done} at depth {depth}, and was not"
+            case (_, depth, None) if done:
+                return f"{what} is not {done} any more (it was at depth {depth})"
+            case (_, before, depth) if done:
+                return f"{what} is {done} at depth {depth}, not {before}"
             case (_, None, after):
                 return f"{what} is new: {_say(after, self.table)}"
             case (_, before, None):
@@ -102,23 +93,20 @@ class Difference:
             case ("actions", before, 0):
                 return f"{what} is never taken any more (it was taken {before:,} times)"
             case ("premises", before, 0):
-                return f"{what} has nothing to say any more (it had in {before:,} states or steps)"
+                return f"{what} is vacuous now (its premise held in {before:,} states or steps)"
         return f"{what}: {_say(self.before, self.table)} → {_say(self.after, self.table)}"
 
 
 def _say(value: Any, table: str = "") -> str:
-    number = isinstance(value, int) and not isinstance(value, bool)
-    unit = (
-        {"actions": " times taken", "premises": " states or steps", "cut": " steps cut"}.get(table, "")
-        if number
-        else ""
-    )
-    return (f"{value:,}" if number else str(value)) + unit
+    if not isinstance(value, int) or isinstance(value, bool):
+        return str(value)
+    unit = {"actions": " times taken", "premises": " states or steps", "cut": " steps cut"}.get(table, "")
+    return f"{value:,}{unit}"
 
 
 @dataclass
 class EntryVerdict:
-    """An entry, what it gave, and what that means. ``renamed`` is pairs (kind, name before, name after)."""
+    """An entry, its result, and how it compares. ``renamed`` lists (kind, name before, name after)."""
 
     entry: GateEntry
     state: EntryState
@@ -130,18 +118,18 @@ class EntryVerdict:
 
     @property
     def graph_changed(self) -> bool:
-        """Whether the expressions are not those that the facts of before were found with."""
+        """True if the model's expressions are not those of the baseline."""
         facts = self.ran.facts
         return facts is not None and self.before is not None and facts.get(GRAPH) != self.before.get(GRAPH)
 
     @property
     def passes(self) -> bool:
-        """Whether what was promised of this entry is kept."""
+        """True if every fact of the baseline still holds."""
         return self.state in (EntryState.SAME, EntryState.RENAMED, EntryState.SKIPPED, EntryState.UPDATED)
 
 
 def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
-    """Hold what an entry gave against what the baseline has of it."""
+    """Compare the result of an entry with its facts in the baseline."""
     if ran is None:
         return EntryVerdict(entry, EntryState.NOT_RUN, before, note="the budget was used up")
     if ran.error is not None:
@@ -151,7 +139,7 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
     renamed = renamings(before, ran.facts)
     found = list(differences(before, ran.facts, {(t, old): new for t, old, new in renamed}))
     if found and before.get(GRAPH) != ran.facts.get(GRAPH):
-        # Something else is different, too: then equal numbers do not make two names one.
+        # Other facts differ too: equal numbers do not prove a renaming.
         renamed, found = [], list(differences(before, ran.facts, {}))
     state = (
         EntryState.DIFFERENT if found or ran.broken else EntryState.RENAMED if renamed else EntryState.SAME
@@ -161,7 +149,7 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
 
 
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
-    """Names that are gone and have others in their place: (table, before, after)."""
+    """Names that are gone, with the new names that have the same facts: (table, before, after)."""
     found = []
     for table in TABLES:
         old, new = before.get(table, {}), after.get(table, {})
@@ -173,9 +161,9 @@ def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], str]) -> list[Difference]:
-    """The facts that differ, names aside that were renamed, and the model's fingerprint aside.
+    """The facts that differ, without renamed names and the model's fingerprint.
 
-    Where the verdict is another one, other facts are kept of it: that those of before are not there says nothing.
+    Each verdict has its own facts: if the verdict differs, only facts of both verdicts are compared.
     """
     keys = list(dict.fromkeys([*before, *after]))
     if before.get("verdict") != after.get("verdict"):
@@ -196,119 +184,104 @@ def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], s
     return found
 
 
-_SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}
-
-
 class GateInterrupted(Exception):
-    """Ctrl-C, after which what was found so far is still told."""
+    """Ctrl-C; the results so far are still reported."""
+
+
+Entries = Sequence[tuple[GateEntry, Image | None]]
+"""Entries to run; an entry with an image is run as another revision has it."""
 
 
 def run_all(
-    entries: Sequence[GateEntry],
-    *,
-    processes: int | None = None,
-    budget: float | None = None,
-    quiet: bool = False,
+    entries: Entries, *, processes: int | None = None, budget: float | None = None, quiet: bool = False
 ) -> Iterator[tuple[GateEntry, Ran | None]]:
-    """Run entries in their order and give each with its result; None for those that the budget left no time for.
+    """Run entries in their order; yields each with its result, None if the budget was used up before it.
 
-    Raises Interrupted where Ctrl-C ended it.
+    Raises GateInterrupted on Ctrl-C.
     """
-    deadline = None if budget is None else time.perf_counter() + budget
-    yield from _all("run", entries, processes, deadline, quiet)
-
-
-def run_images(
-    images: Mapping[tuple[str, str], Image],
-    entries: Sequence[GateEntry],
-    *,
-    processes: int | None = None,
-    budget: float | None = None,
-    quiet: bool = False,
-) -> Iterator[tuple[GateEntry, Ran | None]]:
-    """Run entries as another revision has them, from their images."""
-    deadline = None if budget is None else time.perf_counter() + budget
-    yield from _all("image", entries, processes, deadline, quiet, images)
+    yield from _in_processes(_run, "run", entries, processes, budget, quiet)
 
 
 def fingerprints(
     entries: Sequence[GateEntry], *, processes: int | None = None, quiet: bool = False
 ) -> dict[tuple[str, str], str | None]:
     """The fingerprint of each entry's model."""
-    return {e.key: found for e, found in _all("fingerprint", entries, processes, None, quiet)}
+    jobs = [(entry, None) for entry in entries]
+    return {e.key: found for e, found in _in_processes(_traced, "traced", jobs, processes, None, quiet)}
 
 
-def _all(
+_Job = tuple[GateEntry, Image | None, float | None, int]
+"""An entry, its image, the seconds that are left, and the bytes of memory that it may use."""
+
+
+def _in_processes(
+    do: Callable[[_Job, Say], Any],
     word: str,
-    entries: Sequence[GateEntry],
+    entries: Entries,
     processes: int | None,
-    deadline: float | None,
+    budget: float | None,
     quiet: bool,
-    images: Mapping[tuple[str, str], Image] | None = None,
 ) -> Iterator[tuple[GateEntry, Any]]:
+    deadline = None if budget is None else time.perf_counter() + budget
     count = min(len(entries), processes or cores())
+    memory = int(available_memory() * 0.8) // max(1, count)
     begun = done = 0
 
-    def jobs() -> Iterator[tuple[GateEntry, float | None, Any]]:
-        """Entries that are to be run, each with the seconds that are left for it."""
+    def jobs() -> Iterator[_Job]:
         nonlocal begun
-        for entry in entries:
+        for entry, image in entries:
             seconds = None if deadline is None else deadline - time.perf_counter()
             if seconds is not None and seconds <= 0:
                 return
             begun += 1
-            yield entry, seconds, images and images[entry.key]
+            yield entry, image, seconds, memory
 
     live = LiveLine(quiet=quiet)
-    with Pool(partial(_run, word, int(available_memory() * 0.8) // max(1, count))) as pool:
+    with Pool(do) as pool:
         try:
             for news in pool.run(jobs(), count, every=0.5):
                 under_way = ", ".join(entry.name for entry, *_ in pool.under_way())
-                live(f"gate: {done} of {len(entries)} {_SAID[word]}", under_way)
+                live(f"gate: {done} of {len(entries)} {word}", under_way)
                 if news is None:
                     continue
                 done += 1
-                entry, found = news.job[0], news.said
+                found = news.said
                 if isinstance(found, ProcessEnded):
-                    found = Ran(error="the process that ran it was ended, perhaps for its memory")
+                    found = Ran(error="its process was ended, perhaps for its memory")
                 elif isinstance(found, BaseException):
                     raise found
-                yield entry, found
-            yield from ((entry, None) for entry in entries[begun:])
+                yield news.job[0], found
+            yield from ((entry, None) for entry, _ in entries[begun:])
         except KeyboardInterrupt:
             raise GateInterrupted from None
         finally:
             live.end()
 
 
-def _run(word: str, memory_bytes: int, job: tuple[GateEntry, float | None, Any], say: Say) -> Any:
-    entry, seconds, image = job
-    if word == "fingerprint":
-        return fingerprint(entry)
-    if word == "image":
-        return run_image(image, seconds, memory_bytes)
-    return run(entry, seconds, memory_bytes)
+def _run(job: _Job, say: Say) -> Ran:
+    entry, image, seconds, memory = job
+    return run(entry, seconds, memory) if image is None else run_image(image, seconds, memory)
 
 
-# Whether another scenario reaches a state in which an action differs that does the same wherever one
-# scenario goes.
-#
-# Other scenarios of the protocol are searched, those with larger bounds first, and the same scenario with
-# one bound a
-# step larger: within limits, so that no state was found says little.
+def _traced(job: _Job, say: Say) -> str | None:
+    return fingerprint(job[0])
+
+
+# Search other scenarios of the protocol, those with larger bounds first, for a state in which an action differs that
+# does the same in every state of its own scenario. The search has limits: not finding a state proves nothing.
 
 SECONDS = 30.0
-"""So long is searched for all scenarios that are explained."""
+"""The time for all scenarios that are explained."""
 EACH_SECONDS = 8.0
 LIMIT_STATES = 200_000
 TOGETHER = 8
-"""So many others are traced by the other revision at a time."""
+"""The number of scenarios that the other revision traces at a time."""
 
 
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """Add, to each action that does the same wherever its scenario goes, a state of another in which it does not."""
+    """For each action that does the same in its scenario, add a state of another scenario where it differs."""
     deadline = time.monotonic() + SECONDS
     for found in explained:
         open_ = [change for change in found.actions if change.same_so_far]
@@ -359,7 +332,7 @@ def _called(entry: GateEntry) -> str:
 
 
 def _others(entry: GateEntry, entries: Sequence[GateEntry], baseline: Baseline) -> Iterator[GateEntry]:
-    """Other scenarios of the same protocol, and the same with one bound larger, by turns."""
+    """Other scenarios of the same protocol, and the same one with one bound larger, in turn."""
     scenario = entry.found()
     known, values = scenario.protocol.parameters, scenario.parameter_values({})
     more, first = (
@@ -379,7 +352,7 @@ def _others(entry: GateEntry, entries: Sequence[GateEntry], baseline: Baseline) 
 
 
 def _of_protocol(scenario: Scenario, baseline: Baseline) -> Iterator[GateEntry]:
-    """The scenarios of the same protocol: those that come with it, of one's own those beside its file."""
+    """The scenarios of the same protocol: the built-in ones, or those beside the protocol's file."""
     definition, root = scenario.definition, baseline.root.resolve()
     files, protocol = catalogue.scenario_files(), definition.name
     if definition.file is not None:
@@ -393,7 +366,7 @@ def _of_protocol(scenario: Scenario, baseline: Baseline) -> Iterator[GateEntry]:
 
 
 def _far(scenario: Scenario, other: Scenario) -> tuple[bool, int]:
-    """How far another scenario is: whether one of its bounds is smaller, and how many settings differ."""
+    """The distance of another scenario: whether a bound of it is smaller, and the number of other settings."""
     values = [s.parameter_values({}) for s in (scenario, other)]
     rules = [s.rule_values(s.profile, s.rules) for s in (scenario, other)]
     smaller = any(values[1].get(name, 0) < value for name, value in values[0].items())

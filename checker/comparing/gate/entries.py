@@ -1,4 +1,4 @@
-"""What a gate runs: scenarios to explore and proofs to try, each by the name that the baseline has for it."""
+"""The entries of a gate, scenarios and proofs: running one, and the facts of its result."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SCENARIO, PROOF = "scenario", "proof"
 
 @dataclass(frozen=True)
 class GateEntry:
-    """One thing to run. ``scenario`` is a name, or a path relative to ``root`` where it ends in ``.toml``.
+    """A scenario or a proof to run. ``scenario`` is a name, or a path below ``root`` that ends in ``.toml``.
 
-    Of a proof ``parameters`` and ``rules`` go over the scenario; ``unbounded`` says that its numbers end nowhere.
+    A proof's ``parameters`` and ``rules`` override the scenario's; ``unbounded``: epochs have no bound.
     """
 
     kind: str
@@ -46,13 +46,13 @@ class GateEntry:
     unbounded: bool = False
 
     def __post_init__(self) -> None:
-        """InputError where a baseline leads to a scenario outside of its root, whose protocol would be executed."""
+        """Raise InputError for a scenario outside of the root, whose protocol would be executed."""
         if self.scenario.endswith(".toml"):
             user_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
 
     @classmethod
     def of_scenario(cls, name: str, root: Path) -> GateEntry:
-        """A scenario as it is written."""
+        """A scenario without overrides."""
         return cls(SCENARIO, name, name, root)
 
     @property
@@ -62,33 +62,33 @@ class GateEntry:
 
     @property
     def argument(self) -> str:
-        """The scenario as a command line would name it, from anywhere."""
+        """The scenario's argument on a command line."""
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
     def asked(self, scenario: str | None = None) -> Asked:
-        """What another process is to trace; a revision can have the scenario under another name."""
+        """The request to another revision, which can have the scenario under another name."""
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}
 
     def request(self) -> Request:
-        """What is asked. Raises InputError where the scenario or something that it names does not exist."""
+        """The request. Raises InputError if the scenario, or a name in it, does not exist."""
         return Request.of(self.found(), Overrides(dict(self.parameters), dict(self.rules)))
 
     def found(self) -> Scenario:
-        """The scenario, with paths as the baseline has them. Raises InputError where there is none."""
+        """The scenario, with the baseline's paths. Raises InputError if there is none."""
         if self.scenario.endswith(".toml"):
             return scenario_files.read(self.root / self.scenario, self.scenario)
         return scenario_files.find(self.scenario)
 
 
 def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
-    """What to say of the rules, of the protocols of these entries, that no profile has and no entry switches on."""
+    """A line for each protocol with rules that no profile has and no entry switches on."""
     protocols: dict[str, type[Protocol]] = {}
     on: dict[str, set[str]] = {}
     for entry in entries:
         try:
             asked = entry.request()
-        except InputError:  # it is told where the entry is run
+        except InputError:  # running the entry reports it
             continue
         name = asked.scenario.definition.name
         protocols[name] = asked.scenario.protocol
@@ -102,17 +102,12 @@ def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
     return found
 
 
-# Running one entry, and the facts that a baseline keeps of it.
-#
-# Facts are a table whose values are texts, numbers, truth values, or tables from a name to one of these. Of
-# a scenario
-# in which everything holds they are its counts: states, depth, how often each action was taken, cut and had
-# something to
-# say. Where a violation is promised it is the property and the depth at which it is found, and how many
-# states that took.
-# ``reachable`` has the depth of each reachability goal that is reached.
-
 Facts = dict[str, Any]
+"""The facts of an entry: texts, numbers and truth values, or tables from a name to one of these.
+
+If all properties hold, they are the counts of the search; of an expected violation, its property and depth, and the
+states of the search. ``reachable`` has the depth of each reachability goal.
+"""
 
 TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
 """The keys that hold a table: from the name of a property, an action or a bound."""
@@ -131,11 +126,10 @@ NUMBERS = (
 
 @dataclass
 class Ran:
-    """What running an entry gave: its facts, or why there are none.
+    """The result of an entry: its facts; or an ``error`` of the protocol or scenario; or the limit that ``stopped`` it.
 
-    ``error`` is what is wrong with the protocol or the scenario; ``stopped`` the limit that came first. ``runs`` are
-    counterexamples in words, by property, ``violations`` the same as numbers; ``broken`` is what the scenario's own
-    file promises otherwise.
+    ``runs`` are counterexamples as text, by property, ``violations`` the same runs as numbers; ``broken`` lists
+    unmet expectations of the scenario's own file.
     """
 
     facts: Facts | None = None
@@ -148,7 +142,7 @@ class Ran:
 
 
 def run(entry: GateEntry, limit_seconds: float | None = None, memory_bytes: int | None = None) -> Ran:
-    """Run an entry. What is wrong with it is a result; KeyboardInterrupt and InternalError are raised."""
+    """Run an entry; an error of the protocol is a result. Raises KeyboardInterrupt and InternalError."""
     started = time.perf_counter()
     ran = Ran()
     try:
@@ -158,14 +152,14 @@ def run(entry: GateEntry, limit_seconds: float | None = None, memory_bytes: int 
         raise
     except (LanguageError, InputError) as wrong:
         ran.error = str(wrong)
-    except Exception as wrong:  # a protocol is anybody's Python, and the other entries are still to be run
+    except Exception as wrong:  # the protocol is the user's Python; the other entries still run
         ran.error = f"{type(wrong).__name__}: {wrong}"
     ran.seconds = time.perf_counter() - started
     return ran
 
 
 def fingerprint(entry: GateEntry) -> str | None:
-    """The fingerprint of an entry's model; None where it cannot be had (running it will say why)."""
+    """The fingerprint of an entry's model; None if it cannot be traced (running it reports why)."""
     try:
         return _graph(entry)[1]
     except Exception:
@@ -185,14 +179,7 @@ def _graph(entry: GateEntry) -> tuple[Model, str]:
 
 def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
     request = entry.request()
-    options = SearchOptions(
-        workers=1,
-        limit_seconds=limit_seconds,
-        memory_bytes=memory_bytes,
-        symmetry=request.symmetry,
-        deadlock=request.deadlock,
-        crowded=True,
-    )
+    options = _options(limit_seconds, memory_bytes, request.symmetry, request.deadlock)
     model, outcome = exploration.explore(request, "native", engines.search("native"), options)
     if model is not None and outcome.result.stopped_by in (None, "violation"):
         ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
@@ -204,19 +191,25 @@ def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_by
         ran.stopped = outcome.result.stopped_by
 
 
+def _options(
+    limit_seconds: float | None, memory_bytes: int | None, symmetry: bool, deadlock: bool
+) -> SearchOptions:
+    return SearchOptions(
+        workers=1,
+        limit_seconds=limit_seconds,
+        memory_bytes=memory_bytes,
+        symmetry=symmetry,
+        deadlock=deadlock,
+        crowded=True,
+    )
+
+
 def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | None = None) -> Ran:
-    """Run a scenario as another revision has it, from its image."""
+    """Run a scenario of another revision, from its image."""
     started, ran = time.perf_counter(), Ran()
     try:
         model = RestoredModel(image)
-        options = SearchOptions(
-            workers=1,
-            limit_seconds=limit_seconds,
-            memory_bytes=memory_bytes,
-            symmetry=image["symmetry"],
-            deadlock=image["deadlock"],
-            crowded=True,
-        )
+        options = _options(limit_seconds, memory_bytes, image["symmetry"], image["deadlock"])
         search = engines.search("native")
         if model.liveness:
             from highwater.checker.engines.liveness import search_with_liveness
@@ -238,7 +231,7 @@ def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | Non
 def _found(
     model: Model, result: SearchResult, violated: Mapping[str, int], symmetry: bool, deadlock: bool
 ) -> Facts:
-    """The facts of a search that was not stopped. ``violated`` has the depths of violations and of goals."""
+    """The facts of a finished search. ``violated`` has the depths of violations and of reached goals."""
     goals = {name for name in model.safety if model.stated(name).goal}
     reached = {name: depth for name, depth in violated.items() if name in goals}
     violated = {name: depth for name, depth in violated.items() if name not in goals}

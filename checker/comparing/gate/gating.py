@@ -1,4 +1,4 @@
-"""A gate from start to end: what to run and in which order, what came of it, and why it is not as it was."""
+"""Run a gate: choose and order the entries, compare them, and explain the differences."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from highwater.checker.comparing.models import states as models
 from highwater.checker.comparing.models.differences import Comparison
 from highwater.checker.comparing.models.revisions import (
     Image,
+    RestoredModel,
     Revision,
     UnknownImageError,
     checked_out,
@@ -30,14 +31,14 @@ from highwater.model.language.errors import LanguageError
 Key = tuple[str, str]
 
 _PROOF_COST = 5_000_000
-"""A proof is put among the scenarios as one of so many states."""
+"""In the order of entries a proof counts as a scenario with this number of states."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a gate runs. ``budget`` is in seconds; ``explain`` how many differences are explained.
+    """How a gate runs. ``budget`` is in seconds; ``explain`` is the number of differences to explain.
 
-    ``strict``: a change of the source that no scenario sees does not pass.
+    ``strict``: a change of the source that no scenario detects does not pass.
     """
 
     names: tuple[str, ...] = ()
@@ -51,10 +52,10 @@ class Options:
 
 @dataclass
 class Gate:
-    """What came of a gate.
+    """The result of a gate.
 
-    ``against`` is the revision that a difference was explained by; with ``revisions`` the one that was compared with.
-    ``source_unknown`` says why nobody knows what the source has otherwise; "" where that is known.
+    ``against`` is the revision that explains a difference; with ``revisions``, the revision compared with.
+    ``source_unknown`` says why changes of the source are unknown; "" if they are known.
     """
 
     baseline: Baseline
@@ -71,7 +72,7 @@ class Gate:
 
     @property
     def status(self) -> Status:
-        """The exit status: interrupted before a difference, a difference before what was not run."""
+        """The exit status; an interruption goes before a difference, and a difference before an entry not run."""
         states = {v.state for v in self.verdicts}
         if self.interrupted:
             return Status.INTERRUPTED
@@ -83,12 +84,12 @@ class Gate:
 
     @property
     def equivalent(self) -> set[str]:
-        """The entries whose expressions are others, and are shown to do the same in every state."""
+        """The entries whose expressions changed and provably do the same in every state."""
         return {found.scenario for found in self.explained if found.equivalent}
 
     @property
     def unseen(self) -> list[str]:
-        """What was changed and no scenario sees: a strict gate does not pass for it."""
+        """The changes that no scenario detects; with one of them a strict gate fails."""
         found = [str(text) for text in self.texts if text.effect in sources.STRICT]
         if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
             effects = {v.entry.name: sources.effect_of_graph(v, self.equivalent) for v in self.verdicts}
@@ -96,23 +97,21 @@ class Gate:
         return found + [self.source_unknown] * bool(self.source_unknown)
 
     def count(self, state: EntryState) -> int:
-        """How many entries are in a state."""
+        """The number of entries in a state."""
         return sum(v.state is state for v in self.verdicts)
 
     def sort(self) -> None:
-        """Put verdicts into one order, however many processes ran them."""
+        """Sort the verdicts by kind and name."""
         self.verdicts.sort(key=lambda v: (v.entry.kind == PROOF, v.entry.name))
 
 
 def with_baseline(baseline: Baseline, options: Options) -> Gate:
-    """Run what a baseline names, compare, and explain what differs by the revision that it was written in.
+    """Run a baseline's entries, compare, and explain differences by the revision that wrote it.
 
-    Raises InputError where it promises nothing, which would pass whatever the protocol does.
+    Raises InputError for a baseline without facts, which would always pass.
     """
     if not baseline.facts:
-        raise InputError(
-            f"{baseline.path}: it promises nothing; `highwater gate --update` writes what is found"
-        )
+        raise InputError(f"{baseline.path}: it has no facts; `highwater gate --update` writes them")
     gate = Gate(baseline, options.strict)
     all_entries = baseline.entries()
     known = {e.key for e in all_entries}
@@ -121,13 +120,9 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
     gate.notes += rules_on_nowhere(all_entries)
     moved = _moved(baseline, entries, unlisted, options)
     gate.unlisted = [] if options.names else [e.name for e in unlisted if e not in moved.values()]
-    plan: dict[Key, GateEntry] = {}
-    for entry in _ordered(baseline, entries, options, gate):
-        now = moved.get(entry.key, entry)
-        plan[now.key] = now
-    was = {now.key: baseline.facts[key] for key, now in moved.items()}
-    before = {key: was.get(key) or baseline.facts[key] for key in plan}
-    _run(gate, list(plan.values()), before, options)
+    ordered = _ordered(baseline, entries, options, gate)
+    plan = [(moved.get(e.key, e), baseline.facts[e.key]) for e in ordered]
+    _run(gate, [entry for entry, _ in plan], {entry.key: facts for entry, facts in plan}, options)
     old_names = {now.key: key[1] for key, now in moved.items()}
     for verdict in gate.verdicts:
         if verdict.entry.key in old_names:
@@ -139,7 +134,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
 
 
 def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
-    """Compare what the protocol does now with what another revision does, scenario by scenario."""
+    """Compare each scenario with what another revision does."""
     gate = Gate(baseline, options.strict, against=revision, revisions=True)
     entries = _chosen(baseline.select.entries(baseline.root), options.names)
     if any(e.kind == PROOF for e in entries):
@@ -165,8 +160,11 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                 touched.append(entry)
         try:
             before: dict[Key, Facts] = {}
-            for entry, ran in comparison.run_images(
-                images, touched, processes=options.processes, budget=options.budget, quiet=options.quiet
+            for entry, ran in comparison.run_all(
+                [(e, images[e.key]) for e in touched],
+                processes=options.processes,
+                budget=options.budget,
+                quiet=options.quiet,
             ):
                 if ran is not None and ran.facts is not None:
                     before[entry.key] = ran.facts
@@ -184,21 +182,22 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
 
 
 def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
-    """Run all that a baseline selects: the baseline that says what was found, and how it differs from this one.
+    """Run all that a baseline selects: the new baseline, and its comparison with the old one.
 
-    Raises InputError where something is selected that there is not: it would never be run, and nobody would know.
+    Raises InputError for a selected name that no scenario has, which would silently never run.
     """
     missing = baseline.select.unmatched(baseline.root)
     if missing is not None:
         raise InputError(f"{baseline.path}: select.scenarios: no scenario is called {missing}")
-    entries = baseline.select.entries(baseline.root)
+    entries = sorted(
+        baseline.select.entries(baseline.root), key=lambda e: -_cost(baseline.facts.get(e.key, {}), e)
+    )
     source = sources.digest(baseline.root, sources.own_folders(entries, baseline.root))
     new = Baseline(baseline.path, baseline.select, engine_key(), source=source)
     gate = Gate(baseline)
-    costs = {e.key: _cost(baseline.facts.get(e.key, {}), e) for e in entries}
-    entries.sort(key=lambda e: -costs[e.key])
     try:
-        for entry, ran in comparison.run_all(entries, processes=options.processes, quiet=options.quiet):
+        jobs = [(entry, None) for entry in entries]
+        for entry, ran in comparison.run_all(jobs, processes=options.processes, quiet=options.quiet):
             assert ran is not None
             before = baseline.facts.get(entry.key)
             if ran.facts is not None:
@@ -211,7 +210,7 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
     return new, gate
 
 
-# --- what is run, and in which order ----------------------------------------------------------------
+# --- the entries and their order --------------------------------------------------------------------
 
 
 def _chosen(entries: Sequence[GateEntry], names: Sequence[str]) -> list[GateEntry]:
@@ -229,31 +228,30 @@ def _cost(known: Facts, entry: GateEntry) -> int:
 
 
 def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gate: Gate) -> list[GateEntry]:
-    """The entries in their order; with a budget what the change touches comes first, and the cheap before the dear."""
+    """The entries in order; with a budget those that the change touches come first, then the cheap ones."""
     costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
     if options.budget is None and not options.only_changed:
         return sorted(entries, key=lambda e: -costs[e.key])
     prints = comparison.fingerprints(entries, processes=options.processes, quiet=options.quiet)
     untouched = {e.key for e in entries if prints[e.key] == baseline.facts[e.key].get(GRAPH)}
     if options.only_changed:
-        if baseline.engine == engine_key():
-            for entry in [e for e in entries if e.key in untouched]:
-                note = "the model and the engine are those of the baseline"
-                gate.verdicts.append(
-                    EntryVerdict(entry, EntryState.SKIPPED, baseline.facts[entry.key], note=note)
-                )
-            entries = [e for e in entries if e.key not in untouched]
+        if baseline.engine != engine_key():
+            gate.notes.append("the engine is not that of the baseline: no entry is skipped")
         else:
-            gate.notes.append(
-                "the engine is not the one that the baseline was written with: nothing is left out"
-            )
+            note = "the model and the engine are those of the baseline"
+            gate.verdicts += [
+                EntryVerdict(e, EntryState.SKIPPED, baseline.facts[e.key], note=note)
+                for e in entries
+                if e.key in untouched
+            ]
+            entries = [e for e in entries if e.key not in untouched]
     return sorted(entries, key=lambda e: (e.key in untouched, costs[e.key]))
 
 
 def _moved(
     baseline: Baseline, entries: Sequence[GateEntry], unlisted: Sequence[GateEntry], options: Options
 ) -> dict[Key, GateEntry]:
-    """Scenarios that are gone, each with one that has come and has the same model: it was only renamed."""
+    """Renamed scenarios: each that is gone, with a new one that has the same model."""
     gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
@@ -261,11 +259,10 @@ def _moved(
     prints = comparison.fingerprints(come, processes=options.processes, quiet=options.quiet)
     found: dict[Key, GateEntry] = {}
     for entry in gone:
-        for other in come:
-            graph = prints[other.key]
-            if other not in found.values() and graph == baseline.facts[entry.key].get(GRAPH):
-                found[entry.key] = other
-                break
+        graph = baseline.facts[entry.key].get(GRAPH)
+        alike = (other for other in come if prints[other.key] == graph and other not in found.values())
+        if (other := next(alike, None)) is not None:
+            found[entry.key] = other
     return found
 
 
@@ -279,23 +276,24 @@ def _there(entry: GateEntry) -> bool:
 
 def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], options: Options) -> None:
     try:
+        jobs = [(entry, None) for entry in entries]
         for entry, ran in comparison.run_all(
-            entries, processes=options.processes, budget=options.budget, quiet=options.quiet
+            jobs, processes=options.processes, budget=options.budget, quiet=options.quiet
         ):
             gate.verdicts.append(compare(entry, before[entry.key], ran))
     except comparison.GateInterrupted:
         gate.interrupted = True
 
 
-# --- why it is not as it was ------------------------------------------------------------------------
+# --- explaining -------------------------------------------------------------------------------------
 
 
 def _explain_by_history(
     gate: Gate, entries: Sequence[GateEntry], old_names: Mapping[Key, str], options: Options
 ) -> None:
-    """Explain what differs, the source too, by the revision in which the baseline was last changed.
+    """Explain the differences, of the source too, by the revision that last changed the baseline.
 
-    ``entries`` are all of the baseline: its fingerprint of the source is of their protocols.
+    ``entries`` are all of the baseline: its fingerprint of the source covers their protocols.
     """
     if gate.interrupted:
         return
@@ -307,13 +305,9 @@ def _explain_by_history(
     commit = last_change(baseline.path)
     if commit is None:
         if wanted or baseline.source:
-            gate.notes.append(
-                "git does not know the baseline, so there is no revision to explain the difference by"
-            )
+            gate.notes.append("git does not know the baseline: no revision explains the difference")
         if other_source and baseline.source:
-            gate.source_unknown = (
-                "the source is not that of the baseline, and git has nothing to compare it with"
-            )
+            gate.source_unknown = "the source is not that of the baseline, and git has no revision to compare"
         return
     with ExitStack() as stack:
         try:
@@ -327,8 +321,8 @@ def _explain_by_history(
         gate.against = commit[:12]
         if baseline.source not in (None, sources.digest(old.root, folders)):
             gate.source_unknown = (
-                f"{commit[:12]}, in which the baseline was last changed, has another source than the baseline was "
-                "written with (git may know only the newest commits); compare with --against"
+                f"{commit[:12]}, which last changed the baseline, has another source than the baseline was "
+                "written with (a shallow clone?); compare with --against"
             )
         for verdict in wanted:
             found = images[verdict.entry.key]
@@ -336,15 +330,15 @@ def _explain_by_history(
                 gate.notes.append(f"{verdict.entry.name}: not explained: in {commit[:12]}: {found['error']}")
             elif verdict.before and _print_of(found) != verdict.before.get(GRAPH):
                 gate.notes.append(
-                    f"{verdict.entry.name}: {commit[:12]}, in which the baseline was last changed, has another model "
-                    "than the baseline was written with (git may know only the newest commits); compare with --against"
+                    f"{verdict.entry.name}: {commit[:12]}, which last changed the baseline, has another model "
+                    "than the baseline was written with (a shallow clone?); compare with --against"
                 )
                 del images[verdict.entry.key]
         _explain(gate, old, images, old_names, options)
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The verdicts to explain: what differs, or where nothing does what has other expressions; the least first."""
+    """The smallest entries that differ; if none differs, those with other expressions."""
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
     ]
@@ -379,14 +373,12 @@ def _explain(
         changes = sources.SourceChanges(old, gate.baseline.root, gate.verdicts)
         gate.texts = changes.judge(gate.equivalent, old_names)
     except InputError as wrong:
-        gate.source_unknown = f"what the source has otherwise is not known: {wrong}"
+        gate.source_unknown = f"changes of the source are unknown: {wrong}"
     except KeyboardInterrupt:
         gate.interrupted = True
 
 
 def _print_of(image: Image) -> str | None:
-    from highwater.checker.comparing.models.revisions import RestoredModel
-
     try:
         return KEPT.model(RestoredModel(image), image["symmetry"], image["deadlock"])
     except (UnknownImageError, LanguageError):

@@ -1,4 +1,4 @@
-"""What a gate says: to people, as Markdown, as JUnit XML, as annotations of GitHub, and as JSON."""
+"""The report of a gate, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.versions import versions
 
 SHOWN = 8
-"""So many differences of one entry are told; the JSON has all."""
+"""The number of differences of an entry that are printed; the JSON has all."""
 RUN_LINES = 60
 
 
 def summary(gate: Gate) -> str:
-    """One line: how many entries are in which state."""
+    """One line: the number of entries in each state."""
     counts = [f"{gate.count(state)} {state}" for state in EntryState if gate.count(state)]
     what = f"compared with {gate.against}" if gate.revisions else f"of {gate.baseline.path}"
     return f"{len(gate.verdicts)} {what}: {', '.join(counts) or 'nothing to run'}"
 
 
 def source_summary(gate: Gate) -> Iterator[str]:
-    """A line where the source differs: how many changes have which effect; and what a strict gate fails for."""
+    """If the source differs: the number of changes with each effect, and why a strict gate fails."""
     counts = Counter(text.effect for text in gate.texts)
     said = [f"{counts[effect]} {effect}" for effect in Effect if counts[effect]]
     if counts[Effect.UNREACHED] and len(gate.equivalent) == len(gate.explained) > 0:
@@ -60,7 +60,7 @@ def lines(gate: Gate) -> Iterator[str]:
 
 
 def last_lines(gate: Gate) -> Iterator[str]:
-    """How it ended: the counts of entries, and before it what they do not see of the source."""
+    """The last lines of the report: undetected changes of the source, and the summary."""
     if gate.unseen:
         yield from source_summary(gate)
     yield summary(gate)
@@ -73,7 +73,7 @@ def _verdict(verdict: EntryVerdict) -> Iterator[str]:
 
 
 def verdict_lines(verdict: EntryVerdict) -> list[str]:
-    """What is to be said of one entry, the run to a violation that is new included."""
+    """The lines of an entry, with the runs to new violations."""
     said = [f"{kind} {old} is {new} now" for kind, old, new in verdict.renamed]
     found = [str(d) for d in verdict.differences]
     said += found[:SHOWN]
@@ -82,7 +82,7 @@ def verdict_lines(verdict: EntryVerdict) -> list[str]:
     if verdict.note:
         said.append(verdict.note)
     if verdict.differences and not verdict.graph_changed and verdict.before is not None:
-        said.append("the expressions are those of the baseline: the engine counts otherwise")
+        said.append("the expressions are those of the baseline: the engine counts differently")
     for difference in verdict.differences:
         if difference.table == "violated" and difference.before is None:
             said += verdict.ran.runs.get(difference.name, [])[:RUN_LINES]
@@ -92,7 +92,7 @@ def verdict_lines(verdict: EntryVerdict) -> list[str]:
 def _why(gate: Gate) -> Iterator[str]:
     changed = [v for v in gate.verdicts if v.passes and v.state is not EntryState.SKIPPED and v.graph_changed]
     if changed:
-        yield f"the expressions changed, and nothing that was promised did: {', '.join(v.entry.name for v in changed)}"
+        yield f"the expressions changed, the facts did not: {', '.join(v.entry.name for v in changed)}"
     for found in gate.explained:
         yield ""
         yield f"{found.scenario}, compared with {gate.against}:"
@@ -112,7 +112,7 @@ def _why(gate: Gate) -> Iterator[str]:
 
 
 def as_json(gate: Gate) -> dict[str, Any]:
-    """Everything that came of a gate; the form is ``checker/comparing/gate/gate.schema.json``."""
+    """The whole result, in the form of ``checker/comparing/gate/gate.schema.json``."""
     return {
         "baseline": str(gate.baseline.path),
         "against": gate.against,
@@ -182,7 +182,7 @@ def _run(found: differences.ToldRun | None) -> list[dict[str, str]]:
 
 
 def new_runs(gate: Gate) -> Iterator[ShownRun]:
-    """The runs to new violations and to states that only one revision reaches, each with its scenario's name."""
+    """The runs to new violations and to states of only one revision; a title starts with its scenario."""
     for verdict in gate.verdicts:
         new = [d.name for d in verdict.differences if d.table == "violated" and d.before is None]
         found = [verdict.ran.violations[name] for name in new if name in verdict.ran.violations]

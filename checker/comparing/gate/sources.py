@@ -1,7 +1,7 @@
-"""What a difference of the protocols' source does: every one is reported, though no model differs.
+"""The effect of each change of the protocols' source, also if no model differs.
 
-A change is in the models that a gate traces, or no scenario has it: then its code is executed while none of them is
-traced. A table is executed always, so where nothing differs no scenario has what was changed in it.
+If tracing all models of the gate does not execute the changed code, no scenario has it. A table is always executed:
+if no model differs, no scenario has its change.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.user_code import imported_by
 
 FOLDERS = ("model", "invariants")
-"""Where the protocols stand that come with the checker."""
+"""The folders of the built-in protocols."""
 LANGUAGE = "model/language/"
-"""What is no protocol's text: the language that protocols are stated in."""
+"""The language, which is no protocol's source."""
 
 
 class Effect(StrEnum):
-    """What a change of the source does to what a gate runs."""
+    """The effect of a change of the source on the entries of a gate."""
 
     SAME_GRAPH = "same graph"
     EQUIVALENT = "other expressions, which do the same in every state"
@@ -43,11 +43,11 @@ class Effect(StrEnum):
 
 Key = tuple[str, str]
 STRICT = (Effect.UNREACHED, Effect.NO_SCENARIO)
-"""What fails a strict gate. What differs, or was not run, does not pass in any case."""
+"""The effects that only a strict gate fails for."""
 
 
 def digest(tree: Path, own: Collection[str]) -> str:
-    """A fingerprint of the source of the protocols in a tree; ``own``: folders of protocols of one's own."""
+    """A fingerprint of the protocols' source in a tree; ``own``: the folders of the user's protocols."""
     found = blake2b(digest_size=10)
     for name in _files(tree, own):
         found.update(f"{name}\0{(tree / name).read_text(encoding='utf-8', errors='replace')}\0".encode())
@@ -62,14 +62,14 @@ def _files(tree: Path, own: Iterable[str]) -> list[str]:
 
 
 def own_folders(entries: Iterable[GateEntry], root: Path) -> list[str]:
-    """The folders, relative to the root, that protocols of one's own stand in."""
+    """The folders of the user's protocols, relative to the root."""
     own = [entry for entry in entries if entry.scenario.endswith(".toml")]
     files = {d.file.parent.resolve() for d in definitions(own) if d.file is not None}
     return sorted(f.relative_to(root.resolve()).as_posix() for f in files if f.is_relative_to(root.resolve()))
 
 
 def effect_of_graph(verdict: EntryVerdict, equivalent: Collection[str]) -> Effect:
-    """What became of the model of an entry."""
+    """The effect that an entry shows."""
     if verdict.state in (EntryState.FAILED, EntryState.NOT_RUN):
         return Effect.UNKNOWN
     if not verdict.graph_changed:
@@ -84,7 +84,7 @@ def _name(definition: Definition) -> str:
 
 
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
-    """The protocols of entries; what cannot be read is left out, and fails where it is run."""
+    """The protocols of entries, without unreadable scenarios, which fail when they are run."""
     for entry in entries:
         try:
             yield entry.found().definition
@@ -93,7 +93,7 @@ def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
 
 
 def files_of(definition: Definition, root: Path) -> set[str]:
-    """The files below the root that a protocol and its properties are written in, the language aside."""
+    """The source files of a protocol and its properties below the root, without the language."""
     kinds: tuple[Iterable[Any], ...] = (definition.invariants, definition.step_properties)
     kinds += (definition.liveness, definition.helpers, definition.reachable)
     stated = [one for kind in kinds for one in kind]
@@ -113,10 +113,10 @@ def files_of(definition: Definition, root: Path) -> set[str]:
 
 
 def _imports(path: Path) -> Iterator[Path]:
-    """The files of protocols and properties that come with the checker and that a file imports."""
+    """The files of built-in protocols and properties that a file imports."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError):  # what is wrong with it is told where it is executed
+    except (SyntaxError, ValueError):  # executing it reports the error
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -134,7 +134,7 @@ def _imports(path: Path) -> Iterator[Path]:
 
 
 class SourceChanges:
-    """What differs in the source from another revision, and what it does, as far as entries show it."""
+    """The changes of the source since another revision, and their effects on entries."""
 
     def __init__(self, old: Revision, root: Path, verdicts: Sequence[EntryVerdict]) -> None:
         self.old, self.now = old, Revision.present(root)
@@ -147,7 +147,7 @@ class SourceChanges:
         self.texts = changed(old.root, root, everything.union(n for n in there if not (root / n).exists()))
 
     def judge(self, equivalent: Collection[str], old_names: Mapping[Key, str]) -> list[TextChange]:
-        """The changes, each with its effect. ``equivalent``: entries whose expressions are shown to do the same."""
+        """The changes with their effects. ``equivalent``: entries whose expressions provably do the same."""
         with ThreadPoolExecutor() as pool:
             before = pool.submit(self._not_executed, self.old, "before", old_names)
             now = self._not_executed(self.now, "now", {})
@@ -164,7 +164,7 @@ class SourceChanges:
         return self.texts
 
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
-        """The entries whose protocols are written in one of these files; all where a file is gone."""
+        """The entries whose protocols have one of these source files; all if a file is gone."""
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())
         return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]

@@ -1,4 +1,4 @@
-"""What differs between two revisions of a scenario: expressions, states, and how the report words it."""
+"""The differences between two revisions of a scenario: expressions, states, and their report as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from highwater.model.language.types import Leaf
 
 @dataclass(frozen=True)
 class ToldStep:
-    """A step of a run: the sentence, and what changed, in words."""
+    """A step of a run: its sentence, and its changes as text."""
 
     sentence: str
     changes: str
@@ -30,7 +30,7 @@ class ToldStep:
 
 @dataclass(frozen=True)
 class ToldRun:
-    """A shortest run to a state that only one revision reaches; ``shown`` is the same for a page."""
+    """A shortest run to a state of only one revision; ``shown`` is the same run for a page."""
 
     steps: tuple[ToldStep, ...]
     shown: ShownRun | None = field(default=None, compare=False)
@@ -43,9 +43,9 @@ class ToldRun:
 
 @dataclass
 class ActionChange:
-    """An action whose expressions are others: what it does otherwise in the states that both revisions reach.
+    """An action with other expressions, and its differences in the states that both revisions reach.
 
-    Counts are of pairs (state, choice of parameters). ``examples`` tell one of each kind, in the shallowest state.
+    Counts are of pairs (state, choice of parameters). ``examples`` has one of each kind, in the shallowest state.
     """
 
     action: str
@@ -61,21 +61,21 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """Where it does the same in each state that is reached: what of one in which it does not is not as at first."""
+    """If it does the same in each reached state: a state where it differs, as changes from the initial state."""
     beyond: str = ""
-    """Where there is no such state: "none", or why nobody knows."""
+    """If no such state is known: "none", or why the solver does not know."""
     reached_by: str = ""
-    """The scenario that reaches the state of ``unreached``; "" where nobody knows of one."""
+    """The scenario that reaches the state of ``unreached``; "" if none is known."""
 
     @property
     def same_so_far(self) -> bool:
-        """Whether it did the same wherever it was asked."""
+        """True if it did the same in every state that was compared."""
         return self.asked and not (self.gained or self.lost or self.otherwise)
 
 
 @dataclass
 class Comparison:
-    """What was found of one scenario. ``states`` is how many both reach, ``whole`` whether these are all."""
+    """The differences of one scenario. ``states`` counts those that both reach; ``whole``: these are all."""
 
     scenario: str
     renamed: list[tuple[str, str, str]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Comparison:
     same_graph: bool = False
     reordered: bool = False
     fields: list[str] = field(default_factory=list)
-    """Scalars that only one revision has: then states cannot be compared."""
+    """Scalars of only one revision: with one of them states cannot be compared."""
     states: int | None = None
     whole: bool = False
     depth: int = 0
@@ -98,7 +98,7 @@ class Comparison:
 
     @property
     def equivalent(self) -> bool:
-        """Whether each expression that is another one is shown to do the same in every state."""
+        """True if every changed expression provably does the same in every state."""
         others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
         same_states = self.whole and not (self.new_states or self.lost_states)
         same_steps = all(a.same_so_far and a.beyond == "none" and not a.reached_by for a in self.actions)
@@ -106,7 +106,7 @@ class Comparison:
 
 
 def lines(found: Comparison) -> Iterator[str]:
-    """What was found, in words."""
+    """The report as text."""
     for kind, was, now in found.renamed:
         yield f"renamed: {kind} {was} → {now}"
     yield from found.settings
@@ -159,18 +159,18 @@ def _action_lines(found: Comparison, change: ActionChange) -> Iterator[str]:
 
 
 def _beyond_lines(change: ActionChange) -> Iterator[str]:
-    """What is known of states that the scenario does not reach."""
+    """The lines on states that the scenario does not reach."""
     if change.beyond == "none":
         yield "  and in every other state within the types that has the invariants"
     elif change.beyond and not change.reached_by:
-        yield f"  of other states nothing is known: {change.beyond}"
+        yield f"  other states are unknown: {change.beyond}"
     if change.unreached:
-        who = f"{change.reached_by} reaches" if change.reached_by else "the scenario does not reach"
-        yield f"  but not in this one, which {who} (what is not as in the initial state):"
+        reaches = f"{change.reached_by} reaches" if change.reached_by else "the scenario does not reach"
+        yield f"  but not in this state, which {reaches} (changes from the initial state):"
         yield from (f"    {line}" for line in change.unreached)
         yield from (f"    {example}" for example in change.examples)
         if not change.reached_by:
-            yield "    it is not known whether a scenario of larger bounds reaches it"
+            yield "    it is unknown whether a scenario with larger bounds reaches it"
 
 
 def _state_lines(found: Comparison) -> Iterator[str]:
@@ -218,7 +218,7 @@ class Expressions:
         self._properties()
 
     def _pairs(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-        """Name now to name before; an action of another name is the same where its expressions are."""
+        """Name now to name before; an action of another name with the same expressions is renamed."""
         pairs = {name: name for name in after if name in before}
         gone = {self.prints.action(own): name for name, own in before.items() if name not in after}
         for name, own in after.items():
@@ -241,7 +241,7 @@ class Expressions:
         old_guards, new_guards = self._guards(before), self._guards(after)
         change.guards_gone = [g for g in old_guards if g not in new_guards]
         change.guards_new = [g for g in new_guards if g not in old_guards]
-        if not self.comparable:  # other types make other expressions: only names can be told apart
+        if not self.comparable:  # other types make other expressions: only names are compared
             return change if change.guards_gone or change.guards_new else None
         change.guards_changed = [g for g in new_guards if g in old_guards and old_guards[g] != new_guards[g]]
         old_writes, new_writes = self._writes(before, self.old.leaves), self._writes(after, self.new.leaves)
@@ -295,18 +295,18 @@ class Expressions:
             elif name not in before:
                 self.found.properties.append(f"{name} is new")
             elif self.comparable and before[name] != key:
-                self.found.properties.append(f"{name} asks for something else")
+                self.found.properties.append(f"{name} has another condition")
         self.found.properties += [f"{name} is gone" for name in gone.values()]
 
 
 Pairs = Sequence[tuple[Instance | None, Instance | None]]
-"""The instances of an action before and now, with the same values of its parameters."""
+"""The instances of an action before and now, paired by the values of their parameters."""
 
 
 def instances_of_both(
     before: list[Instance], after: list[Instance]
 ) -> list[tuple[Instance | None, Instance | None]]:
-    """The instances of an action in both revisions, by the values of their parameters in order."""
+    """The instances of an action in both revisions, paired by the values of their parameters."""
     old = {_values(i): i for i in before}
     new = {_values(i): i for i in after}
     return [(old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
@@ -319,7 +319,7 @@ def _values(instance: Instance) -> str:
 def questions_of_both(
     a: Instance | None, b: Instance | None, inputs: Sequence[Node]
 ) -> tuple[Node, Node, Node]:
-    """Whether a step is possible now only, before only, or leads elsewhere."""
+    """Three conditions: the step is possible only now, only before, or leads elsewhere."""
     before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
     both = graph.and_(before, after)
     return (
@@ -330,38 +330,23 @@ def questions_of_both(
 
 
 def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
-    """Whether two steps from one state lead to different ones."""
+    """The condition that two steps from one state lead to different states."""
     return graph.any_(
         graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
         for leaf in sorted({*a.writes, *b.writes})
     )
 
 
-# Where two revisions differ beyond the states of a scenario: a state that none of its runs reaches, by the
-# solver.
-#
-# Equal in every reachable state, an action may still be another one: the scenario is blind to what was
-# changed. Then a
-# state within the types in which the properties hold and the steps differ says what a scenario would have
-# to reach.
-
 SECONDS = 20.0
-"""So long the solver may look for a state of one action."""
+"""The time of the solver for one action."""
 
 
-@dataclass(frozen=True)
-class Unreached:
-    """A state from which a step goes on otherwise: the number of its pair, and of the question that is answered."""
-
-    state: Scalars
-    pair: int
-    question: int
-
-
-def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> Unreached | None:
+def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple[Scalars, int, int] | None:
     """A state within the types, with all invariants of ``model``, in which a pair of instances differs.
 
-    It is as like the initial one as can be. None where there is none; Stopped where the solver does not say.
+    An action that does the same in every reachable state may differ in others; such a state shows what a scenario
+    must reach. Returns the state nearest to the initial one, the number of the pair, and of the condition of
+    ``questions_of_both``; None if there is none. Raises Stopped if the solver gives up.
     """
     limits = limits or Limits(SECONDS)
     numbers = Numbers()
@@ -383,5 +368,5 @@ def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> Unrea
     solution = solver.model()
     for number, which, term in asked:
         if z3.is_true(solution.eval(term, model_completion=True)):
-            return Unreached(found, number, which)
+            return found, number, which
     raise AssertionError("a state was found in which nothing differs: the terms are not the graph's")

@@ -2,8 +2,8 @@
 
 ``python -I -c SOURCE ROOT`` reads what to trace from standard input, a line of JSON each: ``scenario``, and what goes
 over it, ``parameters`` and ``rules``; ``proof``: with the helpers of a proof. It writes one line of JSON for each. ROOT
-comes first on the path, so that what it holds of Highwater is used. It is run in a process of its own, and leans on as
-little as it can of what other revisions may have otherwise.
+comes first on the path, so its Highwater is imported. It runs in a process of its own, and depends on little that
+revisions may change.
 
 ``python -I -c SOURCE ROOT PIECES`` writes in their place the pieces of code that none of them executes. PIECES is a
 file with the pieces by file: line, column, last line, last column, and whether it is a statement.
@@ -113,12 +113,12 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
 
 
 def _stated(stated: Any) -> dict[str, Any]:
-    """What is said of a property; older revisions have no goals."""
+    """The source and meaning of a property; older revisions have no goals."""
     return {"source": stated.source, "meaning": stated.meaning, "goal": getattr(stated, "goal", False)}
 
 
 def _cases(prop: Any) -> Any:
-    """What a liveness property says for each choice of its parameters; older revisions have none, and one case."""
+    """The cases of a liveness property, one a choice of its parameters; older revisions have one case."""
     return getattr(prop, "cases", [prop])
 
 
@@ -127,7 +127,7 @@ def _goals(case: Any) -> list[Any]:
 
 
 def type_image(type_: Any) -> Any:
-    """A type as plain data: its kind, and what makes it."""
+    """A type as plain data: its kind, and its parts."""
     kind = type(type_).__name__
     if kind == "BoolType":
         return [kind]
@@ -152,7 +152,7 @@ def type_image(type_: Any) -> Any:
 
 
 class Noted:
-    """Pieces of code, by file, that were not executed so far: each is read with a note that says so when it is."""
+    """The pieces of code, by file, that are not executed yet; loading instruments the modules to note them."""
 
     def __init__(self, pieces: dict[str, list[list[int]]]) -> None:
         self.left = {os.path.realpath(file): {tuple(p) for p in own} for file, own in pieces.items()}
@@ -170,7 +170,7 @@ class Noted:
         SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
 
     def visited(self, tree: ast.Module, file: str) -> ast.Module:
-        """A module in which the pieces are noted when they are executed."""
+        """The module with notes: executing a piece takes it out of ``left``."""
         wanted = self.wanted[file]
 
         class Visitor(ast.NodeTransformer):
@@ -196,7 +196,7 @@ class Noted:
 
 
 def _module(parts: str, *names: str) -> Any:
-    """The first of some modules of ``checker`` that the revision has: names have changed between revisions."""
+    """The first of these modules of ``checker`` that the revision has: revisions have other names."""
     for name in names:
         with suppress(ModuleNotFoundError):
             if find_spec(f"{parts}checker.{name}"):
@@ -205,7 +205,7 @@ def _module(parts: str, *names: str) -> Any:
 
 
 def main(root: str, pieces: str | None = None) -> None:
-    """Write an image, or what is wrong, for each scenario of standard input; or the pieces that none executes."""
+    """Write an image or an error for each scenario of standard input; or the pieces that none executes."""
     sys.path.insert(0, root)
     noted = None if pieces is None else Noted(json.loads(Path(pieces).read_text(encoding="utf-8")))
     # In older revisions of this repository the parts were packages of their own.

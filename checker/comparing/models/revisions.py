@@ -1,4 +1,4 @@
-"""Other revisions of the protocol: their files from git, the models their source traces, rebuilt from images."""
+"""Other revisions: their files from git, and their models, traced by their own source and rebuilt from images."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ OWN = ("highwater", "model", "invariants", "checker", "traces")
 
 
 Asked = Mapping[str, Any]
-"""A scenario to trace: ``scenario``, its name; ``parameters`` and ``rules`` that go over it; ``proof``."""
+"""A scenario to trace: ``scenario``, its name; ``parameters`` and ``rules`` that override its own; ``proof``."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A revision whose files were laid out in a directory. ``prefix`` is where the baseline's root is in it."""
+    """A revision with its files in a directory. ``prefix`` is the place of the baseline's root in it."""
 
     name: str
     commit: str
@@ -54,11 +54,11 @@ class Revision:
 
     @classmethod
     def present(cls, root: Path) -> Revision:
-        """What is here now, as if it were a revision."""
+        """The working tree as a revision."""
         return cls("now", "", Path(highwater.__file__).parents[1], root.absolute())
 
     def images(self, asked: Sequence[Asked]) -> list[Image]:
-        """The images of scenarios in this revision; ``{"error": …}`` where there is none."""
+        """The images of scenarios in this revision, or ``{"error": …}``."""
         lines = self._traced(asked) if asked else []
         if len(lines) != len(asked):
             raise InputError(f"{self.name}: its models cannot be traced: no answer")
@@ -99,16 +99,16 @@ class Revision:
 
 
 def last_change(path: Path) -> str | None:
-    """The commit that last changed a file; None where git does not know the file, or there is no git."""
+    """The commit that last changed a file; None without git, or if git does not know the file."""
     found = _git(path.absolute().parent, "log", "-1", "--format=%H", "--", path.name)
     return found or None
 
 
 @contextmanager
 def checked_out(name: str, root: Path) -> Iterator[Revision]:
-    """The files of a revision, in a directory that is there while inside.
+    """The files of a revision in a temporary directory.
 
-    ``root`` is a directory of the working tree. Raises InputError where git has no such revision.
+    ``root`` is a directory of the working tree. Raises InputError if git has no such revision.
     """
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None:
@@ -135,7 +135,7 @@ def checked_out(name: str, root: Path) -> Iterator[Revision]:
 
 
 def _git(directory: Path, *arguments: str) -> str | None:
-    """What git says, without the newline; None where it fails, or is not there."""
+    """The output of git, without the newline; None if it fails or is missing."""
     try:
         done = subprocess.run(
             ["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=False
@@ -146,7 +146,7 @@ def _git(directory: Path, *arguments: str) -> str | None:
 
 
 def unpack(archive: tarfile.TarFile, directory: str | Path) -> None:
-    """Lay out an archive. Members that would land elsewhere are refused, where Python can: from 3.11.4 on."""
+    """Unpack an archive. From Python 3.11.4 on, members outside of the directory are refused."""
     if hasattr(tarfile, "data_filter"):
         archive.extractall(directory, filter="data")
     else:
@@ -158,7 +158,7 @@ Image = Mapping[str, Any]
 
 
 class UnknownImageError(ValueError):
-    """An image that holds what is not known here: it was written by a revision that is too different."""
+    """An image with unknown content: its revision is too different."""
 
 
 class RestoredModel(Model):
@@ -234,7 +234,7 @@ class RestoredModel(Model):
 
 
 def _documented(text: str) -> Callable[..., None]:
-    """A function that does nothing and says what the one that it stands for says."""
+    """A function with this docstring; the original is in another revision."""
 
     def function(*arguments: object) -> None:
         raise NotImplementedError("the source of this function is in another revision")

@@ -1,4 +1,8 @@
-"""What two revisions do in their states: what each action does otherwise, and which states only one reaches."""
+"""Compare two revisions of a scenario: their expressions, their actions in every state, and their states.
+
+Both revisions are explored. Every changed action is compared in every state that both reach. For a state that only one
+of them reaches a shortest run is given.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,12 @@ from highwater.checker.comparing.models.differences import (
     ToldStep,
     instances_of_both,
     questions_of_both,
+    unreached,
 )
 from highwater.checker.comparing.models.revisions import Image, RestoredModel
 from highwater.checker.engines.native.initial import evaluated
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.solver.terms import Stopped
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.report.page.run import ShownRun, taken
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
@@ -32,7 +38,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Leaf
 
 _TOGETHER = 16
-"""So many instances are asked at a time: their answers, a byte a state, are in memory together."""
+"""The number of instances that are evaluated together; a result takes a byte a state."""
 _WORDS = ("gained", "lost", "otherwise")
 Answer = tuple[str, NDArray[np.bool_], Instance | None, Instance | None]
 
@@ -53,7 +59,7 @@ class States:
         in_both = np.isin(known_after, known_before)
         found.states = int(in_both.sum())
         self._actions(in_both)
-        # Where a search ended early, a state counts as new only as deep as both searches have gone.
+        # If a search ended early, states are new only up to the depth of both searches.
         found.depth = min(_levels(before), _levels(after))
         limit = (len(after.states), len(before.states))
         if not found.whole:
@@ -69,7 +75,7 @@ class States:
             found.to_lost = _run(before, int(only_old[0]), self.new, "a state that is not reached any more")
 
     def _actions(self, in_both: NDArray[np.bool_]) -> None:
-        """Ask every changed action in every state that both reach."""
+        """Compare every changed action in every state that both reach."""
         old, new = by_action(self.old), by_action(self.new)
         for change in self.found.actions:
             change.asked = True
@@ -92,10 +98,7 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """Where an action does the same in every state that was reached: a state in which it does not."""
-        from highwater.checker.comparing.models.differences import unreached
-        from highwater.checker.engines.solver.terms import Stopped
-
+        """Find a state in which an action differs that does the same in every reached state."""
         try:
             found = unreached(pairs, self.new)
         except Stopped as stopped:
@@ -104,13 +107,13 @@ class States:
         if found is None:
             change.beyond = "none"
             return
-        change.unreached = described(self.new, found.state)
-        word, (a, b) = _WORDS[found.question], pairs[found.pair]
-        change.examples.append(example((self.old, self.new), word, found.state, a, b))
+        state, pair, question = found
+        change.unreached = described(self.new, state)
+        change.examples.append(example((self.old, self.new), _WORDS[question], state, *pairs[pair]))
 
 
 def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
-    """For each pair of instances, in which of the states a step is gained, lost, or leads elsewhere."""
+    """For each pair of instances the states in which a step is gained, lost, or leads elsewhere."""
     for start in range(0, len(pairs), _TOGETHER):
         some = pairs[start : start + _TOGETHER]
         nodes = [node for a, b in some for node in questions_of_both(a, b, new.inputs)]
@@ -119,7 +122,7 @@ def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
 
 
 def described(model: Model, state: Scalars) -> list[str]:
-    """What of a state is not as at first, a line each."""
+    """The changes of a state from the initial one, a line each."""
     special = Interpreter(model).changes(model.first_initial, state)
     type_ = model.protocol.state
     return [f"{path}  {text.say(text.at(type_, path), value)}" for path, (_, value) in special.items()]
@@ -128,7 +131,7 @@ def described(model: Model, state: Scalars) -> list[str]:
 def example(
     models: tuple[Model, Model], word: str, state: Scalars, a: Instance | None, b: Instance | None
 ) -> str:
-    """What a step does before and now, in a state in which that differs as ``word`` says."""
+    """The step before and now in a state; ``word`` is the kind of difference."""
     sentence, (old, new) = _sentence(b or a), models
     if word == "otherwise":
         assert a is not None
@@ -145,7 +148,7 @@ def example(
 
 
 def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A 64-bit fingerprint of each packed state, as the search has one: that two share it is as unlikely."""
+    """A 64-bit fingerprint of each packed state."""
     keys = np.zeros(len(states), dtype=np.uint64)
     for column in range(states.shape[1]):
         keys = (keys ^ states[:, column]) * np.uint64(0x9E3779B97F4A7C15)
@@ -156,7 +159,7 @@ def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _levels(explored: Explored) -> int:
-    """So many levels were found whole."""
+    """The number of completely found levels."""
     levels = len(explored.level_starts) - 1
     if explored.complete:
         return levels
@@ -164,7 +167,7 @@ def _levels(explored: Explored) -> int:
 
 
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
-    """A shortest run to a state, told by the interpreter; it is drawn as the model of now says."""
+    """A shortest run to a state, by the interpreter; drawn by the present model."""
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)
@@ -207,16 +210,8 @@ def _changes(model: Model, before: Scalars, after: Scalars) -> str:
     return "; ".join(told) or "nothing changes"
 
 
-# Comparing a model with that of another revision.
-#
-# First by their expressions: which actions and properties have other ones (names aside), and which guards
-# came or went.
-# Then by their states: both are explored, every action is asked in every state that both reach, and the
-# states that only
-# one of them reaches are found, with a shortest run to one of them.
-
 LIMIT_STATES = 2_000_000
-"""So many states of each revision are explored for an explanation."""
+"""The most states of each revision that an explanation explores."""
 
 
 def compare(
@@ -245,13 +240,13 @@ def compare(
 
 
 def restored(before: Image, after: Model) -> tuple[RestoredModel, list[int] | None]:
-    """The model of an image, laid out as the one of now where that is possible, and how: see ``_order``."""
+    """The model of an image, in the layout of the present one if possible, and the order by ``_order``."""
     order = _order(RestoredModel(before).own_leaves, after.leaves)
     return RestoredModel(before, None if order is None else after.protocol.state, order), order
 
 
 def _settings(found: Comparison, before: Image, asked: Any) -> None:
-    """What the scenario sets otherwise, and rules whose sentences are others."""
+    """Add changed parameters and rules, and rules with other sentences."""
     for word, key in (("parameter", "parameters"), ("rule", "rules")):
         old, new = before[key], getattr(asked, key)
         for name in sorted({*old, *new}):
@@ -265,19 +260,14 @@ def _settings(found: Comparison, before: Image, asked: Any) -> None:
 
 
 def _setting(value: object) -> str:
-    return (
-        "none"
-        if value is None
-        else {True: "on", False: "off"}[value]
-        if isinstance(value, bool)
-        else str(value)
-    )
+    words = {"None": "none", "True": "on", "False": "off"}
+    return words.get(str(value), str(value))
 
 
 def _order(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[int] | None:
-    """The number now of each scalar of before; None where the states are not of the same scalars.
+    """The present number of each former scalar; None if the states have other scalars.
 
-    Scalars are the same by their paths; where the paths differ, but the kinds in their order do not, by their places.
+    Scalars are matched by path, or by place if paths differ but the kinds in their order are equal.
     """
     kinds = [[(leaf.sort, leaf.low, leaf.high) for leaf in leaves] for leaves in (before, after)]
     paths = {leaf.path: i for i, leaf in enumerate(after)}

@@ -1,4 +1,4 @@
-"""Which functions and tables of a protocol's source differ between two trees, and in which pieces of code."""
+"""The functions and tables of protocols that differ between two trees, and the pieces of code that differ."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 
 _Node = TypeVar("_Node", bound=ast.AST)
 _NUMBER = re.compile(r"[A-Z]*\d+(\.\d+)*")
-"""What the number of a rule looks like."""
+"""The number of a rule."""
 _LAYOUT = "other words, formatting or order"
 
 
 @dataclass
 class TextChange:
-    """A definition that is new, gone, moved, renamed or another. ``line`` is where it is now (0: nowhere).
+    """A definition that is new, gone, moved, renamed or changed. ``line`` is its present one (0: it is gone).
 
-    ``same_code``: nothing but its place, its words or names within it can differ. ``data``: it is a table or a
-    decorator, which any code may read. ``before`` and ``now`` are the pieces of code in which the two trees differ.
+    ``same_code``: only its place, words or local names differ. ``data``: a table or a decorator, which any code may
+    read. ``before`` and ``now`` are the pieces of code that differ.
     """
 
     file: str
@@ -35,11 +35,11 @@ class TextChange:
     before: tuple[CodePiece, ...] = ()
     now: tuple[CodePiece, ...] = ()
     effect: str = ""
-    """What the change does to the models of the gate; "" where nobody looked."""
+    """The effect on the models of the gate; "" if it was not examined."""
     unused: tuple[int, ...] = ()
-    """The lines of the pieces of now that no scenario executes."""
+    """The lines of the present pieces that no scenario executes."""
     unused_before: tuple[int, ...] = ()
-    """The same of the pieces of before, in the text of before."""
+    """The lines of the former pieces that no scenario executes."""
 
     def __str__(self) -> str:
         lines = ", ".join(map(str, self.unused or (self.line,) * bool(self.line)))
@@ -54,9 +54,9 @@ class _Definition:
     line: int
     meaning: str
     code: str
-    """What it does: without words, and with numbers in place of local names."""
+    """Its code without texts, and with numbers in place of local names."""
     header: str
-    """What is evaluated where it is defined: the decorators and defaults of a function, a whole table."""
+    """The code evaluated at its definition: decorators and defaults of a function, a whole table."""
 
     @property
     def is_function(self) -> bool:
@@ -108,7 +108,7 @@ def _between(before: _Tree, after: _Tree) -> Iterator[TextChange]:
 
 
 def _same(gone: _Tree, file: str, name: str, now: _Definition) -> _Key | None:
-    """Takes out what was the same under another name or in another file, if there is one."""
+    """Remove and return the same definition of another name or file, if there is one."""
     alike = [key for key, was in gone.items() if (was.code, was.header) == (now.code, now.header)]
     if not now.is_function:  # many tables are alike
         alike = [key for key in alike if key[1] == name]
@@ -131,7 +131,7 @@ def _text(path: Path) -> str:
 
 
 def _definitions(text: str) -> dict[str, _Definition]:
-    """The functions and statements of a file by their names; none where it is no Python."""
+    """The functions and statements of a file by their names; none if it is not Python."""
     found: dict[str, _Definition] = {}
     try:
         _collect(ast.parse(text).body, "", found)
@@ -179,7 +179,7 @@ def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes out what no model depends on: docstrings, annotations, and texts that are words or numbers of rules."""
+    """Removes code without effect on models: docstrings, annotations, and texts with words or rule numbers."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, str) and (" " in node.value or _NUMBER.fullmatch(node.value)):
@@ -208,7 +208,7 @@ def _plain(node: _Node) -> _Node:
 
 
 def _without_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """A function's arguments and body, its local names numbered as they come."""
+    """A function's arguments and body, with numbered local names."""
     bound = [
         n.arg if isinstance(n, ast.arg) else n.id
         for n in ast.walk(function)
@@ -226,7 +226,7 @@ def _without_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 class CodePiece(NamedTuple):
-    """Where a piece stands in its file; a statement and its only expression can have one place."""
+    """The place of a piece in its file; a statement and its only expression can have the same place."""
 
     line: int
     column: int
@@ -236,27 +236,27 @@ class CodePiece(NamedTuple):
 
     @classmethod
     def of(cls, node: Any) -> CodePiece:
-        """Where a statement or an expression stands."""
+        """The place of a statement or an expression."""
         place = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
         return cls(*place, isinstance(node, ast.stmt))
 
 
 def differing_pieces(before: ast.AST, now: ast.AST) -> tuple[tuple[CodePiece, ...], tuple[CodePiece, ...]]:
-    """The pieces of each version that the other has not."""
+    """The pieces that only one version has, for each version."""
     found = _Differing()
     found.nodes(before, now, (before, now))
     return tuple(dict.fromkeys(found.pieces[0])), tuple(dict.fromkeys(found.pieces[1]))
 
 
 def all_pieces(node: ast.AST) -> Iterator[CodePiece]:
-    """A piece, and all in it that may be left out when it is executed."""
+    """A piece, and all pieces in it that its execution may leave out."""
     for piece in (node, *(left_out for inner in _within(node) for left_out in _left_out(inner))):
         if _markable(piece):
             yield CodePiece.of(piece)
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it; what is in a formatted string has no place of its own in Python 3.11."""
+    """A node and all below it; parts of a formatted string have no place of their own in Python 3.11."""
     yield node
     for inner in () if isinstance(node, ast.JoinedStr) else ast.iter_child_nodes(node):
         yield from _within(inner)
@@ -278,7 +278,7 @@ def _left_out(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _markable(node: ast.AST) -> bool:
-    """Whether a note can be made where a node is executed: statements, and expressions that give a value."""
+    """True if executing the node can be noted: it is a statement, or an expression with a value."""
     if isinstance(node, ast.stmt):
         words = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         silent = (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)
@@ -292,7 +292,7 @@ Pair = tuple[ast.AST, ast.AST]
 
 
 class _Differing:
-    """Goes down two trees side by side. ``homes`` is the nearest piece around, in each."""
+    """Walks two trees side by side. ``homes`` is the nearest enclosing piece in each."""
 
     def __init__(self) -> None:
         self.pieces: tuple[list[CodePiece], list[CodePiece]] = [], []
@@ -304,7 +304,7 @@ class _Differing:
         alike = type(before) is type(now) and not isinstance(now, (ast.pattern, ast.JoinedStr))
         for name in now._fields if alike else ():
             if name == "args" and isinstance(now, ast.stmt):
-                continue  # the names are used in the body, and defaults are no part of what is executed
+                continue  # the body uses the names, and a call does not execute the defaults
             a, b = getattr(before, name, None), getattr(now, name, None)
             if isinstance(a, list) and isinstance(b, list) and _are_nodes([*a, *b]):
                 self.lists(a, b, homes)

@@ -259,8 +259,6 @@ def _go_on(result: SearchResult) -> None:
         raise KeyboardInterrupt
 
 
-# The results of all mutants over all scenarios, and the file that keeps them.
-
 _FORMAT: Final = "highwater mutants 2"
 
 

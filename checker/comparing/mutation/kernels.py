@@ -72,7 +72,7 @@ class MutantKernels(CutKernels):
         self._plain = chosen(model, 0)
 
     def text(self) -> str:
-        """The text of all kernels, and the variables that say which mutant they are of; generated once for a model."""
+        """The text of all kernels with the variables that select a mutant; generated once for a model."""
         known: dict[type, str] = vars(self.model).setdefault("kernel_texts", {})
         if type(self) not in known:
             known[type(self)] = self._generated()
@@ -140,11 +140,11 @@ def _bit(f: FunctionText, mask: str, bit: int) -> str:
 
 
 class MutantRuntime(LinkRuntime):
-    """Generates the functions of a search and of its graph, and the one that asks mutants."""
+    """Generates the functions of a search and of its graph, and ``@differ``."""
 
     places = FIELDS
     bounds = 1
-    """How many counters of cuts there are; set for each model."""
+    """The number of counters of cuts; set for each model."""
 
     def text(self) -> str:
         """The text of all functions."""
@@ -236,9 +236,6 @@ class MutantRuntime(LinkRuntime):
         f.start("no")
         return f.end("i1 false")
 
-
-# Searches of a model with one of its mutants, by one machine code for all; and which mutants change a step
-# at all.
 
 _PAYS = 0.3
 """From this number of steps for each byte of text, better code pays: it runs ten times as fast."""

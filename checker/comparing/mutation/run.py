@@ -50,7 +50,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A message of a task: first its mutants and the actions that each changes; then results, a few at a time.
+    """A message of a task: first its mutants and the actions that each changes; then a result each.
 
     ``states`` None after a SIZE task: more than the limit. ``left_out``: the scenario could not be compared.
     """
@@ -96,11 +96,7 @@ def _compare(examination: Examination, task: Task, send: Callable[[TaskResult], 
     if not (left := [n for n in numbers if n not in known]):
         return None
     compare = examination.liveness if task.part == LIVENESS else examination.safety
-    sender = _Sender(send)
-    try:
-        return compare(left, sender, task.limit_states)
-    finally:
-        sender.flush()
+    return compare(left, lambda number, found: send(TaskResult(results={number: found})), task.limit_states)
 
 
 def _states(request: Request, task: Task) -> int | None:
@@ -129,27 +125,6 @@ def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> b
         if is_file and number.isdigit() and int(line) <= int(number) <= mutant.last:
             return True
     return False
-
-
-class _Sender:
-    """Sends results twice a second."""
-
-    def __init__(self, send: Callable[[TaskResult], None]) -> None:
-        self._send = send
-        self._held: dict[int, MutantResult] = {}
-        self._last = time.monotonic()
-
-    def __call__(self, number: int, result: MutantResult) -> None:
-        self._held[number] = result
-        if time.monotonic() - self._last > 0.5:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send the results that are held."""
-        if self._held:
-            self._send(TaskResult(results=dict(self._held)))
-        self._held.clear()
-        self._last = time.monotonic()
 
 
 def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
@@ -186,8 +161,6 @@ def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
             for message in messages:
                 yield number, message
 
-
-# A run of ``highwater mutate``: the order of the scenarios, and what comes of each.
 
 _KEEP_EVERY = 5.0
 Progress = Callable[[str, str], None]
@@ -232,6 +205,7 @@ class MutationRun:
         self._found = Findings()
         self._parts: list[tuple[str, str]] = []
         self._numbers: dict[int, dict[int, Mutant]] = {}
+        self._killed = set[Mutant]()
 
     def run(self) -> Findings:
         """Do it, to the end or to an interruption."""
@@ -243,9 +217,9 @@ class MutationRun:
             for position, message in distribute(tasks, self._processes):
                 self._take(position, message)
                 done += message.done
-                killed = len(self._killed())
+                killed = f"{len(self._killed):,} of {len(found.records):,} mutants killed"
                 self._progress(
-                    f"{done} of {len(tasks)} parts, {killed:,} of {len(found.records):,} mutants killed",
+                    f"{done} of {len(tasks)} parts, {killed}",
                     self._parts[position][0],
                 )
         except KeyboardInterrupt:
@@ -284,13 +258,10 @@ class MutationRun:
             self._only,
             kept.digest if kept else None,
             dict(kept.results) if kept else {},
-            self._killed(),
+            frozenset(self._killed),
             self._memory,
             self._found.scenarios[name],
         )
-
-    def _killed(self) -> frozenset[Mutant]:
-        return frozenset(m for m, r in self._found.records.items() if r.verdict == KILLED)
 
     def _note(self, name: str, message: TaskResult) -> None:
         self._found.notes.append(f"{name}: {message.note}")
@@ -314,7 +285,10 @@ class MutationRun:
                 self._kept[part] = ScenarioResults(message.digest)
         for number, result in (message.results or {}).items():
             self._kept[part].results[number] = result
-            found.records[self._numbers[position][number]].results[position, part[0]] = result
+            mutant = self._numbers[position][number]
+            found.records[mutant].results[position, part[0]] = result
+            if result.kind == KILLED:
+                self._killed.add(mutant)
         if message.note:
             self._note(part[0], message)
         self._save(now=message.done)

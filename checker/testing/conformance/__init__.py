@@ -4,8 +4,14 @@
 (``highwater.checker.testing.conformance.stateful``) needs the extra ``test``.
 """
 
-from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
-from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch
+from highwater.checker.testing.conformance.lockstep import (
+    Adapter,
+    AdapterError,
+    Contract,
+    Lockstep,
+    Mismatch,
+    Outcome,
+)
 from highwater.checker.testing.conformance.pipe import PipeAdapter
 
 __all__ = ["Adapter", "AdapterError", "Contract", "Lockstep", "Mismatch", "Outcome", "PipeAdapter"]

@@ -1,12 +1,12 @@
-"""The model and an implementation take the same operations; the states of the model that fit are carried along.
+"""The model and an implementation take the same operations; all states of the model that fit the observations are kept.
 
-What the implementation does not show is guessed: all states that agree with what was observed so far are kept. An
-operation is a mismatch where none is left.
+An operation is a mismatch if no state is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 
 from highwater.checker.base import text as words
 from highwater.checker.base.problems import InputError
-from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter, differences
 from highwater.model.language.model import Instance, Model, said
@@ -23,11 +22,58 @@ from highwater.model.names import unknown
 from highwater.traces.reading import OutOfRangeError, Place, TraceError
 from highwater.traces.runs.format import Seen, read_value
 
+
+class AdapterError(Exception):
+    """The implementation cannot be driven, which is no mismatch. One line."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of an operation: done, or refused, perhaps with an error's name."""
+
+    done: bool
+    error: str | None = None
+
+
+class Adapter(ABC):
+    """Drives one implementation. An exception of a method ends the test; a refusal is an Outcome."""
+
+    @abstractmethod
+    def reset(self, state: Mapping[str, Any]) -> None:
+        """Begin anew in this initial state of the model, given as plain values."""
+
+    @abstractmethod
+    def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
+        """Carry out an operation, named as the model's action, to its end."""
+
+    @abstractmethod
+    def observe(self) -> Mapping[str, Any]:
+        """The visible part of the state, in the form of a trace's ``state``."""
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The relation between the model's actions and the implementation's operations.
+
+    ``operations`` are the drawn actions (None: all). ``answers`` are the guards that the implementation itself
+    checks, each with its error (None: any): an operation that only those refuse is tried, and must be refused.
+    ``idle`` are guards without which an operation has no effect, whether done or refused. ``chosen`` names, for an
+    action, the parameters that the implementation chooses. ``hidden_steps`` is the number of unseen steps of the
+    model, of any kind, that may precede an operation.
+    """
+
+    operations: Collection[str] | None = None
+    answers: Mapping[str, str | None] = field(default_factory=dict)
+    idle: Collection[str] = ()
+    chosen: Mapping[str, Collection[str]] = field(default_factory=dict)
+    hidden_steps: int = 0
+
+
 LIMIT = 10_000
-"""So many states are carried at a time."""
+"""The most states that are kept at a time."""
 
 TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "senseless"
-"""What the model makes of an operation in a state; senseless is what a guard refuses that nobody answers."""
+"""The model's judgement of an operation in a state; senseless: refused by a guard outside of the contract."""
 
 
 class Mismatch(AssertionError):
@@ -62,7 +108,7 @@ class Lockstep:
         self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
-        """The operations that may be tried now: those that some state takes, and those that every state refuses."""
+        """The operations to try: those that some state takes, and those that every state refuses."""
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
         refuses: list[int] = []
@@ -95,10 +141,10 @@ class Lockstep:
                     allowed[after] = None
         self._keep(list(allowed), _sentence(instance, shown), outcome, before, numbers)
 
-    # --- what the model says ------------------------------------------------------------------------------
+    # --- the model ----------------------------------------------------------------------------------------
 
     def _judge(self, state: Scalars) -> list[str]:
-        """For each instance, what the model makes of it in a state."""
+        """The judgement of each instance in a state."""
         results = iter(self.interpreter.guards(state))
         kinds = []
         for number, instance in enumerate(self.model.instances):
@@ -139,11 +185,11 @@ class Lockstep:
         return other.action is instance.action and self._shown(other) == self._shown(instance)
 
     def _shown(self, instance: Instance) -> dict[str, Any]:
-        """The parameters that the implementation is told."""
+        """The parameters that the implementation gets."""
         hidden = self.contract.chosen.get(instance.action.name, ())
         return {name: value for name, value in instance.parameters.items() if name not in hidden}
 
-    # --- what is observed ---------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------
 
     def _keep(
         self,
@@ -153,7 +199,7 @@ class Lockstep:
         before: Sequence[Scalars] = (),
         numbers: Sequence[int] = (),
     ) -> None:
-        """Keep the states that fit what is observed, or raise Mismatch."""
+        """Keep the states that fit the observation, or raise Mismatch."""
         observed = self.adapter.observe()
         seen = Seen()
         self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
@@ -201,7 +247,7 @@ class Lockstep:
         before: Sequence[Scalars],
         numbers: Sequence[int],
     ) -> list[str]:
-        """Why no state is left: the fields of the nearest one, else the guards, or that nothing refuses."""
+        """Why no state is left: the fields of the nearest one, or the guards that refuse, or that none refuses."""
         if allowed:
             found = [self._differences(state, seen) for state in allowed]
             nearest = min(found, key=len)
@@ -221,7 +267,7 @@ class Lockstep:
         return [*lines, f"  the implementation: {_outcome(outcome)}"]
 
     def _rules(self) -> list[str]:
-        """The rules that the last operation follows, by number and title; the number alone without a rulebook."""
+        """The rules of the last operation, by number and, with a rulebook, title."""
         if not self.operations:
             return []
         action = self.model.instances[self.operations[-1]].action
@@ -243,7 +289,7 @@ class Lockstep:
 
 
 def check_contract(model: Model, contract: Contract) -> None:
-    """InputError where a contract names an action, a guard or a parameter that the model has not."""
+    """Raise InputError for an action, a guard or a parameter in a contract that the model does not have."""
     actions = {action.name: action for action in model.protocol.actions()}
     guards = {guard.name for instance in model.instances for guard in instance.guards}
     for name in (*(contract.operations or ()), *contract.chosen):

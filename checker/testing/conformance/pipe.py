@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Outcome
+from highwater.checker.testing.conformance.lockstep import Adapter, AdapterError, Outcome
 from highwater.traces.reading import printable
 
 VERSION = 1
@@ -29,9 +29,9 @@ GRACE = 2.0
 
 
 class PipeAdapter(Adapter):
-    """Starts a command and drives it; close it, or use it as a context. Raises AdapterError for all that goes wrong.
+    """Starts a command and drives it; close it, or use it as a context. Every failure raises AdapterError.
 
-    ``timeout`` is the seconds that an answer may take, ``start_timeout`` those of the first one.
+    An answer may take ``timeout`` seconds, the first one ``start_timeout``.
     """
 
     def __init__(self, command: Sequence[str], *, timeout: float = 10.0, start_timeout: float = 60.0) -> None:
@@ -47,7 +47,7 @@ class PipeAdapter(Adapter):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                start_new_session=True,  # so that what the command starts goes with it
+                start_new_session=True,  # so that processes of the command end with it
             )
         except OSError as wrong:
             raise AdapterError(f"{command[0]}: {wrong.strerror or wrong}") from None
@@ -81,14 +81,14 @@ class PipeAdapter(Adapter):
         return Outcome(outcome == "done", error)
 
     def observe(self) -> Mapping[str, Any]:
-        """What can be seen."""
+        """The visible part of the state."""
         state = self._call("observe", {}).get("state")
         if not isinstance(state, dict):
             raise AdapterError("the answer to observe has no state, an object")
         return state
 
     def close(self) -> None:
-        """End the process: its input ends, then it has GRACE, then it is killed with all that it started."""
+        """End the process: close its input, wait GRACE seconds, then kill it with all processes that it started."""
         process = self._process
         for stream in (process.stdin, process.stdout):
             if stream is not None:
@@ -112,7 +112,7 @@ class PipeAdapter(Adapter):
         self.close()
 
     def _call(self, call: str, fields: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Send a request and read its answer. Once that went wrong it goes wrong in the same way forever."""
+        """Send a request and read its answer. After a failure every call fails with the same message."""
         if self._broken is None:
             deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
             try:
@@ -186,18 +186,18 @@ class PipeAdapter(Adapter):
         return AdapterError(f"{call}: the process ended {status}{self._heard()}")
 
     def _heard(self) -> str:
-        time.sleep(0.05)  # so that what it said last has been read
+        time.sleep(0.05)  # so that its last lines have been read
         return f"; it said: {' / '.join(self._said)}" if self._said else ""
 
     def _listen(self, stream: IO[bytes]) -> None:
-        """Read its standard error, so that it never waits for us, and keep the last lines."""
+        """Read its standard error, so that it never blocks, and keep the last lines."""
         with stream:
             while line := stream.readline(1000):
                 self._said.append(printable(line.decode(errors="replace").strip(), 200))
 
 
 def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: str = "unnamed") -> None:
-    """The other end of the pipe, for an implementation in Python: answer requests until the input ends."""
+    """The other end of the pipe, for an implementation in Python: answer requests to the end of the input."""
     for line in source:
         request = json.loads(line)
         answer: dict[str, Any] = {"id": request.get("id")}
@@ -216,7 +216,7 @@ def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: st
                 answer["state"] = dict(adapter.observe())
             else:
                 answer["failure"] = f"unknown call {call!r}"
-        except Exception as wrong:  # whatever it is, the other end is told
+        except Exception as wrong:  # the other end reports it
             answer["failure"] = f"{type(wrong).__name__}: {wrong}"
         target.write(json.dumps(answer) + "\n")
         target.flush()

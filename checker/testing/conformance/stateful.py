@@ -17,14 +17,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from highwater.checker.scenarios.request import Subject, asked
-from highwater.checker.testing.conformance.adapter import Adapter, Contract
-from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch, check_contract
-from highwater.checker.testing.machines.stateful import SETTINGS, Burst, Preferences, bursts, shrunk
+from highwater.checker.testing.conformance.lockstep import (
+    Adapter,
+    Contract,
+    Lockstep,
+    Mismatch,
+    check_contract,
+)
+from highwater.checker.testing.machines import SETTINGS, Burst, Preferences, bursts, shrunk
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 
 REFUSED_ONE_IN = 4
-"""One operation in so many is one that the model refuses, where there is one."""
+"""If the model refuses an operation, one operation in this number is refused."""
 
 
 @st.composite
@@ -35,7 +40,7 @@ def _operations(draw: st.DrawFn) -> Burst:
 
 
 class ConformanceMachine(RuleBasedStateMachine):
-    """The base of all machines of this kind. Made by ``conformance_machine``."""
+    """The base of the machines that ``conformance_machine`` makes."""
 
     model: ClassVar[Model]
     adapter: ClassVar[Adapter]
@@ -43,7 +48,7 @@ class ConformanceMachine(RuleBasedStateMachine):
     interpreter: ClassVar[Interpreter]
     preferences: ClassVar[Preferences]
     best: ClassVar[list[int] | None]
-    """The operations of the shortest mismatch that is known."""
+    """The operations of the shortest known mismatch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,13 +62,13 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @rule(take=_operations())
     def operate(self, take: Burst) -> None:
-        """Tell what the operations came to: they were carried out when they were drawn."""
+        """Report a mismatch of the operations, which were carried out when they were drawn."""
         __tracebackhide__ = True
         if self.mismatch is not None:
             raise self._shortest(self.mismatch).with_traceback(None)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Carry out an operation for each order of preference, until one is a mismatch."""
+        """Carry out an operation for each order of preference, up to a mismatch."""
         called: list[str] = []
         for order in filter(None, orders):
             if self.mismatch is not None:
@@ -90,7 +95,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _again(cls, operations: Sequence[int]) -> Mismatch | None:
-        """Carry out those of these operations that are possible, up to a mismatch."""
+        """Carry out the possible ones of these operations, up to a mismatch."""
         lockstep = cls._new()
         try:
             lockstep.start()
@@ -103,7 +108,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _shortest(cls, found: Mismatch) -> Mismatch:
-        """The mismatch of as few operations as can be, told by the implementation itself."""
+        """A mismatch of as few operations as possible, from a run of the implementation."""
         if cls.best is None or len(found.operations) <= len(cls.best):
 
             def attempt(operations: Sequence[int]) -> Sequence[int] | None:
@@ -117,10 +122,10 @@ class ConformanceMachine(RuleBasedStateMachine):
 def conformance_machine(
     subject: Subject, adapter: Adapter, contract: Contract | None = None, **overrides: Any
 ) -> type[ConformanceMachine]:
-    """A state machine class that holds an implementation against a protocol: see ``scenarios/request.py``.
+    """A state machine class that compares an implementation with a protocol: see ``scenarios/request.py``.
 
-    A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; closing it is for who made it.
-    Raises InputError where the contract names what the protocol has not.
+    A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; the caller closes it. Raises InputError for
+    a name in the contract that the protocol does not have.
     """
     request = asked(subject, **overrides).without_goals()
     model, contract = request.model(), contract or Contract()

@@ -1,10 +1,17 @@
-"""A protocol as a stateful machine for Hypothesis: its actions with their parameters are what a rule draws from.
+"""A protocol as a stateful machine for Hypothesis: a rule draws from its actions with their parameters.
 
-The interpreter is the engine. A step is drawn among those whose guards hold, and after every step the properties
-are looked at; a run to a violation is shrunk by its steps and told as any counterexample is.
+The interpreter is the engine. A step is drawn among those whose guards hold, and every step is followed by a check of
+the properties. A run to a violation is shrunk by its steps, and printed like every counterexample.
 """
 
 from __future__ import annotations
+
+try:
+    import hypothesis as _needed  # noqa: F401
+except ModuleNotFoundError:
+    raise ImportError(
+        "highwater.checker.testing.machines needs the package hypothesis: pip install 'highwater-checker[test]'"
+    ) from None
 
 import math
 import random
@@ -36,14 +43,14 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
     phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
 )
-"""What ``TestCase.settings`` starts with: 1,000 runs of at most 6 bursts, 96 steps. Runs are shrunk and printed here,
-so Hypothesis does not print the run as it was found."""
+"""The initial ``TestCase.settings``: 1,000 runs of at most 6 bursts, 96 steps. Runs are shrunk and printed here, so
+Hypothesis neither shrinks nor prints them."""
 
 
 class Violated(AssertionError):
-    """A run that violates a property. The message tells it; ``counterexample`` and ``violation`` hold it.
+    """A run that violates a property: as text in the message, and in ``counterexample`` and ``violation``.
 
-    Each property has a subclass of its own, so that Hypothesis reports them one by one.
+    Each property has a subclass of its own, so that Hypothesis reports each.
     """
 
     def __init__(self, told: str, example: Counterexample, violation: ViolatingRun) -> None:
@@ -52,7 +59,7 @@ class Violated(AssertionError):
 
 
 class Burst:
-    """Steps that were taken one after the other, by what they are called."""
+    """The names of successive steps."""
 
     def __init__(self, steps: Iterable[str]) -> None:
         self.steps = tuple(steps)
@@ -63,21 +70,21 @@ class Burst:
 
 @st.composite
 def _steps(draw: st.DrawFn) -> Burst:
-    """The next steps of the machine that is running, taken while they are drawn: each depends on the one before."""
+    """The next steps of the running machine, taken while they are drawn: each depends on the one before."""
     running: ModelMachine = draw(st.runner())
     taste, orders = draw(bursts if running.swarm else plain_bursts)
     return Burst(running.go(taste, orders))
 
 
 class ModelMachine(RuleBasedStateMachine):
-    """The base of all machines: where a run is, and how it goes on. Made by ``machine``."""
+    """The base of the machines that ``machine`` makes: the state of a run, and its next steps."""
 
     request: ClassVar[Request]
     model: ClassVar[Model]
     interpreter: ClassVar[Interpreter]
     failures: ClassVar[dict[str, type[Violated]]]
     best: ClassVar[dict[str, ViolatingRun]]
-    """The shortest run that is known to a violation of each property."""
+    """The shortest known run to a violation of each property."""
     traces: ClassVar[Path | None]
     preferences: ClassVar[Preferences]
     swarm: ClassVar[bool]
@@ -93,13 +100,13 @@ class ModelMachine(RuleBasedStateMachine):
 
     @rule(take=_steps())
     def step(self, take: Burst) -> None:
-        """Tell what the steps came to: they were taken when they were drawn."""
+        """Report a violation by the steps, which were taken when they were drawn."""
         __tracebackhide__ = True
         if self.violated is not None:
             self._fail(self.violated)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Take a step for each order of preference, until a property is violated or nothing is left to be taken."""
+        """Take a step for each order of preference, up to a violation or a state without steps."""
         called: list[str] = []
         for order in filter(None, orders):
             if self.violated is not None:
@@ -113,7 +120,7 @@ class ModelMachine(RuleBasedStateMachine):
         return called
 
     def come_to(self, state: Scalars, before: Scalars | None = None) -> None:
-        """Be in a state: what can be taken there, and whether it, or the step to it, violates a property."""
+        """Go to a state: find its enabled steps, and check the properties of it and of the step to it."""
         self.state, self.possible = state, {}
         for number in self.interpreter.enabled(state):
             self.possible.setdefault(self.model.instances[number].action.name, []).append(number)
@@ -123,12 +130,12 @@ class ModelMachine(RuleBasedStateMachine):
         self.violated = violated[0] if violated else None
 
     def _violated(self, before: Scalars | None, state: Scalars) -> list[str]:
-        """The properties that a state violates, and the step to it; there is none to an initial state."""
+        """The properties that a state or the step to it violates; an initial state has no such step."""
         broken = [] if before is None else self.interpreter.broken(before, state)
         return self.interpreter.violated(state) + broken
 
     def _choose(self, taste: int, order: int) -> tuple[int, Scalars | None]:
-        """What comes first of the steps that can be taken, and the state after it; None where there is none."""
+        """The preferred step among the enabled ones, and the state after it; None if there is none."""
         while self.possible:
             action = self.preferences.action(taste, order, list(self.possible))
             numbers = self.possible[action]
@@ -136,7 +143,7 @@ class ModelMachine(RuleBasedStateMachine):
             after = self.interpreter.step(self.state, number).state
             if after is not None:
                 return number, after
-            numbers.remove(number)  # cut at a bound, and so it stays in this state
+            numbers.remove(number)  # it is pruned at a bound in this state
             if not numbers:
                 del self.possible[action]
         return -1, None
@@ -155,9 +162,9 @@ class ModelMachine(RuleBasedStateMachine):
         raise self.failures[name](told, example, best)
 
     def _again(self, path: Sequence[int], name: str) -> list[int] | None:
-        """Take those of these steps that can be taken, up to a violation; None where they come to none.
+        """Take the enabled ones of these steps, up to a violation; None without one.
 
-        Steps that lead back to a state where the run has been are left out.
+        Steps back to an earlier state of the run are left out.
         """
         states, taken = [self.initial], list[int]()
         for number in path:
@@ -205,11 +212,11 @@ def machine(
 ) -> type[ModelMachine]:
     """A state machine class for a scenario or a protocol.
 
-    See ``highwater.checker.scenarios.request.asked`` for both, and for overrides. Its ``TestCase`` is what a test suite
-    collects; settings, seeds and the example database are Hypothesis' own. A violation raises ``Violated``. With
+    See ``highwater.checker.scenarios.request.asked`` for both, and for overrides. A test suite collects its
+    ``TestCase``; settings, seeds and the example database are Hypothesis' own. A violation raises ``Violated``. With
     ``traces``, a directory, the shrunk run to each property's violation is written there as ``PROPERTY.ndjson``.
-    Without ``swarm`` all actions are always as likely as each other. Raises InputError where the subject does not
-    exist or ``traces`` is a file.
+    Without ``swarm`` all actions are equally likely. Raises InputError if the subject does not exist or ``traces`` is
+    a file.
     """
     request = asked(subject, **overrides).without_goals()
     if traces is not None and Path(traces).exists() and not Path(traces).is_dir():
@@ -259,14 +266,14 @@ Item = TypeVar("Item")
 def shrunk(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Sequence[Item] | None]) -> list[Item]:
     """A short subsequence that fails.
 
-    ``attempt`` takes a sequence and gives the part of it that was carried out up to the failure, else None. Pieces
-    are left out, large ones first (Zeller and Hildebrandt, 2002), until no single item can be.
+    ``attempt`` takes a sequence and returns the part that was carried out up to the failure, else None. Pieces are
+    left out, large ones first (Zeller and Hildebrandt, 2002), until no single item can be left out.
     """
     current = list(items)
     size = max(1, len(current) // 2)
     while True:
         smaller, end = False, len(current)
-        while end > 0:  # from the end: what comes late depends on what comes early
+        while end > 0:  # from the end: later items depend on earlier ones
             end = min(end, len(current))
             start = max(0, end - size)
             found = attempt(current[:start] + current[end:])
@@ -280,13 +287,13 @@ def shrunk(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Sequence[I
 
 
 TASTES = 256
-"""So many tastes there are."""
+"""The number of tastes."""
 
 WEIGHTS = (1, 4, 16, 64, 256)
-"""How likely a taste can make an action, as against others."""
+"""The relative likelihoods that a taste can give an action."""
 
 BURST = (8, 16)
-"""The least and the most steps that are drawn at once: of one taste, and in one rule of Hypothesis."""
+"""The least and the most steps of one burst: they have one taste, and one rule of Hypothesis draws them."""
 
 _orders = st.binary(min_size=BURST[0], max_size=BURST[1])
 
@@ -300,10 +307,10 @@ plain_bursts = st.tuples(st.just(0), _orders)
 class Preferences:
     """Orders of preference over the actions of a model and over its instances.
 
-    A step is drawn as the number of an order, 1 to 255, and what is first in it and can be taken is taken: each
-    action as likely as the taste has it, and of its instances each as the others. A number means the same step wherever
-    that can be taken and nothing before it can, so a run keeps its sense when Hypothesis leaves a step out; an index
-    among the possible steps would mean other steps from there on.
+    A step is drawn as the number of an order, 1 to 255; the first enabled step in that order is taken. The taste sets
+    the likelihood of each action; the instances of an action are equally likely. A number means the same step wherever
+    that step is the first enabled one, so a run keeps its meaning if Hypothesis leaves a step out. An index among the
+    enabled steps would mean other steps from there on.
     """
 
     def __init__(self, model: Model) -> None:
@@ -314,18 +321,18 @@ class Preferences:
         self._weights = cache(self._taste)
 
     def action(self, taste: int, order: int, among: Sequence[str]) -> str:
-        """The one of these actions that comes first."""
+        """The preferred one of these actions."""
         if len(among) == 1:
             return among[0]
         place, weight = self._actions(order), self._weights(taste)
         return min(among, key=lambda name: place[name] / weight[name])
 
     def instance(self, order: int, among: Sequence[int]) -> int:
-        """The one of these instances that comes first."""
+        """The preferred one of these instances."""
         return among[0] if len(among) == 1 else min(among, key=self._instances(order).__getitem__)
 
     def _order_of_actions(self, order: int) -> dict[str, float]:
-        # The least of exponential variables, each over its weight, is as likely to be one as its weight says.
+        # The minimum of exponential variables, each divided by its weight, is one of them in proportion to its weight.
         dice = random.Random(f"actions {order}")
         return {name: -math.log(1 - dice.random()) for name in self._names}
 
