@@ -48,8 +48,8 @@ class Idle:
 
 def idle(model: Model, request: Request, result: SearchResult) -> Idle:
     """The vacuity of a search; cached for a request with a key."""
-    promise, never = request.scenario.promise, _never_taken(model, request, result)
-    asked = sorted(promise.impossible), sorted(promise.constant), never
+    expectation, never = request.scenario.expectation, _never_taken(model, request, result)
+    asked = sorted(expectation.impossible), sorted(expectation.constant), never
     found = cache.found(Idle, model.identity, *asked)
     if found is None:
         found = Idle(tuple(constant_properties(model)), vacuous(model, request, result))
@@ -90,13 +90,13 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
 
     An action counts as never enabled only if every state was explored.
     """
-    promise = request.scenario.promise
+    expectation = request.scenario.expectation
     told = [
         Vacuous(CONSTANT, name, f"{name} {how} with these parameters and rules: it checks nothing")
         for name, how in constant_properties(model).items()
-        if name not in promise.constant
+        if name not in expectation.constant
     ]
-    impossible = [name for name in model.ruled_out if name not in promise.impossible]
+    impossible = [name for name in model.ruled_out if name not in expectation.impossible]
     never = _never_taken(model, request, result)
     if impossible or never:
         withheld = _withheld(model, request, never)
@@ -110,7 +110,7 @@ def _never_taken(model: Model, request: Request, result: SearchResult) -> list[s
     """The actions that no state lets be taken, though tracing left them a way, and the scenario does not expect it."""
     if not result.complete:
         return []
-    known = {*model.ruled_out, *request.scenario.promise.impossible}
+    known = {*model.ruled_out, *request.scenario.expectation.impossible}
     return [name for name, count in result.actions.items() if not count and name not in known]
 
 

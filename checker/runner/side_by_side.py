@@ -16,9 +16,9 @@ from functools import partial
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.processes import Pool, ProcessEnded, Say
+from highwater.checker.base.text import width
 from highwater.checker.engines import by_name as engines
-from highwater.checker.report import summary
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
 from highwater.checker.runner.one import TogetherProgress
 from highwater.checker.scenarios import scenario_files
@@ -31,7 +31,6 @@ from highwater.checker.scenarios.search import (
     SearchResult,
 )
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.model import Model
 
 HELP_AFTER = 0.25
 """Seconds after which helpers are started: what is done sooner needs none."""
@@ -64,24 +63,23 @@ class Batch:
             crowded=True,
         )
         search = engines.search(self.engine)
-        model, outcome = exploration.explore(request, self.engine, search, options, progress, keep=True)
-        return ScenarioRun.of(model, outcome, verbose=self.verbose)
+        return ScenarioRun.of(
+            exploration.explore(request, self.engine, search, options, progress, keep=True), self.verbose
+        )
 
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """What came of a scenario, and the lines that tell its runs."""
+    """The result of a scenario, without its model, and the lines of its counterexamples."""
 
-    outcome: ScenarioOutcome
+    result: Result
     lines: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: Model | None, outcome: ScenarioOutcome, *, verbose: bool) -> ScenarioRun:
+    def of(cls, result: Result, verbose: bool) -> ScenarioRun:
         """With the lines of its counterexamples if it is not as expected, or with ``verbose``."""
-        lines: list[str] = []
-        if model is not None and (verbose or outcome.broken):
-            summary.runs(model, outcome, lines.append, full=verbose)
-        return cls(outcome, tuple(lines))
+        lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
+        return cls(replace(result, model=None), tuple(lines))
 
 
 def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> Iterator[ScenarioRun]:
@@ -104,7 +102,7 @@ class _Together:
         self.asked, self.requests, self.processes = asked, requests, processes
         self.memory = _memory(asked.options) // processes
         # Long ones first, so that none is left to one process at the end; the expected states say how long one is.
-        sizes = [r.scenario.promise.distinct_states or 0 for r in requests]
+        sizes = [r.scenario.expectation.distinct_states or 0 for r in requests]
         self.left = deque(sorted(range(len(requests)), key=lambda n: -sizes[n]))
         self.found: dict[int, ScenarioRun | BaseException] = {}
         self.again: deque[int] = deque()
@@ -155,7 +153,7 @@ class _Together:
     ) -> None:
         """What came of a scenario."""
         wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
-            isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "memory"
+            isinstance(what, ScenarioRun) and what.result.stopped_by == "memory"
         )
         again = wanting and not alone and not self.stopped
         with self.news:
@@ -166,7 +164,7 @@ class _Together:
             self.progress.left(number, done=not again)
             self.helping.discard(number)
             self.news.notify_all()
-        if here and isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "interrupted":
+        if here and isinstance(what, ScenarioRun) and what.result.stopped_by == "interrupted":
             self.stop()
 
     def stop(self) -> None:
@@ -218,10 +216,10 @@ class _Together:
         """What a helper found, as the answer to this process's request."""
         request = self.requests[number]
         if isinstance(said, ScenarioRun):
-            return replace(said, outcome=replace(said.outcome, request=request))
+            return replace(said, result=replace(said.result, request=request))
         if self.stopped and isinstance(said, (KeyboardInterrupt, ProcessEnded)):
             nothing = SearchResult(stopped_by="interrupted")
-            return ScenarioRun(ScenarioOutcome(request, self.asked.engine, nothing, ()))
+            return ScenarioRun(Result(request, self.asked.engine, nothing))
         return said
 
     def _wait(self) -> None:
@@ -250,4 +248,4 @@ def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
 
     found = asked.explore(asked.request(number), memory, None if asked.quiet else progress)
     # The request goes no further: what its scenario is made of cannot travel, and who asks has it.
-    return replace(found, outcome=replace(found.outcome, request=None))  # type: ignore[arg-type]
+    return replace(found, result=replace(found.result, request=None))  # type: ignore[arg-type]

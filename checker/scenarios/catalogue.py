@@ -64,8 +64,8 @@ class Definition:
         properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
         properties += (*self.liveness, *self.reachable)
         self.protocol.check_sources(properties)
-        for promised in self.liveness:
-            check_actions(self.protocol, promised.name, place_of(promised.function), promised.fair)
+        for prop in self.liveness:
+            check_actions(self.protocol, prop.name, place_of(prop.function), prop.fair)
         ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
         for named in ruled:
             check_conditions(self.protocol, named)

@@ -111,7 +111,7 @@ def scenario(name: str) -> Entry:
     found = scenario_files.find(name)
     request = Request.of(found, Overrides())
     kind = found.protocol
-    promise = found.promise
+    expectation = found.expectation
     properties: tuple[Property, ...] = (*request.invariants, *request.step_properties, *request.liveness)
     return {
         "kind": "scenario",
@@ -133,10 +133,10 @@ def scenario(name: str) -> Entry:
         "goals": [_property(found.definition, goal) for goal in request.goals],
         **request.checked.as_json(),
         "promise": {
-            "violated": sorted(promise.violated),
-            "reachable": list(promise.reachable),
-            "distinct_states": promise.distinct_states,
-            "depth": promise.depth,
+            "violated": sorted(expectation.violated),
+            "reachable": list(expectation.reachable),
+            "distinct_states": expectation.distinct_states,
+            "depth": expectation.depth,
         },
     }
 
@@ -277,7 +277,7 @@ def _observed(name: str) -> Entry:
 def _asked(name: str, protocol: str | None) -> Entry:
     """The scenarios of a protocol (None: of all) that check a property, and those that expect a violation of it."""
     asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
-    violated = [s.name for s in asked if name in s.promise.violated]
+    violated = [s.name for s in asked if name in s.expectation.violated]
     return {"asked_in": [s.name for s in asked], "violated_in": violated}
 
 

@@ -392,7 +392,7 @@ class Request:
     @property
     def expected(self) -> frozenset[str]:
         """The properties that engines are expected to find violated: goals are found by their negation."""
-        return self.scenario.promise.violated | {goal.name for goal in self.goals}
+        return self.scenario.expectation.violated | {goal.name for goal in self.goals}
 
     def why_absent(self, stated: Conditional) -> str:
         """Why an action or a property does not exist here; "" where it does."""
@@ -438,7 +438,7 @@ def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Go
     """The goals that an option names; else those of the scenario that exist, of which --outside checks none."""
     if not overrides.properties:
         existing = {g.name for g in scenario.definition.reachable if not absent(g)}
-        expected = () if overrides.outside else scenario.promise.reachable
+        expected = () if overrides.outside else scenario.expectation.reachable
         return chosen_goals(scenario.definition, absent, (name for name in expected if name in existing))
     named = goals_among(scenario.definition, overrides.properties)
     with _option(OPTION):

@@ -247,7 +247,7 @@ class Scenario:
     standard: bool
     symmetry: bool
     deadlock: bool
-    promise: Expectation
+    expectation: Expectation
 
     @property
     def protocol(self) -> type[Protocol]:
@@ -305,7 +305,7 @@ def bare(definition: Definition, name: str | None = None) -> Scenario:
         standard=False,
         symmetry=False,
         deadlock=False,
-        promise=Expectation(),
+        expectation=Expectation(),
     )
 
 
@@ -377,7 +377,7 @@ def read(path: Path, name: str) -> Scenario:
         standard=table.get("standard", False),
         symmetry=table.get("symmetry", False),
         deadlock=table.get("deadlock", False),
-        promise=_expectation(expect),
+        expectation=_expectation(expect),
     )
     absent = scenario.absent()
     _check_goals(file, scenario, absent)
@@ -388,16 +388,17 @@ def read(path: Path, name: str) -> Scenario:
     checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
-    for key, named in (("violated", scenario.promise.violated), ("constant", scenario.promise.constant)):
+    for key, named in (
+        ("violated", scenario.expectation.violated),
+        ("constant", scenario.expectation.constant),
+    ):
         with file.at(key, "expect"):
-            for promised in sorted(named - checked):
-                raise InputError(
-                    unknown("property", promised, checked) + " (of those that this scenario checks)"
-                )
+            for name in sorted(named - checked):
+                raise InputError(unknown("property", name, checked) + " (of those that this scenario checks)")
     actions = {a.name for a in protocol.actions() if not absent(a)}
     with file.at("impossible", "expect"):
-        for promised in sorted(scenario.promise.impossible - actions):
-            raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
+        for name in sorted(scenario.expectation.impossible - actions):
+            raise InputError(unknown("action", name, actions) + " (of those that its rules leave)")
     return scenario
 
 
@@ -416,7 +417,7 @@ def _expectation(expect: Mapping[str, Any]) -> Expectation:
 def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
     """InputError for a goal that is none or does not exist here, and for one among the properties."""
     with file.at(REACHABLE, "expect"):
-        chosen_goals(scenario.definition, absent, scenario.promise.reachable)
+        chosen_goals(scenario.definition, absent, scenario.expectation.reachable)
     with file.at("properties"):
         for name in goals_among(scenario.definition, scenario.properties or ())[:1]:
             raise InputError(f"{name} is a reachability goal: list it as [expect] {REACHABLE}")

@@ -137,4 +137,4 @@ def test_the_scenario_is_as_its_file_says(violated: Any) -> None:
     scenario = find("truncation/truncate-to-hwm")
     assert violated[0]["scenario"] == scenario.name
     assert violated[0]["parameters"] == dict(scenario.parameters)
-    assert {v["property"] for v in violated[0]["violations"]} == scenario.promise.violated
+    assert {v["property"] for v in violated[0]["violations"]} == scenario.expectation.violated

@@ -48,7 +48,7 @@ def depths() -> dict[str, int]:
     found = {}
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         for name in galleries.names():
-            if scenario_files.find(galleries.PLACE + name).promise.violated - live:
+            if scenario_files.find(galleries.PLACE + name).expectation.violated - live:
                 found[name] = galleries.find(name).examples[0].depth - 1
     return {name: steps for name, steps in found.items() if steps <= MOST_STEPS}
 

@@ -103,7 +103,7 @@ def test_enough_answers_leave_out_the_only_one_that_has_the_record() -> None:
 def test_it_is_checked_by_default(name: str, violated: set[str]) -> None:
     scenario = find(f"replication/{name}")
     assert scenario.standard
-    assert scenario.promise.violated == violated
+    assert scenario.expectation.violated == violated
 
 
 # --- where such a scenario starts -----------------------------------------------------------------------

@@ -41,8 +41,8 @@ def test_every_scenario_of_trunk_is_a_finding() -> None:
 
 @pytest.mark.parametrize("finding", CASES)
 def test_the_finding_is_found(finding: Finding) -> None:
-    assert scenario(finding.name).promise.violated
-    assert violated(found(finding.name).result) == scenario(finding.name).promise.violated
+    assert scenario(finding.name).expectation.violated
+    assert violated(found(finding.name).result) == scenario(finding.name).expectation.violated
 
 
 @pytest.mark.parametrize("finding", CASES)
@@ -65,7 +65,7 @@ def test_the_proposal_shows_it_only_without_the_rules(finding: Finding) -> None:
     assert first_phase.complete
     assert not first_phase.violations
     without = proposed(finding.name, "kip_966_first_phase", finding.off)
-    assert violated(without) == scenario(finding.name).promise.violated
+    assert violated(without) == scenario(finding.name).expectation.violated
 
 
 @pytest.mark.parametrize("finding", CASES)

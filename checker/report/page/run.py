@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from highwater.checker.engines.solver.difference import Union, Witness
 from highwater.checker.engines.solver.induction import Failure
 from highwater.checker.report.counterexample import Counterexample, LoopBack
-from highwater.checker.report.solver_results import InductionOutcome
+from highwater.checker.report.solver_results import ProofResult
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
@@ -198,10 +198,10 @@ def _shown(i: int, told: Told, history: RunHistory) -> Shown:
 _NOTE = "What is marked is what is not as in the initial state."
 
 
-def failures(outcome: InductionOutcome) -> Iterator[ShownRun]:
+def failures(result: ProofResult) -> Iterator[ShownRun]:
     """For each property that a step does not keep: the state before, in which all invariants hold, and the step."""
-    model = outcome.model
-    for verdict in outcome.result.failures:
+    model = result.model
+    for verdict in result.found.failures:
         failure = verdict.failure
         assert failure is not None
         steps = tuple(_failure(model, failure))
@@ -213,7 +213,7 @@ def failures(outcome: InductionOutcome) -> Iterator[ShownRun]:
             steps,
             verdict.property,
             source,
-            outcome.meaning(verdict.property),
+            result.meaning(verdict.property),
             false_at=() if is_left else (len(steps) - 1,),
         )
 
