@@ -52,10 +52,10 @@ def check(
 ) -> Result:
     """Explore every reachable state of a scenario or a protocol, as ``highwater check`` does.
 
-    What is set over ``subject`` is as for ``scenario``, the rest as the options of the command line: ``engine`` is
-    ``native``, ``interpreter`` or ``spark``, ``first`` stops with the level of the first violation, ``progress`` says
-    on standard error how far the search is. Ctrl-C, or a notebook's interrupt, ends the search with what was found.
-    Raises InputError for what cannot be asked, LanguageError for what is wrong with the protocol's text.
+    The settings are those of ``scenario``, and the others mean what the options of the command line do: ``engine`` is
+    ``native``, ``interpreter`` or ``spark``, ``first`` stops with the level of the first violation, ``progress``
+    reports on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the states found so far.
+    Raises InputError if the engine does not support the request, LanguageError for a mistake in the protocol's text.
     """
     chosen = Engine(engine, spark_master)
     search = chosen.search(1)
@@ -90,10 +90,9 @@ def simulate(
     progress: bool = False,
     **settings: Unpack[ScenarioSettings],
 ) -> Result:
-    """Walk at random through what is too large to explore, as ``highwater simulate`` does; nothing is proved by it.
+    """Walk at random through a scenario too large to explore, as ``highwater simulate`` does; this proves nothing.
 
-    The same ``seed`` makes the same walks, ``depth`` is the most states of one. The rest, and what is raised, is as for
-    ``check``.
+    The same ``seed`` makes the same walks; ``depth`` limits the states of one. The rest is as for ``check``.
     """
     simulation = engines.simulate(engine)
     request = scenario(subject, **settings).for_walks()

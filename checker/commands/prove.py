@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -192,7 +193,8 @@ def _bounded(
         limits=Limits(limit_seconds, memory_bytes),
         progress=progress,
     )
-    result = result_of(DepthResult, request, ENGINE, model, found, stop_at_first=first, asked_depth=depth)
+    kind = partial(DepthResult, asked_depth=depth)
+    result = result_of(kind, request, ENGINE, model, found, stop_at_first=first)
     for line in result.told_runs(full=verbose, width=width()):
         output.note(line)
     output.note("")

@@ -117,7 +117,7 @@ class Result:
     """The scenario, and the values of parameters, rules and properties."""
     engine: str
     search: SearchResult
-    """What the engine found."""
+    """The engine's findings."""
     examples: tuple[Counterexample, ...] = ()
     """The runs to violations, shortest first."""
     goal_runs: tuple[Counterexample, ...] = ()

@@ -65,7 +65,7 @@ class DepthResult(Result):
         return said
 
     def _depth(self, done: DepthDone) -> dict[str, object]:
-        """What was decided at a depth: goals are reached, and do not count as holding."""
+        """The decisions at a depth: goals are reached, and do not count as holding."""
         depths = self.reachable
         return {
             "depth": done.depth,
@@ -110,11 +110,10 @@ def _count(number: int, one: str, many: str) -> str:
 
 @dataclass(frozen=True)
 class DifferenceResult:
-    """Two requests with their models, and the actions of them that were compared.
+    """The comparison of two requests, action by action.
 
-    ``rule`` is the one that alone was taken over into the first, empty where all were; ``apart`` are the scalars that
-    only one of the two states has: they were compared over the others. ``any_state`` says that states were not held to
-    the invariants.
+    ``rule`` is the only rule that was changed in the first, empty if all were; ``apart`` are the scalars that only one
+    of the two states has: they were not compared. With ``any_state`` states need not satisfy the invariants.
     """
 
     requests: tuple[Request, Request]
@@ -126,7 +125,7 @@ class DifferenceResult:
 
     @cached_property
     def different(self) -> list[str]:
-        """The actions that do not do the same."""
+        """The actions that differ."""
         return [name for name, witness in self.found.actions.items() if witness]
 
     @property
@@ -149,7 +148,7 @@ class DifferenceResult:
 
     @cached_property
     def sides(self) -> tuple[str, str]:
-        """How the two sets of rules are called."""
+        """The names of the two sets of rules."""
         first, second = self.requests
         if first.profile != second.profile:
             return str(first.profile), str(second.profile)
@@ -223,7 +222,7 @@ class DifferenceResult:
 
 @dataclass(frozen=True)
 class ProofResult:
-    """A proof that was tried: ``helpers`` are the names of the invariants that were proved with those asked for."""
+    """A proof by induction; ``helpers`` are the names of the helper invariants that were proved, too."""
 
     request: Request
     model: Model
@@ -327,7 +326,7 @@ class ProofResult:
         yield ""
 
     def meaning(self, name: str) -> str:
-        """What a property says."""
+        """A property in a sentence."""
         if name == induction.WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
         return self.model.stated(name).meaning

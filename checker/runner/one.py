@@ -1,4 +1,4 @@
-"""How far a search is, said while it runs: a live line in a terminal, a plain line now and then elsewhere."""
+"""Explore or walk one scenario, with its progress: a live line in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from highwater.model.language.model import Model, Property, confine
 from highwater.model.language.protocol import Invariant
 
 _FIRST_SECONDS = 0.4
-"""A search that ends sooner says nothing in a terminal."""
+"""A search that ends sooner shows no progress in a terminal."""
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
-"""When plain lines are said: first, and from then on."""
+"""The seconds before the first plain line, and between two."""
 
 _LIVE_SECONDS = 0.1
 """How often a live line is written anew."""
 
 
 class ProgressReporter:
-    """Says a search's progress on standard error; as a context it takes its live line away at the end."""
+    """Reports a search's progress on standard error; as a context it removes its live line at the end."""
 
     def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
         self.name = name
@@ -47,7 +47,7 @@ class ProgressReporter:
         self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
 
     def __call__(self, progress: Progress) -> None:
-        """Say how far the search is, where it is time to."""
+        """Report the progress, if the last report is old enough."""
         if self._quiet:
             return
         if self._preparing is not None:
@@ -61,7 +61,7 @@ class ProgressReporter:
             self._live(line, begin=progress.seconds >= self._next)
 
     def _live(self, line: str, *, begin: bool) -> None:
-        """Write the live line anew; where there is none yet, begin it if so asked."""
+        """Update the live line; with ``begin`` start it if there is none."""
         with self._lock:
             if self._status is not None:
                 self._status.update(line)
@@ -72,7 +72,7 @@ class ProgressReporter:
                 self._status.start()
 
     def say(self, line: str) -> None:
-        """Say something else, on a line that stays."""
+        """Print a line that stays."""
         if self._quiet:
             return
         self._take_away()
@@ -102,7 +102,7 @@ class ProgressReporter:
 
     def __enter__(self) -> ProgressReporter:
         if self._terminal and not self._quiet:
-            # Until the search begins nobody calls: the model is traced and compiled.
+            # No progress comes before the search begins: the model is traced and compiled.
             line = f"{self.name}: tracing and compiling"
             self._preparing = threading.Timer(_FIRST_SECONDS, self._live, (line,), {"begin": True})
             self._preparing.daemon = True
@@ -119,7 +119,7 @@ class ProgressReporter:
 
 
 class LiveLine:
-    """One line of progress: written anew in a terminal, and elsewhere said now and then."""
+    """One line of progress: updated in a terminal, elsewhere printed every few seconds."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet, self._terminal = quiet, sys.stderr.isatty()
@@ -127,7 +127,7 @@ class LiveLine:
         self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
 
     def __call__(self, done: str, under_way: str) -> None:
-        """Say what is done, the seconds since the beginning, and what is under way; where it is time to."""
+        """Print what is done, the seconds since the beginning, and what is running, if the last line is old enough."""
         seconds = time.perf_counter() - self._started
         if self._quiet or seconds < self._next:
             return
@@ -140,13 +140,13 @@ class LiveLine:
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Take it away."""
+        """Remove it."""
         if self._terminal and not self._quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 class TogetherProgress:
-    """Says how far several searches are that run side by side, on one line: those done, and each under way."""
+    """The progress of several searches side by side, on one line: how many are done, and each that is running."""
 
     def __init__(self, total: int, *, quiet: bool = False) -> None:
         self._total, self._done = total, 0
@@ -155,20 +155,20 @@ class TogetherProgress:
         self._live = LiveLine(quiet=quiet)
 
     def at(self, number: int, name: str, progress: Progress | None = None) -> None:
-        """How far one is; None where it is not searched yet."""
+        """The progress of one; None if its search has not begun."""
         with self._lock:
             self._running[number] = name, progress
             self._say()
 
     def left(self, number: int, *, done: bool) -> None:
-        """One is not under way any more, and done, or to be begun again."""
+        """One is no longer running: it is done, or must begin again."""
         with self._lock:
             self._running.pop(number, None)
             self._done += done
             self._say()
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._live.end()
 
     def _say(self) -> None:
@@ -264,14 +264,16 @@ def result_of(
     engine: str,
     model: Model | None,
     found: SearchResult,
-    **more: Any,
+    *,
+    stop_at_first: bool,
+    outside_states: int | None = None,
 ) -> Kind:
-    """The result of a search, with the runs to its violations and goals; ``more`` are further fields of its class.
+    """The result of a search, with the runs to its violations and goals.
 
     Engines find a goal as they find a violation. Here that becomes a run to the goal, which violates nothing.
     """
     if model is None:
-        return kind(request, engine, found, **more)
+        return kind(request, engine, found, stop_at_first=stop_at_first)
     nothing = idle(model, request, found)
     for goal in request.goals:
         found.premises.pop(goal.name, None)
@@ -282,9 +284,10 @@ def result_of(
         found,
         tuple(run for run in runs if not run.goal),
         tuple(run for run in runs if run.goal),
-        ruled_out=tuple(model.ruled_out),
+        stop_at_first,
+        tuple(model.ruled_out),
         constant=nothing.constant,
         vacuous=nothing.warnings,
+        outside_states=outside_states,
         model=model,
-        **more,
     )

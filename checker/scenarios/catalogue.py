@@ -1,4 +1,4 @@
-"""What there is to check: protocols, their invariants, and the scenario files beside them.
+"""Protocols, their invariants, and the scenario files beside them.
 
 A protocol is known by its package under ``model`` (``truncation``, ``replication.controller``), or by a
 Python file of one's own.
@@ -41,7 +41,7 @@ _P = TypeVar("_P", bound=Invariant | StepProperty)
 MODELS = Path(model.__file__).parent
 """The directory of the protocols that come with the checker."""
 OWN_FILE = "_highwater_file_"
-"""What the module of a Python file of one's own is called, before its number."""
+"""The prefix of the module names of users' Python files; a number follows."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Definition:
     liveness: tuple[Liveness, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
     helpers: tuple[Invariant | StepProperty, ...] = ()
-    """What is proved together with the others; a scenario can name it."""
+    """Properties that are proved together with the others; a scenario can name them."""
     reachable: tuple[Goal, ...] = ()
     """Reachability goals; a scenario names those that it expects to be reached."""
 

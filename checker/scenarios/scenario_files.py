@@ -1,4 +1,6 @@
-"""A scenario that begins in a state of its own and takes an operator's steps in order: how advice is executed.
+"""Scenario files: their keys, the properties that they name, and an operator's procedure.
+
+A scenario can begin in a state of its own and take an operator's steps in order; so advice is executed.
 
 ``[start]`` gives values of the first initial state anew, by their places. ``[procedure]`` lists ``steps``: an action
 that is named there is taken only as listed, one after the other. A step "start_broker(b=0) once led by 1" waits until
@@ -273,7 +275,7 @@ class Scenario:
 def find(argument: str) -> Scenario:
     """The scenario of this name, or at this path: a ``.toml`` scenario, or a ``.py`` protocol with its defaults.
 
-    Raises InputError, one line that names file, line and key, for whatever is wrong with it.
+    Raises InputError, one line with file, line and key, if it is invalid.
     """
     if argument.endswith(".toml"):
         return read(Path(argument), argument)
@@ -403,7 +405,7 @@ def read(path: Path, name: str) -> Scenario:
 
 
 def _expectation(expect: Mapping[str, Any]) -> Expectation:
-    """What the table [expect] says."""
+    """The expectation in the table [expect]."""
     return Expectation(
         frozenset(expect.get("violated", ())),
         expect.get("distinct_states"),
@@ -433,7 +435,7 @@ def _with_procedure(file: _File, definition: Definition) -> Definition:
         return following(definition, start, procedure.get("steps", []), procedure.get("without", []))
 
 
-# --- what names and values can be; the command line asks the same -------------------------------------
+# --- chosen properties, also for the command line -----------------------------------------------------
 
 
 def chosen_properties(
@@ -526,7 +528,7 @@ def outline(path: Path) -> dict[str, Any]:
 
 
 class _File:
-    """A TOML file whose errors say where."""
+    """A TOML file whose errors have the line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -553,12 +555,12 @@ class _File:
         return header
 
     def error(self, message: str, key: str | None = None, table: str | None = None) -> InputError:
-        """What is wrong, with the place of a key."""
+        """The error, with the place of a key."""
         line = None if key is None else self.line(key, table)
         return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
 
     def at(self, key: str, table: str | None = None) -> _At:
-        """A context in which what is wrong is wrong with this key."""
+        """A context that puts the place of this key before errors."""
         return _At(self, key, table)
 
     def check(
@@ -590,7 +592,7 @@ class _File:
 
 
 class _At:
-    """Puts the place of a key before what is wrong inside, as an InputError."""
+    """Puts the place of a key before an error inside, as an InputError."""
 
     def __init__(self, file: _File, key: str, table: str | None) -> None:
         self.file, self.key, self.table = file, key, table
