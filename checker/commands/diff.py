@@ -9,6 +9,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status, worst
+from highwater.checker.base.text import folded
 from highwater.checker.commands.options import (
     allow_code_option,
     json_option,
@@ -98,7 +99,7 @@ def diff(
         for rule, other in pairs:
             results.append(result := _compare(first, other, rule, actions, any_state, limits, output))
             runs += shown(result.models, result.sides, result.found.actions)
-            for line in result.lines(witnesses=not quiet):
+            for line in folded(result.lines(witnesses=not quiet)):
                 output.say(line)
             if result.found.stopped_by:
                 break

@@ -10,7 +10,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
-from highwater.checker.base.text import width
+from highwater.checker.base.text import folded, width
 from highwater.checker.commands import options
 from highwater.checker.report import summary
 from highwater.checker.report.page.content import PageOutput, html_option
@@ -147,7 +147,7 @@ def _induction(
     found = induction.prove(model, known=known, limits=limits, workers=workers, progress=progress)
     own = tuple(i.name for i in helped.invariants[len(request.invariants) :])
     result = ProofResult(request, model, found, own)
-    for line in result.lines(failures=not output.quiet, full=verbose):
+    for line in folded(result.lines(failures=not output.quiet, full=verbose)):
         output.say(line)
     if page.target is not None:
         from highwater.checker.report.page.run import failures
@@ -201,7 +201,7 @@ def _bounded(
     if page.target is not None:
         runs = counterexamples(model, found.violations, result.runs)
         output.note(page.write(request, runs, "no violation found"))
-    for line in result.lines():
+    for line in folded(result.lines()):
         output.say(line)
     summary.warn([result])
     output.write([result.to_json()])

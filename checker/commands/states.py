@@ -13,6 +13,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import folded
 from highwater.checker.commands.options import (
     json_option,
     model_options,
@@ -87,7 +88,7 @@ def states(
         click.echo(f"highwater: interrupted; {tables.left()}", err=True)
         output.write(about(WrittenTables(stopped_by="interrupted")))
         return Status.INTERRUPTED
-    for line in _lines(request, written, time.perf_counter() - started, out):
+    for line in folded(_lines(request, written, time.perf_counter() - started, out)):
         output.note(line)
     output.write(result)
     if written.stopped_by is None:
