@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -137,6 +138,12 @@ def load(name: str) -> Definition:
         helpers=(*known.helpers, *known.helper_steps),
         reachable=known.reachable,
     )
+
+
+@cache
+def definitions() -> tuple[Definition, ...]:
+    """The protocols that come with the checker."""
+    return tuple(load(name) for name in registry.NAMES)
 
 
 def load_file(path: Path) -> Definition:

@@ -53,18 +53,12 @@ def entries(kind: str) -> list[Entry]:
         titles = scenario_files.titles()
         return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
     if kind == "protocols":
-        return [{"name": d.name, "meaning": meaning(d.protocol)} for d in definitions()]
+        return [{"name": d.name, "meaning": meaning(d.protocol)} for d in catalogue.definitions()]
     if kind == "numbers":
         return rulebook.listed()
     if kind == "observed":
         return [_observed(name) for name in observed()]
-    return [entry for definition in definitions() for entry in _parts(definition, kind)]
-
-
-@cache
-def definitions() -> tuple[Definition, ...]:
-    """The protocols that come with the checker."""
-    return tuple(catalogue.load(name) for name in registry.NAMES)
+    return [entry for definition in catalogue.definitions() for entry in _parts(definition, kind)]
 
 
 def find(name: str) -> list[Entry]:
@@ -81,7 +75,7 @@ def find(name: str) -> list[Entry]:
     numbered = rulebook.find(name)
     if numbered is not None:
         return [numbered]
-    found = [e for d in definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
+    found = [e for d in catalogue.definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
     if name in observed():
         found.append(_observed(name))
     return [*found, _of_scenarios(name)] if name in _OF_SCENARIOS else found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -21,10 +21,8 @@ from highwater.checker.scenarios.catalogue import Definition, refuse_unconsulted
 from highwater.checker.scenarios.scenario_files import (
     Absent,
     Scenario,
+    chosen,
     chosen_goals,
-    chosen_liveness,
-    chosen_properties,
-    chosen_step_properties,
     goals_among,
 )
 from highwater.checker.scenarios.search import DEADLOCK
@@ -286,9 +284,7 @@ class Request:
         absent = partial(why_absent, rules.__getitem__, parameters)
         names = _properties(scenario, overrides)
         with _option(OPTION if overrides.properties else "properties"):
-            invariants = chosen_properties(scenario.definition, absent, names)
-            step_properties = chosen_step_properties(scenario.definition, absent, names)
-            liveness = chosen_liveness(scenario.definition, absent, names)
+            invariants, step_properties, liveness = chosen(scenario.definition, absent, names)
         symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
         withheld: tuple[tuple[Liveness, str], ...] = ()
         if names is None and (overrides.outside or symmetry):
@@ -447,18 +443,13 @@ def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Go
         return chosen_goals(scenario.definition, absent, named)
 
 
-class _option:
-    """Puts an option's text before an error inside, as an InputError."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
-        if isinstance(wrong, (InputError, ChoiceError)):
-            raise InputError(f"{self.text}: {wrong}") from None
+@contextmanager
+def _option(text: str) -> Iterator[None]:
+    """Put an option's text before an error inside, as an InputError."""
+    try:
+        yield
+    except (InputError, ChoiceError) as wrong:
+        raise InputError(f"{text}: {wrong}") from None
 
 
 def _setting(text: str) -> tuple[str, int]:

@@ -14,10 +14,11 @@ import fnmatch
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from highwater.checker.base import files
 from highwater.checker.base.problems import InputError
@@ -384,10 +385,7 @@ def read(path: Path, name: str) -> Scenario:
     absent = scenario.absent()
     _check_goals(file, scenario, absent)
     with file.at("properties"):
-        chosen = chosen_properties(definition, absent, scenario.properties)
-        steps = chosen_step_properties(definition, absent, scenario.properties)
-        live = chosen_liveness(definition, absent, scenario.properties)
-    checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
+        checked = {p.name for kind in chosen(definition, absent, scenario.properties) for p in kind}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
     for key, named in (
@@ -438,31 +436,23 @@ def _with_procedure(file: _File, definition: Definition) -> Definition:
 # --- chosen properties, also for the command line -----------------------------------------------------
 
 
-def chosen_properties(
-    definition: Definition, absent: Absent, names: Iterable[str] | None
-) -> tuple[Invariant, ...]:
-    """The invariants of these names (None: all) that exist in this model; ``deadlock`` is not one."""
-    if names is None:
-        return tuple(i for i in definition.invariants if not absent(i))
-    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Invariant))
+class Chosen(NamedTuple):
+    """Properties of one protocol by kind; ``deadlock`` is none of them."""
+
+    invariants: tuple[Invariant, ...]
+    step_properties: tuple[StepProperty, ...]
+    liveness: tuple[Liveness, ...]
 
 
-def chosen_step_properties(
-    definition: Definition, absent: Absent, names: Iterable[str] | None
-) -> tuple[StepProperty, ...]:
-    """The properties of steps of these names (None: all) that exist in this model."""
-    if names is None:
-        return tuple(p for p in definition.step_properties if not absent(p))
-    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, StepProperty))
-
-
-def chosen_liveness(
-    definition: Definition, absent: Absent, names: Iterable[str] | None
-) -> tuple[Liveness, ...]:
-    """The liveness properties of these names (None: all) that exist in this model."""
-    if names is None:
-        return tuple(p for p in definition.liveness if not absent(p))
-    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Liveness))
+def chosen(definition: Definition, absent: Absent, names: Iterable[str] | None) -> Chosen:
+    """The properties of these names (None: all but helpers) that exist in this model. Raises InputError otherwise."""
+    kinds = INVARIANTS, STEP_PROPERTIES, LIVENESS
+    found = list(_named_properties(definition, absent, kinds if names is None else names))
+    return Chosen(
+        tuple(p for p in found if isinstance(p, Invariant)),
+        tuple(p for p in found if isinstance(p, StepProperty)),
+        tuple(p for p in found if isinstance(p, Liveness)),
+    )
 
 
 def goals_among(definition: Definition, names: Iterable[str]) -> tuple[str, ...]:
@@ -507,14 +497,8 @@ def _named_properties(
 def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -> Iterator[str]:
     """The names, with those of all properties of a kind in the place of the word for it."""
     for name in names:
-        if name == INVARIANTS:
-            yield from (i.name for i in chosen_properties(definition, absent, None))
-        elif name == STEP_PROPERTIES:
-            yield from (p.name for p in chosen_step_properties(definition, absent, None))
-        elif name == LIVENESS:
-            yield from (p.name for p in chosen_liveness(definition, absent, None))
-        elif name == HELPERS:
-            yield from (p.name for p in definition.helpers if not absent(p))
+        if name in (INVARIANTS, STEP_PROPERTIES, LIVENESS, HELPERS):
+            yield from (p.name for p in getattr(definition, name) if not absent(p))
         else:
             yield name
 
@@ -559,9 +543,15 @@ class _File:
         line = None if key is None else self.line(key, table)
         return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
 
-    def at(self, key: str, table: str | None = None) -> _At:
-        """A context that puts the place of this key before errors."""
-        return _At(self, key, table)
+    @contextmanager
+    def at(self, key: str, table: str | None = None) -> Iterator[None]:
+        """Put the place of this key before an error inside, as an InputError."""
+        try:
+            yield
+        except (InputError, ChoiceError) as wrong:
+            name = f"[{table}] " if table else ""
+            text = str(wrong) if key in str(wrong) else f"{key}: {wrong}"
+            raise self.error(f"{name}{text}", key, table) from None
 
     def check(
         self, table: Mapping[str, Any], kinds: Mapping[str, type[Any]], name: str | None = None
@@ -589,20 +579,3 @@ class _File:
             else:
                 return catalogue.load(protocol)
         return catalogue.load_file(path)
-
-
-class _At:
-    """Puts the place of a key before an error inside, as an InputError."""
-
-    def __init__(self, file: _File, key: str, table: str | None) -> None:
-        self.file, self.key, self.table = file, key, table
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
-        if isinstance(wrong, (InputError, ChoiceError)):
-            name = f"[{self.table}] " if self.table else ""
-            text = str(wrong)
-            text = text if self.key in text else f"{self.key}: {text}"
-            raise self.file.error(f"{name}{text}", self.key, self.table) from None
