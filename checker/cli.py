@@ -34,11 +34,11 @@ _COMMANDS = {
 
 
 _MOST_SAID = 4000
-"""Characters of what is wrong: it can name something of any length."""
+"""Characters of a message: it can name something of any length."""
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is asked for, and ends with one line where a request is bad."""
+    """A group that imports a command when it is used, and ends with one line if a request is bad."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of the help."""

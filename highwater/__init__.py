@@ -12,8 +12,6 @@ from highwater.errors import HighwaterError
 
 if TYPE_CHECKING:
     from highwater.checker.api import (
-        Result,
-        Violation,
         check,
         explore,
         protocol,
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     )
     from highwater.checker.base.problems import InputError
     from highwater.checker.explore.session import Path, Session
+    from highwater.checker.report.results import Result, Violation
     from highwater.checker.scenarios.request import Request
     from highwater.model.language.errors import LanguageError
     from highwater.traces.reading import TraceError
@@ -38,10 +37,10 @@ _HOMES = {
     "Path": "highwater.checker.explore.session",
     "Report": "highwater.traces.reports.report",
     "Request": "highwater.checker.scenarios.request",
-    "Result": "highwater.checker.api",
+    "Result": "highwater.checker.report.results",
     "Session": "highwater.checker.explore.session",
     "TraceError": "highwater.traces.reading",
-    "Violation": "highwater.checker.api",
+    "Violation": "highwater.checker.report.results",
     "check": "highwater.checker.api",
     "explore": "highwater.checker.api",
     "protocol": "highwater.checker.api",

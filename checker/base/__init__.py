@@ -1,1 +1,1 @@
-"""What every part stands on: problems and exit statuses, memory, files not believed, lines and words for people."""
+"""Shared by all parts: problems and exit statuses, memory, untrusted files, processes, text for a terminal."""

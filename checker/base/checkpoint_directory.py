@@ -1,10 +1,10 @@
-"""The directory of a checkpoint: whose it is, what is in it, and manifests that are believed only as they were written.
+"""The directory of a checkpoint: its owner, its content, and manifests with checksums.
 
-Both engines that keep a search keep it so:
+The native engine and Spark keep a search so:
 
-    lock              held by the process that searches; it ends with it, however that ends
-    *.json            manifests: a line of JSON, and a line with its SHA-256; each is moved to its name once it is whole
-    files, folders    what manifests speak of, with sizes and checksums; what none speaks of is a leftover
+    lock              held by the process that searches; it ends with that process
+    *.json            manifests: a line of JSON, and a line with its SHA-256; each is moved to its name when complete
+    files, folders    listed in manifests with sizes and checksums; files that no manifest lists are leftovers
 
 The files are not trusted: no link is followed, and only files with Highwater's names are removed.
 """
@@ -32,11 +32,11 @@ _MOST_MANIFEST = 1 << 28
 
 
 class CheckpointDirectory:
-    """A directory that holds a search, or is to hold one; each kind says which names are its own."""
+    """A directory that holds a search, or will hold one; each engine declares the names of its files."""
 
     engine: ClassVar[str]
     format: ClassVar[int]
-    """The version of what is written. Other versions are refused."""
+    """The version of the files. Other versions are refused."""
     files: ClassVar[re.Pattern[str]]
     """The names of its files, beside the lock and the manifest of ``HEADS``."""
     folders: ClassVar[re.Pattern[str] | None] = None
@@ -59,12 +59,12 @@ class CheckpointDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- whose it is ------------------------------------------------------------------------------
+    # --- its owner --------------------------------------------------------------------------------
 
     def take(self, *, resume: bool) -> None:
-        """Make it this process's until it is closed: a new one, or one to go on with.
+        """Lock it until it is closed: for a new search, or with ``resume`` for the one that it holds.
 
-        Raises InputError where another process has it, where something else lies there, or nothing to go on with.
+        Raises InputError if another process has it, it holds other files, or there is no search to resume.
         """
         try:
             if not resume:
@@ -80,7 +80,7 @@ class CheckpointDirectory:
             raise self.unusable(wrong) from None
 
     def close(self) -> None:
-        """Let others have it."""
+        """Unlock it."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -119,7 +119,7 @@ class CheckpointDirectory:
             yield from entries
 
     def _is_own(self, name: str, mode: int) -> bool:
-        """Whether a name and what has it may be of a checkpoint; hidden ones are the file system's."""
+        """Whether a file of this name and mode can belong to a checkpoint; hidden files are the file system's."""
         if self.folders is not None and self.folders.fullmatch(name):
             return stat.S_ISDIR(mode)
         if name in (LOCK, self.head) or self.files.fullmatch(name):
@@ -129,16 +129,16 @@ class CheckpointDirectory:
     # --- manifests --------------------------------------------------------------------------------
 
     def write_manifest(self, name: str, plain: Mapping[str, Any]) -> None:
-        """Write a manifest. What it speaks of is on the disk by then. Raises OSError."""
+        """Write a manifest, after the files that it lists are on the disk. Raises OSError."""
         text = json.dumps({**plain, "format": self.format}, sort_keys=True)
         with aside(self.directory / name, synced=True) as beside:
             beside.write_text(f"{text}\n{_digest(text)}\n", encoding="utf-8")
         sync(self.directory)
 
     def read_manifest(self, name: str) -> dict[str, Any]:
-        """A manifest as it was written.
+        """The content of a manifest.
 
-        Raises FileNotFoundError, and InputError where it is damaged, of another version, or cannot be read.
+        Raises FileNotFoundError; InputError if it is damaged, of another version, or cannot be read.
         """
         try:
             descriptor = os.open(
@@ -166,9 +166,9 @@ class CheckpointDirectory:
     # --- leftovers --------------------------------------------------------------------------------
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder of this directory that has a name of ours, and in a folder only what has one.
+        """Remove a file or a folder with one of the checkpoint's names; in a folder only files with such names.
 
-        No link is followed. What is not there, or is not ours, stays as it is. Raises OSError.
+        No link is followed, and a missing file is no error. Raises OSError.
         """
         path = self.directory / name
         if self.folders is not None and self.folders.fullmatch(name):
@@ -177,29 +177,29 @@ class CheckpointDirectory:
             path.unlink(missing_ok=True)
 
     def remove_unfinished(self) -> None:
-        """Remove what a process was writing aside when it ended. Raises OSError."""
+        """Remove files that a process left half written. Raises OSError."""
         for entry in list(self._entries()):
             found = LEFT.fullmatch(entry.name)
             if found and (found[1] == self.head or self.files.fullmatch(found[1])) and not _is_folder(entry):
                 (self.directory / entry.name).unlink(missing_ok=True)
 
-    # --- what to say ------------------------------------------------------------------------------
+    # --- errors -----------------------------------------------------------------------------------
 
     def wrong(self, what: str) -> InputError:
-        """What to say of a directory that cannot be used."""
+        """The error for a directory that cannot be used."""
         return InputError(f"--checkpoint {self.directory}: {what}")
 
     def damaged(self, name: str) -> InputError:
-        """What to say of a file that is not what it was."""
+        """The error for a damaged file."""
         return self.wrong(f"{name} is damaged")
 
     def unusable(self, wrong: OSError) -> InputError:
-        """What to say where the directory cannot be written or read."""
+        """The error for a directory that cannot be written or read."""
         return self.wrong(wrong.strerror or str(wrong))
 
 
 def remove_files(folder: Path, ours: re.Pattern[str], keep: frozenset[str] = frozenset()) -> None:
-    """Remove the files of a folder that have a name of ours, but for some. No link is followed. Raises OSError."""
+    """Remove the files of a folder with matching names, except ``keep``. No link is followed. Raises OSError."""
     if folder.is_symlink() or not folder.is_dir():
         return
     for entry in list(os.scandir(folder)):

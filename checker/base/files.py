@@ -1,4 +1,4 @@
-"""What lies on disk: written whole or not at all, believed only where it is what was written, of one owner."""
+"""Files: written as a whole or not at all, checksums, the target of ``--json``, and untrusted TOML and JSON."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ import click
 from highwater.checker.base.problems import InputError
 from highwater.traces.reading import distinct, refuse_constant
 
-# Files that are there whole or not at all: written beside their place, and moved there in one step.
+# --- files written as a whole: beside their place, then moved there in one step -----------------------
 
 LEFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
-"""The name of a file that is being written, or whose process ended meanwhile; the group is the name it was to have."""
+"""The name of a file that is being written, or whose process ended meanwhile; the group is its final name."""
 
 
 @contextmanager
 def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
-    """A path beside a file, to write what the file is to hold; it takes the file's place at the end, in one step.
+    """A path beside a file for its new content; at the end it takes the file's place in one step.
 
-    With ``synced`` its content is on the disk before that. After an error, or where the process ends meanwhile, the
-    file is what it was. A link stays one: what it leads to is replaced. What is no file (a pipe, a device), or has no
-    place beside it that can be written, is written where it is. Raises OSError.
+    With ``synced`` its content is on the disk before that. After an error, or if the process ends meanwhile, the
+    file is unchanged. A link stays one: its target is replaced. A pipe or a device, or a file whose directory cannot
+    be written, is written in place. Raises OSError.
     """
     beside = None if _in_place(target) else _begun(Path(os.path.realpath(target)))
     if beside is None:
@@ -52,12 +52,12 @@ def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
 
 
 def _in_place(target: Path) -> bool:
-    # What /dev/stdout leads to may be a file, but somebody else has it open.
+    # /dev/stdout may lead to a file, but another program has it open.
     return target.absolute().parts[1:2] in (("dev",), ("proc",)) or (target.exists() and not target.is_file())
 
 
 def _begun(place: Path) -> Path | None:
-    """A new file beside a place, with the permissions of what is there; None where there may be none."""
+    """A new file beside a place, with the permissions of the file there; None if none can be made."""
     beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
@@ -83,13 +83,13 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# CRC-32C of files: every single flipped bit, and every run of up to 32 of them, gives another one.
+# --- CRC-32C of files: it detects each flipped bit, and each run of up to 32 of them ------------------
 
 _PIECE = 1 << 22
 
 
 def checksum(data: bytes | memoryview, before: int = 0) -> int:
-    """The CRC-32C of some bytes, after others of which it is ``before``."""
+    """The CRC-32C of some bytes; ``before`` is that of the bytes before them."""
     import crc32c  # most commands check no file, and it takes a tenth of what they need to start
 
     return int(crc32c.crc32c(data, before))
@@ -105,9 +105,9 @@ def of_descriptor(descriptor: int) -> tuple[int, int]:
 
 
 def is_file_with(path: Path, size: int, value: int) -> bool:
-    """Whether a path is a file of this size with this CRC-32C. Of another size nothing is read, and no pipe waited for.
+    """Whether a path is a file of this size with this CRC-32C. If the size differs, nothing is read.
 
-    Raises OSError where it cannot be read, also where it is a link.
+    Raises OSError if it cannot be read, or is a link.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -119,7 +119,7 @@ def is_file_with(path: Path, size: int, value: int) -> bool:
         os.close(descriptor)
 
 
-# Where a result in JSON goes: a file, or standard output, which then holds nothing else.
+# --- the target of --json: a file, or standard output, which then holds nothing else ------------------
 
 
 def refuse_unwritable(option: str, target: str | Path) -> None:
@@ -138,14 +138,14 @@ def write_text(option: str, target: str | Path, text: str) -> None:
 
 @contextmanager
 def written(option: str, target: str | Path) -> Iterator[Path]:
-    """Where to write the file that an option names: it takes its place when it is whole (``aside``).
+    """Where to write the file that an option names: it takes its place when it is complete (``aside``).
 
-    InputError where it cannot be written after all; the file is then what it was.
+    Raises InputError if it cannot be written; the file is then unchanged.
     """
     try:
         with aside(Path(target)) as beside:
             yield beside
-    except BrokenPipeError:  # who reads it went away
+    except BrokenPipeError:  # the reader went away
         raise
     except OSError as wrong:
         raise InputError(f"{option} {target}: {wrong.strerror or wrong}") from None
@@ -185,16 +185,15 @@ class JsonOutput:
             self.say(line)
 
     def progress(self, line: str) -> None:
-        """How far a question to the solver is, on standard error; ``--quiet`` leaves it out."""
+        """The progress of a solver, on standard error; ``--quiet`` leaves it out."""
         if not self.quiet:
             print(line, file=sys.stderr, flush=True)
 
 
-# Small files of text that somebody gives: TOML and JSON, read in bounded memory and never believed.
+# --- untrusted small files: TOML and JSON, read in bounded memory -------------------------------------
 #
-# What is no regular file (a pipe, a device, a directory) is refused before it is read; so is what is too
-# large, nested
-# too deeply, no text, or holds a number that no field has. Each is an InputError, one line.
+# A pipe, a device or a directory is refused before it is read. A file that is too large, nested too deeply, no text,
+# or holds a number of more than 64 bits is refused, too. Each is an InputError, one line.
 
 MOST_BYTES = 16 << 20
 """The largest file that is read as a whole. The baseline of all scenarios has a hundredth of it."""
@@ -208,7 +207,7 @@ _INT64 = 1 << 63
 def read_text(path: Path) -> str:
     """A file's text. InputError where there is none; FileNotFoundError where there is no file."""
     try:
-        # Without waiting for whoever writes: it might be a pipe.
+        # Without waiting for a writer: it might be a pipe.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(opened, "rb") as file:
             mode = os.fstat(opened).st_mode
@@ -265,7 +264,7 @@ def read_json(path: Path) -> Any:
 
 
 def _refuse_many(path: Path, text: str) -> None:
-    """Refuse more values than there is memory for: each of them has one of these signs."""
+    """Refuse more values than fit in memory: each of them has one of these signs."""
     if sum(map(text.count, "{[,=.")) > MOST_VALUES:
         raise InputError(f"{path}: more than {MOST_VALUES:,} values")
 
@@ -275,7 +274,7 @@ def _too_deep(path: Path) -> InputError:
 
 
 def _refuse_extremes(path: Path, found: Any) -> None:
-    """Refuse what an error could not even show: values in each other without end, and numbers of any length."""
+    """Refuse values nested without end, and numbers of any length: an error could not even show them."""
     left = [(found, 0)]
     while left:
         value, depth = left.pop()
@@ -288,8 +287,7 @@ def _refuse_extremes(path: Path, found: Any) -> None:
             raise InputError(f"{path}: a number that is not one of 64 bits")
 
 
-# What is written where the checker contradicts itself: a file that says enough for somebody else to look
-# for it.
+# --- the report of an internal error, with enough facts for a developer to reproduce it ---------------
 
 
 def report_of(wrong: BaseException) -> dict[str, Any]:
@@ -313,6 +311,6 @@ def write(wrong: BaseException) -> str | None:
         path = Path(tempfile.gettempdir()) / name
         with aside(path) as beside:
             beside.write_text(json.dumps(report_of(wrong), indent=1, default=str) + "\n", encoding="utf-8")
-    except Exception:  # whatever was wrong may be wrong here, too: the line that tells of it is worth more
+    except Exception:  # the same error may come again here: the message matters more
         return None
     return str(path)

@@ -21,9 +21,8 @@ _GROUP_FILES = {
 def peak_memory() -> int:
     """The most resident bytes that this process had since its program began.
 
-    On Linux neither getrusage nor wait4 tells that: a process takes over the peak of the one that started it, whose
-    memory it shares until its own program begins. VmHWM begins anew with the program. It is gone when the process has
-    ended, so a process asks for its own.
+    On Linux getrusage and wait4 include the peak of the parent process, whose memory a process shares until its own
+    program begins. VmHWM begins anew with the program. Only a running process can read it.
     """
     found = _status().get("VmHWM")
     if found is not None:
@@ -54,7 +53,7 @@ def _of_machine() -> int:
 
 
 def _of_limits() -> Iterator[int]:
-    """What the limits on this process's address space and on its data leave."""
+    """The rest of the limits on this process's address space and on its data."""
     used = _status()
     for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
         most, _ = resource.getrlimit(limit)
@@ -63,7 +62,7 @@ def _of_limits() -> Iterator[int]:
 
 
 def _status() -> dict[str, int]:
-    """The sizes in bytes that the kernel tells of this process, by its names."""
+    """The sizes in bytes of this process, by the kernel's names."""
     found: dict[str, int] = {}
     with suppress(OSError):
         for line in _STATUS.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -74,7 +73,7 @@ def _status() -> dict[str, int]:
 
 
 def _of_groups(proc: Path = Path("/proc/self")) -> Iterator[int]:
-    """What each control group leaves that this process is in, and each above it; ``proc`` tells which they are."""
+    """The memory left in each control group of this process, and in each above it; ``proc`` lists them."""
     try:
         groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
         mounts = [line.split() for line in (proc / "mountinfo").read_text().splitlines()]

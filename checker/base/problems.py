@@ -1,4 +1,4 @@
-"""What ends a command: bad requests and bad input, each one line that stands for itself; and what is our own fault."""
+"""Errors that end a command, and its exit statuses: bad requests, bad input, missing libraries, internal errors."""
 
 from __future__ import annotations
 
@@ -21,18 +21,14 @@ class InputError(HighwaterError):
 
 
 class InternalError(RuntimeError):
-    """The checker contradicts itself: a defect of it, or of the machine, and no answer to what was asked.
+    """The checker contradicts itself: a defect of the checker or of the machine, so there is no result.
 
-    It is no kind of the errors above, so that nothing that tells of those takes it for one. ``facts`` are what a report
-    of it should say, as plain values.
+    It is no HighwaterError, so no handler of bad input catches it. ``facts`` are plain values for its report.
     """
 
     def __init__(self, message: str, facts: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.facts = dict(facts or {})
-
-
-# How the command ends: the exit statuses, and which of several counts.
 
 
 class Status(IntEnum):
@@ -62,7 +58,7 @@ def worst(statuses: Iterable[Status]) -> Status:
     return min(statuses, key=_WORST_FIRST.index, default=Status.OK)
 
 
-# Ctrl-C that keeps what was found: the first one asks a search to stop, the second one breaks off.
+# Ctrl-C keeps the states found so far: the first one stops a search, the second one aborts.
 
 
 @contextmanager
@@ -86,8 +82,7 @@ def interruption(ask: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# Libraries and modules that are not there or cannot be loaded: named, instead of being told as errors of
-# ours.
+# Libraries and modules that are missing or cannot be loaded are named, instead of reported as internal errors.
 
 PACKAGES = {
     "cramjam": "cramjam",
@@ -111,10 +106,10 @@ _LONGEST = 300
 
 
 def missing_library(wrong: BaseException) -> str | None:
-    """Which library an error is about that cannot be loaded, in one line; None where it is about something else.
+    """One line about the library that cannot be loaded; None if an error has another cause.
 
-    A package that is not there is a ModuleNotFoundError; what is damaged, or lacks another library or memory, is
-    any error that a library raises while it is imported, or an OSError without a number from its loader.
+    A missing package is a ModuleNotFoundError. A damaged one, or one that lacks another library or memory, is any error
+    that a library raises while it is imported, or an OSError without a number from its loader.
     """
     if isinstance(wrong, ModuleNotFoundError) and wrong.name is not None:
         name = wrong.name.partition(".")[0]
@@ -133,7 +128,7 @@ def missing_library(wrong: BaseException) -> str | None:
 
 
 def module_cut_short(wrong: EOFError) -> str:
-    """Which compiled module has no end, in one line: Python leaves such a file on a full disk, and believes it."""
+    """One line about a truncated compiled module: on a full disk Python leaves such a file, and reads it later."""
     places = [frame.f_locals.get("bytecode_path") for frame in _frames(wrong.__traceback__)]
     named = [str(place) for place in places if place]
     if named:

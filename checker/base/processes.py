@@ -1,9 +1,8 @@
 """Jobs done side by side by processes: one way to begin, to be interrupted, to fail and to end.
 
-A process takes job after job, and may say something of each on the way. Ctrl-C is for the process that asks: a
-terminal's does not reach the others, and ``Pool.interrupt`` ends the jobs that are under way, which may answer with
-what they have. What a job raises is its answer. All processes end with the pool, at work or not, with what they have
-started, and also where the process that asks is killed.
+A process takes job after job, and may report progress of each. A terminal's Ctrl-C reaches only the parent process;
+``Pool.interrupt`` ends the running jobs, which may answer with what they have so far. An exception in a job is its
+answer. All processes end with the pool, busy or not, with their own children, and also if the parent is killed.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ Say = Callable[[object], None]
 
 
 class ProcessEnded(HighwaterError):
-    """A process that had a job was ended from outside: nobody knows what would have come of it."""
+    """A process that had a job was ended from outside, so the job has no answer."""
 
 
 class News(NamedTuple, Generic[Job]):
-    """What a job says on the way; with ``done`` its answer, an exception where it raised one."""
+    """A job's progress; with ``done`` its answer, or the exception that it raised."""
 
     job: Job
     said: Any
@@ -46,10 +45,10 @@ def cores() -> int:
 
 
 class Pool(Generic[Job]):
-    """Processes that do jobs: ``do(job, say)`` gives the answer to one. Jobs, and all that is said, are plain data.
+    """Processes that do jobs: ``do(job, say)`` returns the answer to one. Jobs, progress and answers are plain data.
 
     ``do`` is a function of a module, or a partial one: processes are started anew. With ``copied`` each job has a copy
-    of this process instead, so that ``do`` can be anything, and no answer depends on what was done before it.
+    of this process instead, so ``do`` can be any function, and no answer depends on earlier jobs.
     """
 
     def __init__(self, do: Callable[[Job, Say], object], *, copied: bool = False) -> None:
@@ -60,9 +59,9 @@ class Pool(Generic[Job]):
         self._under_way: dict[Connection, Job] = {}
 
     def run(self, jobs: Iterable[Job], count: int, every: float | None = None) -> Iterator[News[Job] | None]:
-        """Do jobs, so many at a time, and give their news as they come in; None after so many seconds without any.
+        """Do jobs, ``count`` at a time, and yield their news; None after ``every`` seconds without any.
 
-        A job is asked for when a process is free. Raises ProcessEnded where no process can be started.
+        The next job is taken when a process is free. Raises ProcessEnded if no process can be started.
         """
         left = iter(jobs)
         for _ in range(count):
@@ -76,17 +75,17 @@ class Pool(Generic[Job]):
                 yield from self._hear(connection, left)
 
     def under_way(self) -> list[Job]:
-        """The jobs that processes are at."""
+        """The jobs that are running."""
         return list(self._under_way.values())
 
     def interrupt(self) -> None:
-        """Ask for what was found: KeyboardInterrupt is raised in all jobs that are under way, or begin later."""
+        """Raise KeyboardInterrupt in all jobs that are running, or begin later."""
         self._interrupted = True
         for connection in list(self._under_way):
             self._interrupt(connection)
 
     def close(self) -> None:
-        """End all processes, also at work."""
+        """End all processes, also busy ones."""
         with self._lock:
             self._closed = True
         for connection in list(self._processes):
@@ -99,7 +98,7 @@ class Pool(Generic[Job]):
         self.close()
 
     def _hear(self, connection: Connection, left: Iterator[Job]) -> Iterator[News[Job]]:
-        """What a process has to say; its next job, where it is free."""
+        """Receive a message of a process, and give it its next job if it is free."""
         ended: ProcessEnded | None = None
         try:
             said, done = connection.recv()
@@ -120,12 +119,12 @@ class Pool(Generic[Job]):
             self._give(connection, left)
 
     def _give(self, connection: Connection, left: Iterator[Job]) -> None:
-        """The next job to a process; without one it is not needed any more."""
+        """Give a process its next job; without one end it."""
         for job in left:
             self._under_way[connection] = job
             if self._interrupted:
                 self._interrupt(connection)
-            with suppress(OSError):  # it has ended: the next that is heard of it
+            with suppress(OSError):  # it has ended: the next message says so
                 connection.send(job)
             return
         self._end(connection)
@@ -142,7 +141,7 @@ class Pool(Generic[Job]):
                 return
             ours, theirs = self._context.Pipe()
             process = self._context.Process(target=_serve, args=(self._do, theirs), daemon=True)
-            # Inherited, so that a Ctrl-C does not end it before it can say what is to happen then.
+            # The child inherits the mask, so a Ctrl-C does not end it before its handler is set.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 process.start()
@@ -164,10 +163,10 @@ class Pool(Generic[Job]):
 def answers(
     tasks: Sequence[Job], ask: Callable[[Job], Answer], processes: int
 ) -> Iterator[tuple[Job, Answer]]:
-    """Ask about each task in a copy of this process, and give the answers as they come in.
+    """Call ``ask`` for each task in a copy of this process, and yield the answers as they come in.
 
-    What a question raises is raised here, a defect as InternalError, and the others are given up. With one process, or
-    where none can be copied, they are asked in this one, one after the other.
+    The first exception is raised here, a defect as InternalError, and ends the other tasks. With one process, or on a
+    system that cannot copy one, the tasks run in this process, one after the other.
     """
     if processes <= 1 or "fork" not in multiprocessing.get_all_start_methods():
         yield from ((task, ask(task)) for task in tasks)
@@ -181,13 +180,13 @@ def answers(
 
 
 class _Interruption:
-    """Ctrl-C in a process of a pool: it ends the job that is under way, or else the next one before it begins."""
+    """Ctrl-C in a process of a pool: it ends the running job, or else the next one before it begins."""
 
     def __init__(self) -> None:
         self.came = False
         self._under_way = False
         signal.signal(signal.SIGINT, self._handle)
-        os.setpgid(0, 0)  # so that a terminal's is for the process that asks, which passes it on
+        os.setpgid(0, 0)  # so that a terminal's reaches only the parent, which passes it on
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def _handle(self, number: int, frame: object) -> None:
@@ -208,8 +207,8 @@ class _Interruption:
 
 
 def _serve(do: Callable[[Job, Say], object], connection: Connection) -> None:
-    """What a process does: it says that it is ready, and then jobs come, and what is said of them goes."""
-    threading.Thread(target=_end_with_the_one_that_asks, daemon=True).start()
+    """The loop of a process: report readiness, then receive jobs and send progress and answers."""
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     collect_garbage_rarely()
     interruption = _Interruption()
     with suppress(EOFError, OSError):
@@ -222,7 +221,7 @@ def _serve(do: Callable[[Job, Say], object], connection: Connection) -> None:
             connection.send((answer, True))
 
 
-def _end_with_the_one_that_asks() -> None:
+def _end_with_the_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -230,7 +229,7 @@ def _end_with_the_one_that_asks() -> None:
 
 
 def _answer(do: Callable[[Job, Say], object], job: Job, say: Say) -> object:
-    """The answer to a job; an exception where something is wrong with it, or with us."""
+    """The answer to a job, or the exception that it raised; a defect as InternalError."""
     try:
         return do(job, say)
     except (HighwaterError, InternalError, MemoryError) as wrong:

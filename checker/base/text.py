@@ -6,14 +6,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from highwater.model.language.messages import MessageKind, Messages
 from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
 from highwater.traces.reports.text import WIDEST, fold
 
-_LEAST = 24
+_LEAST = 32
 """Columns that a folded text is given at least."""
 
 
@@ -21,6 +21,15 @@ def width() -> int | None:
     """The columns to fold at: $COLUMNS, or those of the terminal; None if neither is known, and nothing is folded."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return min(shutil.get_terminal_size().columns, WIDEST) if known else None
+
+
+def folded(lines: Iterable[str]) -> Iterator[str]:
+    """Lines folded at ``width``, each with its own indent; later parts are indented by two more columns."""
+    columns = width()
+    for line in lines:
+        text = line.lstrip()
+        indent = line[: len(line) - len(text)]
+        yield from fold(text, indent, columns, f"{indent}  ") if text else [line]
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:

@@ -11,6 +11,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status, worst
+from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     first_option,
     json_option,
@@ -24,7 +25,7 @@ from highwater.checker.engines.by_name import Engine
 from highwater.checker.report import summary
 from highwater.checker.report.page.content import PageOutput, html_option
 from highwater.checker.report.page.run import counterexamples
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import Result
 from highwater.checker.report.trace_output import TraceOutput, trace_option
 from highwater.checker.runner.one import ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
@@ -80,7 +81,7 @@ def check(
     requests = [engine.request(scenario, overrides) for scenario in chosen]
     if engine.name == "spark":
         requests = list(_for_spark(requests, named=bool(names), say=output.note))
-    outcomes: list[ScenarioOutcome] = []
+    results: list[Result] = []
     asked = replace(options, stop_at_first=first)
     try:
         processes = _processes(requests, engine, options)
@@ -96,13 +97,13 @@ def check(
                 quiet=quiet,
             )
             for explored in side_by_side.explore_all(every, requests, processes):
-                outcomes.append(explored.outcome)
+                results.append(explored.result)
                 for line in explored.lines:
                     output.note(line)
         else:
             for request in requests:
                 with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
-                    model, outcome = explore(
+                    result = explore(
                         request,
                         engine.name,
                         search,
@@ -110,25 +111,26 @@ def check(
                         progress,
                         keep=True,
                     )
-                outcomes.append(outcome)
-                if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
-                    summary.runs(model, outcome, output.say, full=verbose)
-                if model is not None and trace_out is not None:
+                results.append(replace(result, model=None))
+                if not quiet and (verbose or result.broken or len(requests) == 1):
+                    for line in result.told_runs(full=verbose, width=width()):
+                        output.say(line)
+                if result.model is not None and trace_out is not None:
                     said = f"--trace-out {trace_out}: not written: no violation found"
-                    if outcome.runs:
-                        violations = outcome.result.violations
-                        said = trace.write_violation(request, model, violations, outcome.runs[0])
+                    if result.runs:
+                        violations = result.search.violations
+                        said = trace.write_violation(request, result.model, violations, result.runs[0])
                     output.note(said)
-                if model is not None and html is not None:
-                    runs = counterexamples(model, outcome.result.violations, outcome.runs)
+                if result.model is not None and html is not None:
+                    runs = counterexamples(result.model, result.search.violations, result.runs)
                     output.note(page.write(request, runs, "no violation found"))
-                if outcome.status is Status.INTERRUPTED:
+                if result.status is Status.INTERRUPTED:
                     break
     finally:
-        if outcomes:
+        if results:
             seconds = time.perf_counter() - started
-            summary.finish(outcomes, output, quiet=quiet, verbose=verbose, seconds=seconds)
-    return worst(outcome.status for outcome in outcomes)
+            summary.finish(results, output, quiet=quiet, verbose=verbose, seconds=seconds)
+    return worst(result.status for result in results)
 
 
 def _processes(requests: Sequence[Request], engine: Engine, options: SearchOptions) -> int:

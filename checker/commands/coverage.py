@@ -9,6 +9,7 @@ import click
 import highwater
 from highwater.checker.base.files import JsonOutput, refuse_unwritable, write_text
 from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import folded
 from highwater.checker.commands.options import (
     cache_option,
     json_option,
@@ -87,7 +88,8 @@ def coverage(
         raise InputError(str(wrong)) from None
     except KeyboardInterrupt:
         found.interrupted = True
-    for line in (coverage_report.summary(found),) if quiet else coverage_report.lines(found, full=verbose):
+    lines = (coverage_report.summary(found),) if quiet else coverage_report.lines(found, full=verbose)
+    for line in folded(lines):
         output.say(line)
     if html is not None:
         write_text("--html", html, page(found, [Path(), Path(highwater.__file__).parents[1]]))

@@ -9,6 +9,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status, worst
+from highwater.checker.base.text import folded
 from highwater.checker.commands.options import (
     allow_code_option,
     json_option,
@@ -24,7 +25,7 @@ from highwater.model.names import unknown
 
 if TYPE_CHECKING:
     from highwater.checker.engines.solver.terms import Limits
-    from highwater.checker.report.solver_results import DifferenceOutcome
+    from highwater.checker.report.solver_results import DifferenceResult
 
 
 @click.command(short_help="Find states where two sets of rules behave differently.")
@@ -89,24 +90,24 @@ def diff(
     if each_rule:
         changed = [rule for rule, on in second.rules.items() if first.rules[rule] != on]
         pairs = [(rule, first.with_rules({rule: second.rules[rule]})) for rule in changed]
-    outcomes: list[DifferenceOutcome] = []
+    results: list[DifferenceResult] = []
     from highwater.checker.engines.solver.terms import Limits
     from highwater.checker.report.page.run import differences as shown
 
     limits = Limits(limit_seconds)
     try:
         for rule, other in pairs:
-            outcomes.append(outcome := _compare(first, other, rule, actions, any_state, limits, output))
-            runs += shown(outcome.models, outcome.sides, outcome.found.actions)
-            for line in outcome.lines(witnesses=not quiet):
+            results.append(result := _compare(first, other, rule, actions, any_state, limits, output))
+            runs += shown(result.models, result.sides, result.found.actions)
+            for line in folded(result.lines(witnesses=not quiet)):
                 output.say(line)
-            if outcome.found.stopped_by:
+            if result.found.stopped_by:
                 break
     finally:
-        output.write([outcome.as_json() for outcome in outcomes])
+        output.write([result.to_json() for result in results])
     if html is not None:
         output.note(page.write(first, runs, "no difference found"))
-    return worst(outcome.status for outcome in outcomes)
+    return worst(result.status for result in results)
 
 
 def _requests(
@@ -168,7 +169,7 @@ def _written_for(profile: str, other: str | None) -> Scenario:
 def _preference(scenario: Scenario) -> tuple[bool, bool, int]:
     """The least is preferred: no rule changed, every invariant checked, the most states."""
     checks_all = scenario.properties is None or scenario_files.INVARIANTS in scenario.properties
-    return bool(scenario.rules), not checks_all, -(scenario.promise.distinct_states or 0)
+    return bool(scenario.rules), not checks_all, -(scenario.expectation.distinct_states or 0)
 
 
 def _compare(
@@ -179,14 +180,14 @@ def _compare(
     any_state: bool,
     limits: Limits,
     output: JsonOutput,
-) -> DifferenceOutcome:
+) -> DifferenceResult:
     from highwater.checker.engines.solver.difference import differences, only_in_one
     from highwater.checker.engines.solver.induction import with_helpers
-    from highwater.checker.report.solver_results import DifferenceOutcome
+    from highwater.checker.report.solver_results import DifferenceResult
 
     def progress(action: str, seconds: float) -> None:
         output.progress(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)")
 
     one, two = with_helpers(first).model(), second.without_goals().model()
     found = differences(one, two, any_state=any_state, actions=actions, limits=limits, progress=progress)
-    return DifferenceOutcome((first, second), (one, two), found, rule, only_in_one(one, two), any_state)
+    return DifferenceResult((first, second), (one, two), found, rule, only_in_one(one, two), any_state)

@@ -9,6 +9,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput, write_text
 from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import folded
 from highwater.checker.commands.options import (
     Positive,
     allow_code_option,
@@ -99,7 +100,7 @@ def gate(
         baseline = baselines.read(path) if path.exists() or not (against and names) else _only(path, names)
         found = with_revision(baseline, against, options) if against else with_baseline(baseline, options)
         written = []
-    for line in (*(report.last_lines(found) if quiet else report.lines(found)), *written):
+    for line in folded((*(report.last_lines(found) if quiet else report.lines(found)), *written)):
         output.say(line)
     if found.interrupted:
         click.echo("highwater: interrupted", err=True)

@@ -24,7 +24,7 @@ from highwater.checker.scenarios.listing import Entry
     metavar="KIND",
     default="scenarios",
     show_default=True,
-    help=f"What to list: {', '.join(listing.KINDS)}.",
+    help=f"The kind of names to list: {', '.join(listing.KINDS)}.",
 )
 @click.option(
     "--standard", is_flag=True, help="Only the standard scenarios, which `highwater check` explores."

@@ -1,6 +1,6 @@
-"""Options that several commands share: each is stated here once, with one help text.
+"""Options that several commands share.
 
-Options that belong together come as one decorator, and reach the command as one argument: what is set over the
+Options that belong together are one decorator, and reach the command as one argument: settings that override the
 scenario's file as ``overrides``, the engine as ``engine``, the bounds of a search as ``options``.
 """
 
@@ -143,10 +143,7 @@ def quiet_option(left: str) -> Callable[[Command], Command]:
 def model_options(
     *, deadlock: bool = True, symmetry: bool = False, outside: bool = False
 ) -> Callable[[Function], Function]:
-    """What is set over the scenario's file, as ``overrides``.
-
-    Without ``deadlock``, ``symmetry`` or ``outside`` the command has not these options.
-    """
+    """The options that override the scenario's file, as ``overrides``; three of them only if requested."""
     options = [
         click.option(
             "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter; may repeat."
@@ -178,7 +175,7 @@ def model_options(
 
 
 def search_options(function: Function) -> Function:
-    """The bounds of a search, as ``options``: what the scenario says of it is for the command to add."""
+    """The bounds of a search, as ``options``; the command adds the scenario's own."""
     spill = click.option(
         "--spill",
         "spill_directory",
@@ -197,7 +194,7 @@ def search_options(function: Function) -> Function:
 
 
 def search_engine_options(function: Function) -> Function:
-    """The engine of an exhaustive search, as ``engine``: with where Spark runs, and keeps its levels."""
+    """The engine of an exhaustive search, as ``engine``, with Spark's master and the checkpoint."""
     options = [
         engine_option,
         spark_master_option,

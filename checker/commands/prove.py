@@ -10,11 +10,12 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import folded, width
 from highwater.checker.commands import options
 from highwater.checker.report import summary
 from highwater.checker.report.page.content import PageOutput, html_option
 from highwater.checker.report.page.run import counterexamples
-from highwater.checker.runner.one import outcome_of
+from highwater.checker.runner.one import result_of
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 
@@ -134,7 +135,7 @@ def _induction(
 ) -> Status:
     from highwater.checker.engines.solver import induction
     from highwater.checker.engines.solver.induction import helpers, with_helpers
-    from highwater.checker.report.solver_results import InductionOutcome
+    from highwater.checker.report.solver_results import ProofResult
 
     def progress(action: str, seconds: float) -> None:
         output.progress(f"{request.scenario.name}: {action} ({seconds:.2f} s)")
@@ -143,18 +144,18 @@ def _induction(
     helped = with_helpers(request) if use_helpers else request
     helping, model = helpers(definition), helped.model()
     known = (*definition.invariants, *helping.invariants)
-    result = induction.prove(model, known=known, limits=limits, workers=workers, progress=progress)
+    found = induction.prove(model, known=known, limits=limits, workers=workers, progress=progress)
     own = tuple(i.name for i in helped.invariants[len(request.invariants) :])
-    outcome = InductionOutcome(request, model, result, own)
-    for line in outcome.lines(failures=not output.quiet, full=verbose):
+    result = ProofResult(request, model, found, own)
+    for line in folded(result.lines(failures=not output.quiet, full=verbose)):
         output.say(line)
     if page.target is not None:
         from highwater.checker.report.page.run import failures
 
-        runs = list(failures(outcome))
+        runs = list(failures(result))
         output.note(page.write(helped, runs, "every property is preserved, or nothing was decided"))
-    output.write([outcome.as_json()])
-    return outcome.status
+    output.write([result.to_json()])
+    return result.status
 
 
 def _bounded(
@@ -170,7 +171,7 @@ def _bounded(
     from highwater.checker.engines.solver import bounded
     from highwater.checker.engines.solver.terms import Limits
     from highwater.checker.report.results import REACHED
-    from highwater.checker.report.solver_results import ENGINE, BoundedOutcome
+    from highwater.checker.report.solver_results import ENGINE, DepthResult
 
     request = request.for_first() if first else request
     goals = {goal.name for goal in request.goals}
@@ -178,13 +179,13 @@ def _bounded(
 
     def progress(done: bounded.DepthDone) -> None:
         left.difference_update(done.violated)
-        found = [f"{name} {REACHED if name in goals else 'violated'}" for name in done.violated]
-        said = "".join(f"{one}, " for one in found)
+        words = [f"{name} {REACHED if name in goals else 'violated'}" for name in done.violated]
+        said = "".join(f"{one}, " for one in words)
         line = f"{request.scenario.name}: depth {done.depth}: {said}{done.holding - len(left)} hold"
         output.progress(f"{line} ({done.seconds:.2f} s)")
 
     model = request.model()
-    result = bounded.check(
+    found = bounded.check(
         model,
         depth,
         deadlock=request.deadlock,
@@ -192,15 +193,16 @@ def _bounded(
         limits=Limits(limit_seconds, memory_bytes),
         progress=progress,
     )
-    kind = partial(BoundedOutcome, asked=depth)
-    outcome = outcome_of(kind, request, ENGINE, model, result, stop_at_first=first)
-    summary.runs(model, outcome, output.note, full=verbose)
+    kind = partial(DepthResult, asked_depth=depth)
+    result = result_of(kind, request, ENGINE, model, found, stop_at_first=first)
+    for line in result.told_runs(full=verbose, width=width()):
+        output.note(line)
     output.note("")
     if page.target is not None:
-        runs = counterexamples(model, result.violations, outcome.runs)
+        runs = counterexamples(model, found.violations, result.runs)
         output.note(page.write(request, runs, "no violation found"))
-    for line in outcome.lines():
+    for line in folded(result.lines()):
         output.say(line)
-    summary.warn([outcome])
-    output.write([outcome.as_json()])
-    return outcome.status
+    summary.warn([result])
+    output.write([result.to_json()])
+    return result.status

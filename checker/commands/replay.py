@@ -13,6 +13,7 @@ from rich.console import Console
 
 from highwater.checker.base.files import JsonOutput, refuse_unwritable, written
 from highwater.checker.base.problems import InputError, Status, interruption, worst
+from highwater.checker.base.text import width
 from highwater.checker.commands.options import json_option, quiet_option, rule_option, spark_master_option
 from highwater.checker.engines import by_name as engines
 from highwater.checker.scenarios.request import Overrides
@@ -207,8 +208,8 @@ def _shown(text: str) -> None:
 
 
 def _print(report: Report, output: JsonOutput) -> None:
-    if sys.stdout.isatty() and not output.to_stdout:
-        Console(highlight=False).print(rich_summary(report), crop=False)
+    if (columns := width()) is not None and not output.to_stdout:
+        Console(highlight=False, width=columns).print(rich_summary(report), crop=False)
         return
     for line in summary(report):
         output.say(line)

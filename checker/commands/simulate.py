@@ -8,6 +8,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import Status
+from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     cache_option,
     engine_option,
@@ -92,21 +93,22 @@ def simulate(
         limit_seconds=limit_seconds,
         deadlock=request.deadlock,
     )
-    model, outcome = walk(request, engine, simulation, options, quiet=quiet)
-    if model is not None and not quiet:
-        summary.runs(model, outcome, output.say, full=verbose)
+    result = walk(request, engine, simulation, options, quiet=quiet)
+    model = result.model
+    if not quiet:
+        for line in result.told_runs(full=verbose, width=width()):
+            output.say(line)
     if model is not None and trace_out is not None:
-        if outcome.runs:
-            violations = outcome.result.violations
-            said = trace.write_violation(request, model, violations, outcome.runs[0])
+        if result.runs:
+            said = trace.write_violation(request, model, result.search.violations, result.runs[0])
         else:
             said = trace.write_walk(request, model, depth, seed)
         output.note(said)
     if model is not None and html is not None:
-        runs = counterexamples(model, outcome.result.violations, outcome.runs)
+        runs = counterexamples(model, result.search.violations, result.runs)
         output.note(page.write(request, runs or [_walk(model, depth, seed)], ""))
-    summary.finish([outcome], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
-    return outcome.status
+    summary.finish([result], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
+    return result.status
 
 
 def _walk(model: Model, depth: int, seed: int) -> ShownRun:

@@ -13,6 +13,7 @@ import click
 
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
+from highwater.checker.base.text import folded
 from highwater.checker.commands.options import (
     json_option,
     model_options,
@@ -22,7 +23,7 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
-from highwater.checker.report.summary import STOPPED
+from highwater.checker.report.results import STOPPED
 from highwater.checker.runner.one import ProgressReporter, size
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -87,7 +88,7 @@ def states(
         click.echo(f"highwater: interrupted; {tables.left()}", err=True)
         output.write(about(WrittenTables(stopped_by="interrupted")))
         return Status.INTERRUPTED
-    for line in _lines(request, written, time.perf_counter() - started, out):
+    for line in folded(_lines(request, written, time.perf_counter() - started, out)):
         output.note(line)
     output.write(result)
     if written.stopped_by is None:

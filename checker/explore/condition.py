@@ -1,8 +1,8 @@
-"""Conditions that a person types: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
+"""Typed conditions on a state: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
 
-The text is parsed and never run. Names are fields of the state, indices and enumerations of the protocol, and what is
-bound by ``any(… for b in broker)``; values are the language's own, so a condition means what it would mean in a
-property. What is known here is a subset of Python's expressions:
+The text is parsed and never run. Names are fields of the state, indices and enumerations of the protocol, and
+variables of ``any(… for b in broker)``; values are the language's own, so a condition means the same as in a
+property. The grammar is a subset of Python's expressions:
 
 * numbers, text (a member of an enumeration), ``true``, ``false``, ``none`` (also as in Python), ``[0, 2]`` for a set;
 * ``.field``, ``[index]``, and the attributes and methods in ``ATTRIBUTES`` and ``METHODS``;
@@ -54,9 +54,9 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def condition(model: Model, text: str) -> Node:
-    """What the text asks of a state, as an expression over the model's scalars.
+    """The condition as an expression over the model's scalars.
 
-    Raises InputError, one line that says where in the text, for what is no condition.
+    Raises InputError, one line with the place in the text, if the text is no condition.
     """
     found = _read(model, text)
     if not isinstance(found, (Truth, bool)):
@@ -65,7 +65,7 @@ def condition(model: Model, text: str) -> Node:
 
 
 def value(model: Model, text: str) -> tuple[Type | None, tuple[Node, ...]]:
-    """What the text reads from a state: its type and expressions; of a constant a type of None. As ``condition``."""
+    """The type and the expressions of a text that reads a value; a constant has no type. Errors as ``condition``."""
     found = _read(model, text)
     if isinstance(found, bool):
         found = values.as_bool(found)

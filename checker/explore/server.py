@@ -1,7 +1,7 @@
 """The page's server: this machine only, a secret in the address, nothing that writes.
 
-Who knows the address can look, and that is all: every answer is a function of what is asked. The name that a browser
-asks for must be this machine's own, so that no other site's page can have its name lead here.
+A reader with the address can only look: every answer is a function of the request. The requested host name must be
+this machine's own, so that no other site's page can point its name here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The state space of one model by hand: take a step, see why another is refused, look for a state.
 
-A path is the number of an initial state and then the numbers of the instances that were taken. It is text as well, the
-address of a state: ``0.17.3``. Whatever is asked for is a function of a path, so that going back, branching and
-restoring need nothing but the address.
+A path is the number of an initial state and then the numbers of the instances that were taken. As text it is
+the address of a state: ``0.17.3``. Every answer is a function of a path, so the address is enough to go back, to
+branch and to restore.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Path:
 
 @dataclass(frozen=True)
 class NearestState:
-    """What a search for a state came to: the path to it, or None; and how far the search went."""
+    """The path to a state that a search found, or None, and the search's result."""
 
     path: Path | None
     result: SearchResult
@@ -119,7 +119,7 @@ class Session:
         return fitting[0]
 
     def fates(self, state: Scalars) -> list[int]:
-        """What becomes of each instance in a state: as ``checker.page.choices`` says it."""
+        """The fate of each instance in a state (``Choices.fates``)."""
         return self.choices.fates(state)
 
     def possible(self, state: Scalars) -> list[int]:
@@ -156,7 +156,7 @@ class Session:
         return bool(holds)
 
     def value(self, state: Scalars, text: str) -> Any:
-        """What an expression reads from a state, as a plain value. InputError where it is none."""
+        """The value of an expression in a state, as a plain value. Raises InputError if the text is none."""
         type_, nodes = condition.value(self.model, text)
         found = compile_nodes(nodes)(state)
         if type_ is not None:
@@ -164,7 +164,7 @@ class Session:
         return found[0]
 
     def said(self, state: Scalars, text: str) -> str:
-        """What an expression reads from a state, as a person reads it. InputError where it is none."""
+        """The value of an expression in a state, as text. Raises InputError if the text is none."""
         type_, nodes = condition.value(self.model, text)
         found = [int(v) for v in compile_nodes(nodes)(state)]
         if type_ is not None:
@@ -222,7 +222,7 @@ def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
-    """What a trace asks for, and its lines. InputError where it cannot be read, or is none that names every step."""
+    """A trace's request and its lines. Raises InputError if it cannot be read, or does not name every step."""
     try:
         trace = read_run(file)
         meta = trace.meta
@@ -356,7 +356,7 @@ class Answers:
         return {"path": str(self.session.walk(self._path(arguments), steps, seed))}
 
     def rule(self, arguments: Arguments) -> dict[str, Any]:
-        """What could be done in the state of ``path``, and what not, were the rule ``name`` the other way round."""
+        """The instances whose fate in the state of ``path`` differs if the rule ``name`` is switched."""
         name = arguments.get("name", "")
         if name not in self.request.rules:
             raise InputError(f"there is no rule {name!r}")

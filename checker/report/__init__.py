@@ -1,1 +1,1 @@
-"""What came of a run, told: counterexamples, charts, reports, pages, JSON."""
+"""Reports of a run: counterexamples, charts, reports, pages, JSON."""

@@ -1,4 +1,4 @@
-"""A run as a chart: who is drawn where, and what travels between them."""
+"""A run as a chart: the lanes of the parties, and the messages between them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from highwater.model.language.drawing import Drawing, Lane, Message
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.types import Array, Enum, Index, Option, Seq, Struct, Type
 
-# Who is drawn where, and what travels between them: a run's steps and states by the lanes of its protocol.
-#
-# Sentences say where a step happens, changes of the state say what was sent. What a protocol declares of
-# its drawing
+# A step's sentence names its lane, and changes of the state show sent messages. The protocol's drawing
 # (``highwater.model.language.drawing``) names lanes and messages; without it there is one lane.
 
 _NOWHERE = Drawing((Lane("the system", ()),))
@@ -26,9 +23,9 @@ _NOWHERE = Drawing((Lane("the system", ()),))
 
 @dataclass(frozen=True)
 class InFlight:
-    """A message in the state: the field that holds it, whose element it is in, its receiver's lane, what it says.
+    """A message in the state: the field and element that hold it, and its receiver's lane.
 
-    ``title`` is what kind it is, ``shown`` what a reader wants to see of it, ``known_by`` what tells it from others.
+    ``title`` is its kind, ``shown`` the fields that a chart shows, ``known_by`` distinguishes it from others.
     """
 
     field: str
@@ -44,7 +41,7 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a step hands from lane to lane; ``left`` is the element of the state in which it lay: field and place."""
+    """A delivery by a step from lane to lane; ``left`` is the element of the state that held it: field and place."""
 
     title: str
     sender: int
@@ -111,7 +108,7 @@ class Lanes:
                 yield from self._in_field(state, name, message, field)
 
     def delivered(self, action: str, parameters: Mapping[str, Any]) -> Delivered | None:
-        """What a step with these parameters hands from one lane to another, by the protocol's drawing."""
+        """The delivery that a step with these parameters makes, by the protocol's drawing."""
         found = self.drawing.deliveries.get(action)
         if found is None:
             return None
@@ -234,7 +231,7 @@ class SequenceChart:
         return self.lanes.lane(step.sentence)
 
     def told(self, step: Step, lane: int | None) -> list[str]:
-        """What changed of that which the protocol wants told, a text for each; what is the lane's own comes bare."""
+        """The changes that the protocol's drawing selects, a text each; the lane's own fields without their path."""
         own = "" if lane is None else self.lanes.own[lane]
         texts = []
         for path, (before, after) in step.changes.items():
@@ -247,13 +244,13 @@ class SequenceChart:
 
 
 def tells(drawing: Drawing, path: str) -> bool:
-    """Whether a protocol wants told what changes at a path of the state."""
+    """Whether a drawing selects changes at a path of the state."""
     bare = re.sub(r"\[\w+\]", "", path)
     return any(bare == told or bare.startswith(f"{told}.") for told in drawing.tells)
 
 
 def escape(text: str) -> str:
-    """A text that Mermaid takes for nothing but text: ``;`` and ``#`` by their codes, on one line, no ``end``."""
+    """A text that Mermaid takes as plain text: ``;`` and ``#`` by their codes, on one line, no ``end``."""
     coded = re.sub(r"[#;<>]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))
     return re.sub(r"\bend\b", "e#110;d", coded)
 

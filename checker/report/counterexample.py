@@ -1,7 +1,7 @@
-"""Counterexamples: a run that violates a property, told step by step.
+"""Counterexamples: a run that violates a property, step by step.
 
-An engine answers with numbers. Here the interpreter takes the run again, so that what is told has been
-checked by the reference, whichever engine found it.
+An engine reports instance numbers. Here the interpreter replays the run, so the reference has checked every run that is
+reported, whichever engine found it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from highwater.traces.reports.text import fold
 
 
 class BrokenRunError(InternalError):
-    """An engine's run is none, or does not violate the property: a defect of the engine. Nothing is violated by it."""
+    """An engine's run is invalid, or does not violate the property: a defect of the engine, and no counterexample."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,11 @@ class Step:
 
 @dataclass(frozen=True)
 class LoopBack:
-    """How a run goes on forever: from its last state as from that of step ``start``, which is the same state.
+    """The loop of a run: its last state is the same as that of step ``start``.
 
-    ``start`` and ``due``, the step from which on the goal is missed, count from 0; where ``start`` is the last step,
+    ``start`` and ``due``, the step from which on the goal is missed, count from 0; if ``start`` is the last step,
     the run stays there. ``kind`` is the property's, ``fairness`` says why the loop is fair, an assumption each.
-    Of a goal that has to last, ``missed`` are steps of the loop, one for each of its alternatives, in whose states that
-    one does not hold.
+    If the goal must last, ``missed`` has for each of its alternatives a step of the loop in whose state it is false.
     """
 
     start: int
@@ -63,11 +62,9 @@ class LoopBack:
 class Counterexample:
     """A property, its source and meaning, and the run; the first step is the initial state.
 
-    A run that violates a liveness property has a ``loop``; what it never comes to is what must happen. Where the
-    property has parameters, ``parameters`` are those of which this is a run, and ``others`` the other ones for which
-    it is violated. With ``of_step``
-    it is a property of steps, and the last step violates it; ``abstract`` is the same run as the abstract protocol of a
-    refinement sees it, its last step none of that protocol's.
+    A run that violates a liveness property has a ``loop``. If the property has parameters, ``parameters`` are those
+    of this run and ``others`` the other values that violate it. With ``of_step`` its last step violates a property of
+    steps. ``abstract`` is the run as the abstract protocol of a refinement sees it; its last step is none there.
     """
 
     name: str
@@ -84,17 +81,17 @@ class Counterexample:
 
     @property
     def verb(self) -> str:
-        """What the run does: it violates a property, or reaches a goal."""
+        """The verb for the run: it violates a property, or reaches a goal."""
         return "reaches" if self.goal else "violates"
 
     @property
     def outcome(self) -> str:
-        """What the run shows of the property or the goal."""
+        """The verb for the property or the goal."""
         return "is reached" if self.goal else "is violated"
 
     @property
     def called(self) -> str:
-        """The property's name, with the parameters of which this is a run."""
+        """The property's name, with this run's parameters."""
         return f"{self.name}({_said(self.parameters)})" if self.parameters else self.name
 
     @property
@@ -104,7 +101,7 @@ class Counterexample:
 
     @property
     def where(self) -> str:
-        """Where in the run the property is violated, in words. Steps have the numbers of the lines that tell them."""
+        """The place of the violation in the run, in words. Step numbers are those of the printed lines."""
         depth = self.depth
         if self.of_step:
             return f"by step {depth}, which leads from depth {depth - 1} to depth {depth}"
@@ -118,7 +115,7 @@ class Counterexample:
 
 
 def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> Counterexample:
-    """Take a run again with the interpreter; BrokenRunError where it is not a run to a violation."""
+    """Replay a run with the interpreter. Raises BrokenRunError if it is not a run to a violation."""
     try:
         return _followed(model, interpreter, violation)
     except BrokenRunError as wrong:
@@ -127,7 +124,7 @@ def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> C
 
 
 def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
-    """What a report of a run that is none has to say, so that somebody else can look for it."""
+    """The facts for the report of a broken run."""
     return {
         "protocol": model.protocol.name,
         "parameters": dict(sorted(model.protocol.parameter_values.items())),
@@ -186,7 +183,7 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
 def _as_abstract(
     model: Model, found: StepProperty, states: list[Scalars], parameters: list[Mapping[str, Any]]
 ) -> AbstractRun | None:
-    """The run as the abstract protocol of a refinement sees it; BrokenRunError where that takes its last step."""
+    """The run as the abstract protocol of a refinement sees it. Raises BrokenRunError if that allows its last step."""
     if not isinstance(found, Refinement):
         return None
     run = Abstract(found.of(model.protocol)).run(states, parameters)
@@ -220,7 +217,7 @@ def _follow_loop(
 
 
 def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counterexample, ...]:
-    """Take all runs again; the shortest come first, and of equal ones those of the model's first property."""
+    """Replay all runs; the shortest come first, then the order of the model's properties."""
     violations = list(violations)
     if not violations:
         return ()
@@ -236,9 +233,8 @@ def tell(
 ) -> Iterator[str]:
     """The lines of a counterexample: the property, one line a step, and the state that violates it.
 
-    Of a run with a loop it is the state from which it goes round. With a ``width`` (a terminal's) what changed is
-    folded below its step; without one a step is one line. ``full`` adds the whole state after each step, and why the
-    loop is fair.
+    A run with a loop ends with the state that repeats. With a ``width`` (a terminal's) changes are folded below their
+    step; without one a step is one line. ``full`` adds the whole state after each step, and why the loop is fair.
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
@@ -289,7 +285,7 @@ def tell(
 
 
 def read_by(model: Model, example: Counterexample) -> list[str] | None:
-    """The paths of the scalars that a run's property reads; None where it reads all, or is none of the model's."""
+    """The paths of the scalars that a run's property reads; None if it reads all, or is not in the model."""
     nodes = [p.node for p in model.properties if p.name == example.name]
     cases = [case for p in model.liveness if p.name == example.name for case in p.cases]
     for case in cases:
@@ -301,7 +297,7 @@ def read_by(model: Model, example: Counterexample) -> list[str] | None:
 
 
 def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None) -> Iterator[str]:
-    """How the run goes on, and that it may."""
+    """The lines about a run's loop."""
     stays = loop.start == example.depth - 1
     again = f"and so on from state {loop.start + 1}" if not stays else "and nothing that is fair can be done"
     yield click.style(f"      {again}", bold=True)
@@ -322,13 +318,13 @@ def plain(model: Model, example: Counterexample) -> Iterator[str]:
 
 
 def _changes(type: Any, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
-    """What changed, fields of one struct together: ``quorum: leader none → 0, leader_epoch none → 0``."""
+    """The changes, fields of one struct together: ``quorum: leader none → 0, leader_epoch none → 0``."""
     groups: dict[str, list[str]] = {}
     for path, (before, after) in changes.items():
         place, _, name = path.rpartition(".")
         inner = at(type, path)
         gone = isinstance(inner, Option) and after is None and isinstance(inner.content_type, Struct)
-        # A message that is taken was told when it was sent.
+        # The step that sent a message showed it, so its receipt does not.
         old = "" if gone else f"{say(inner, before, brief=True)} "
         groups.setdefault(place, []).append(f"{name} {old}→ {say(inner, after, brief=True)}")
     for place, texts in groups.items():
@@ -358,7 +354,7 @@ def _said(parameters: Mapping[str, Any]) -> str:
 def _both_states(
     type: Any, before: Any, after: Any, indent: str, width: int | None, *, same_too: bool = True
 ) -> Iterator[str]:
-    """Two states beside each other: what is the same in both is said once, or not at all."""
+    """Two states beside each other: equal values are shown once, or not at all."""
     old, new = dict(lines(type, before)), dict(lines(type, after))
     paths = [path for path in dict.fromkeys((*old, *new)) if same_too or old.get(path) != new.get(path)]
     longest = max((len(path) for path in paths), default=0)
@@ -369,7 +365,7 @@ def _both_states(
 
 
 def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
-    """What a step is to the abstract protocol; nothing where it changes nothing there."""
+    """A step as the abstract protocol sees it; no line if it changes nothing there."""
     step = run.steps[number]
     if step.changes or step.leaves:
         told = (
@@ -380,7 +376,7 @@ def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[
 
 
 def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
-    """Both states of the last step as the abstract protocol sees them, and which of its actions come near."""
+    """Both states of the last step as the abstract protocol sees them, and its nearest actions."""
     step = run.steps[-1]
     before = run.steps[-2].state if len(run.steps) > 1 else run.initial
     if step.leaves:
@@ -396,7 +392,7 @@ def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
 
 
 def _nearly(run: AbstractRun, near: NearestAction) -> str:
-    """An action that comes near, the guards that refuse it, and what it would do otherwise than the step."""
+    """A nearest action: the guards that refuse it, and how its result differs from the step's."""
     told = [f"{near.sentence} ({near.action})"]
     if near.refused_by:
         told.append(f"refused by {', '.join(repr(name) for name in near.refused_by)}")
@@ -414,7 +410,7 @@ def _count(number: int, noun: str) -> str:
 
 
 MOST = 3
-"""So many abstract actions are told at most that come near a step."""
+"""At most so many nearest abstract actions are shown."""
 
 
 @dataclass(frozen=True)
@@ -435,8 +431,8 @@ class NearestAction:
 class AbstractStep:
     """A step as the abstract protocol sees it: one of its actions, or none where nothing changes.
 
-    ``changes`` is path to (value before, value after). ``near`` is of a step that is no action's, ``leaves`` says which
-    types of the abstract protocol the state after it leaves.
+    ``changes`` is path to (value before, value after). ``near`` are the nearest actions of a step that is none;
+    ``leaves`` are the types of the abstract protocol that the state after it leaves.
     """
 
     action: str | None
@@ -460,7 +456,7 @@ class AbstractRun:
 
 
 class _Attempt:
-    """An abstract instance tried in an abstract state, whether its guards let it or not."""
+    """An abstract instance tried in an abstract state, whether or not its guards allow it."""
 
     def __init__(self, instance: Instance, before: Scalars) -> None:
         guards, checks, writes = instance.guards, instance.checks, instance.writes
@@ -477,7 +473,7 @@ class _Attempt:
 
 
 class Abstract:
-    """What an abstract protocol makes of the steps of a protocol that implements it."""
+    """The steps of a protocol as the abstract protocol that it implements sees them."""
 
     def __init__(self, implementation: Implementation) -> None:
         self.implementation = implementation
@@ -518,7 +514,7 @@ class Abstract:
     def _near(
         self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars
     ) -> tuple[NearestAction, ...]:
-        """What does as much of a step as any, each action once; first what is refused least, and does least besides."""
+        """The actions with most of a step's changes, each once; those with fewest refusals and other changes first."""
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}
         for attempt in attempts:

@@ -34,9 +34,9 @@ _NEGATED = {"eq": "!=", "lt": ">="}
 
 @dataclass(frozen=True)
 class PropertyPart:
-    """A part of a property: its expression, what it came to, and the values of the scalars in it.
+    """A part of a property: its expression, its value, and the values of the scalars in it.
 
-    ``parts`` are what it comes from, and ``says`` introduces them. A part that is only ``given`` is a premise.
+    ``parts`` decide it, and ``says`` introduces them. A part that is only ``given`` is a premise.
     """
 
     says: str = ""
@@ -57,7 +57,7 @@ class PropertyPart:
         }
 
     def leaves(self, given: bool = False) -> Iterator[tuple[PropertyPart, bool]]:
-        """The parts that come from no others, and whether they are only given."""
+        """The parts without parts of their own, and whether they are only given."""
         given = given or self.given
         if not self.parts:
             yield self, given
@@ -82,7 +82,7 @@ class _Explanation:
         self._values = {node.id: int(value) for node, value in zip(nodes, found, strict=True)}
 
     def value(self, node: Node) -> int:
-        """What an expression comes to."""
+        """The value of an expression."""
         return node.value if node.is_const else self._values[node.id]
 
     def why(self, node: Node, value: bool, deep: int) -> PropertyPart:
@@ -182,7 +182,7 @@ class _Explanation:
         return texts[0], texts[1]
 
     def _resolved(self, node: Node) -> Node:
-        """What a choice is in this state."""
+        """The branch of a choice that applies in this state."""
         while node.op == "select":
             node = node.args[1] if self.value(node.args[0]) else node.args[2]
         return node

@@ -1,20 +1,29 @@
-"""The result of a scenario: the verdict, whether it is as expected, and its JSON.
+"""The result of a scenario: the verdict, whether it is as expected, its JSON, and its text.
 
 The form of the JSON is described in ``docs/results.md`` and in ``checker/report/result.schema.json``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from os import PathLike, fspath
 from typing import Any, ClassVar
 
+import click
+
 from highwater.checker.base.problems import Status
+from highwater.checker.report import counterexample
 from highwater.checker.report.counterexample import AbstractRun, AbstractStep, Counterexample, Step
-from highwater.checker.report.vacuity import Vacuous
+from highwater.checker.report.trace_output import TraceOutput
+from highwater.checker.report.vacuity import CONSTANT, Vacuous
 from highwater.checker.scenarios.request import OPTION, Checked, Request
 from highwater.checker.scenarios.search import SearchResult
+from highwater.model.language.model import Model
 from highwater.model.versions import versions
+from highwater.traces.reports.text import count
 
 REACHED, NOT_REACHED = "reached", "not reached"
 """Verdicts about reachability goals."""
@@ -22,53 +31,233 @@ REACHED, NOT_REACHED = "reached", "not reached"
 STEP = "step"
 """The kind of a property of steps, in JSON."""
 
+STOPPED = {
+    "states": "stopped at --limit-states",
+    "seconds": "stopped at --limit-seconds",
+    "memory": "stopped: the memory it may use is full",
+    "disk": "stopped: cannot write to disk",
+    "interrupted": "interrupted",
+    "unknown": "stopped: the solver gave no answer",
+    "violation": "stopped early: every property is decided",
+}
+"""The reasons that end a search or a proof early, in words."""
 
-@dataclass(frozen=True)
-class ScenarioOutcome:
-    """An explored scenario: the request, what the search found, and the runs to violations and goals."""
+
+def status_of(stopped_by: str | None, *, violated: bool, decided: bool) -> Status:
+    """The exit status of a result: an interruption comes first, then a violation, then a limit."""
+    if stopped_by == "interrupted":
+        return Status.INTERRUPTED
+    if violated:
+        return Status.VIOLATED
+    return Status.OK if decided else Status.INCONCLUSIVE
+
+
+@dataclass(frozen=True, repr=False)
+class Violation:
+    """A violated property with its counterexample; printed, it lists the run step by step."""
+
+    result: Result
+    model: Model
+    example: Counterexample
+
+    @property
+    def name(self) -> str:
+        """The property's name."""
+        return self.example.name
+
+    @property
+    def rule(self) -> str:
+        """Where the property comes from: the number of a rule, or a KIP."""
+        return self.example.source
+
+    @property
+    def meaning(self) -> str:
+        """The property in a sentence."""
+        return self.example.meaning
+
+    @property
+    def depth(self) -> int:
+        """The number of states of the run; 1 if an initial state violates. The last step may be the violation."""
+        return self.example.depth
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The run, from the initial state: each step's action, parameters, sentence, changes, and the state after."""
+        return self.example.steps
+
+    def write_trace(self, path: str | PathLike[str]) -> None:
+        """Write the run as a trace (docs/trace-format.md), which ``replay`` reads. Raises InputError if that fails."""
+        result = self.result
+        TraceOutput(fspath(path)).write_violation(
+            result.request, self.model, result.search.violations, self.example
+        )
+
+    def __str__(self) -> str:
+        """The run in words, and the state, or the step, that violates."""
+        return "\n".join(counterexample.plain(self.model, self.example))
+
+    def __repr__(self) -> str:
+        return f"<Violation of {self.name} at depth {self.depth}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        how = "by the step to" if self.example.of_step else "at"
+        title = escape(f"{self.example.called} is violated {how} depth {self.depth}")
+        return f"<details open><summary>{title}</summary><pre>{escape(str(self))}</pre></details>"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Result:
+    """The result of exploring a scenario, or of random walks; printed, it lists the runs, the verdict and the notes.
+
+    ``to_json()`` has all of it, in the form of docs/results.md.
+    """
 
     request: Request
+    """The scenario, and the values of parameters, rules and properties."""
     engine: str
-    result: SearchResult
-    examples: tuple[Counterexample, ...]
-    stop_at_first: bool = False
-    ruled_out: tuple[str, ...] = ()
-    """Actions that the parameters leave no way to take, as tracing found."""
-    constant: tuple[str, ...] = ()
-    """Properties that are the same in every state, as tracing found."""
-    warnings: tuple[Vacuous, ...] = ()
-    """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
-    outside_states: int | None = None
-    """How many of the states are outside the bounds, where these were asked for."""
+    search: SearchResult
+    """The engine's findings."""
+    examples: tuple[Counterexample, ...] = ()
+    """The runs to violations, shortest first."""
     goal_runs: tuple[Counterexample, ...] = ()
     """The runs to the reachability goals that were reached."""
+    stop_at_first: bool = False
+    ruled_out: tuple[str, ...] = ()
+    """Actions that the parameters make impossible, as tracing found."""
+    constant: tuple[str, ...] = ()
+    """Properties that are the same in every state, as tracing found."""
+    vacuous: tuple[Vacuous, ...] = ()
+    """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
+    outside_states: int | None = None
+    """With ``outside``: how many of the states are outside the bounds."""
+    model: Model | None = None
+    """The traced protocol; None if Ctrl-C came before it was traced, or another process explored."""
 
     form: ClassVar[str] = "result"
-    """Which form the JSON has: see ``highwater.model.versions``."""
+    """The form of the JSON: see ``highwater.model.versions``."""
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return self.request.scenario.name
 
     @property
     def verdict(self) -> str:
         """``violated``, ``not reached``, ``holds``, ``reached`` or ``inconclusive``.
 
-        The first that is so counts: a property is violated; all states were seen, and a goal is not among them; every
-        property holds; or, where goals alone are checked, the search reached them.
+        The first that applies counts: a property is violated; all states were seen, and a goal is not among them; every
+        property holds; or, if goals alone are checked, the search reached them.
         """
         if self.examples:
             return "violated"
-        if self.result.complete and self.unreached:
+        if self.complete and self.unreached:
             return NOT_REACHED
-        if self.result.complete and (self.request.properties or not self.goal_runs):
+        if self.complete and (self.request.properties or not self.goal_runs):
             return "holds"
-        return REACHED if self.result.complete or self.result.stopped_by == "violation" else "inconclusive"
+        return REACHED if self._decided else "inconclusive"
+
+    @property
+    def holds(self) -> bool:
+        """Whether every reachable state was seen and every property holds in all of them."""
+        return self.verdict == "holds"
+
+    @property
+    def expected(self) -> bool | None:
+        """Whether all expectations are met; None if options override the scenario, or the search ended too early."""
+        if not self.request.as_written:
+            return None
+        if self.broken:
+            return False
+        return True if self._decided else None
+
+    @property
+    def status(self) -> Status:
+        """The exit status of a command with this result."""
+        return status_of(self.stopped_by, violated=bool(self.broken), decided=self.reached_end)
+
+    @property
+    def reached_end(self) -> bool:
+        """Whether no limit ended the search, or the walks."""
+        return self.stopped_by in (None, "violation")
+
+    @property
+    def _decided(self) -> bool:
+        """Whether every property is decided: all states were seen, or all properties are violated."""
+        return self.complete or self.stopped_by == "violation"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every reachable state was seen."""
+        return self.search.complete
+
+    @property
+    def stopped_by(self) -> str | None:
+        """Why the search ended before its end, as in docs/results.md; None if it did not."""
+        return self.search.stopped_by
+
+    @property
+    def distinct_states(self) -> int:
+        """States seen, each counted once; 0 for random walks."""
+        return self.search.distinct_states
+
+    @property
+    def generated_states(self) -> int:
+        """States that steps led to, each as often as it was reached, and the initial ones."""
+        return self.search.generated_states
+
+    @property
+    def depth(self) -> int:
+        """Levels of the search; the initial states are level 1."""
+        return self.search.depth
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the search, without preparation."""
+        return self.search.seconds
+
+    @property
+    def actions(self) -> Mapping[str, int]:
+        """How often each action was taken."""
+        return self.search.actions
+
+    @property
+    def cut(self) -> Mapping[str, int]:
+        """How many steps were pruned at each bound."""
+        return self.search.cut
+
+    @property
+    def walks(self) -> int | None:
+        """The number of random walks; None if the states were explored."""
+        return getattr(self.search, "walks", None)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the random walks; None if the states were explored."""
+        return getattr(self.search, "seed", None)
+
+    @property
+    def states(self) -> int:
+        """The states that were explored, or seen by random walks."""
+        return self.distinct_states if self.walks is None else self.generated_states
 
     @property
     def runs(self) -> tuple[Counterexample, ...]:
         """All runs that were found: those to violations, then those to goals."""
         return (*self.examples, *self.goal_runs)
 
+    @cached_property
+    def violations(self) -> tuple[Violation, ...]:
+        """A run for each property that is violated, shortest first."""
+        return () if self.model is None else tuple(Violation(self, self.model, e) for e in self.examples)
+
+    def violation(self, name: str) -> Violation | None:
+        """The violation of this property, if there is one."""
+        return next((v for v in self.violations if v.name == name), None)
+
     @property
     def reachable(self) -> dict[str, int | None]:
-        """For each goal the depth at which it was reached; None where it was not."""
+        """For each goal the depth at which it was reached; None if it was not."""
         depths = {run.name: run.depth for run in self.goal_runs}
         return {goal.name: depths.get(goal.name) for goal in self.request.goals}
 
@@ -78,53 +267,23 @@ class ScenarioOutcome:
         return tuple(name for name, depth in self.reachable.items() if depth is None)
 
     @property
-    def shown_goals(self) -> tuple[Counterexample, ...]:
-        """The runs to goals that a report shows: those that an option named."""
-        return self.goal_runs if self.request.narrowed_by == OPTION else ()
-
-    @property
-    def walks(self) -> int | None:
-        """How many random walks were made; None where the states were explored."""
-        return getattr(self.result, "walks", None)
-
-    @property
-    def states(self) -> int:
-        """The states that were explored, or seen by random walks."""
-        return self.result.distinct_states if self.walks is None else self.result.generated_states
-
-    @property
     def checked(self) -> Checked:
-        """What was checked and what was not: the request's, without the liveness properties that were not reached."""
-        request, result = self.request, self.result
-        missed = {p.name for p in request.liveness} - result.premises.keys() - {e.name for e in self.examples}
-        return request.checked.undecided(missed, "the search stopped first")
+        """The checked properties and the others: the request's, without liveness properties that were not reached."""
+        found = {e.name for e in self.examples}
+        missed = {p.name for p in self.request.liveness} - self.search.premises.keys() - found
+        return self.request.checked.undecided(missed, "the search stopped first")
 
     @property
-    def as_expected(self) -> bool | None:
-        """Whether all expectations are met; None if options override the scenario, or the search ended too early."""
-        if not self.request.as_written:
-            return None
-        if self.broken:
-            return False
-        return True if self.result.complete or self.result.stopped_by == "violation" else None
-
-    @property
-    def status(self) -> Status:
-        """The exit status that this outcome stands for."""
-        if self.result.stopped_by == "interrupted":
-            return Status.INTERRUPTED
-        if self.broken:
-            return Status.VIOLATED
-        if self.result.stopped_by not in (None, "violation"):
-            return Status.INCONCLUSIVE
-        return Status.OK
+    def warnings(self) -> tuple[str, ...]:
+        """Vacuous actions and properties that the scenario does not expect."""
+        return tuple(warning.text for warning in self.vacuous)
 
     @cached_property
     def broken(self) -> tuple[str, ...]:
         """Unexpected violations and unmet expectations."""
         found = {e.name for e in self.examples}
-        expect, result = self.request.scenario.promise, self.result
-        decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)
+        expect = self.request.scenario.expectation
+        decided = self.complete or (self.stopped_by == "violation" and not self.stop_at_first)
         if not self.request.as_written:
             missing = self.unreached if decided and self.request.narrowed_by == OPTION else ()
             return (*(f"{n} is violated" for n in sorted(found)), *(f"{n} is not reached" for n in missing))
@@ -133,22 +292,24 @@ class ScenarioOutcome:
             wrong += [f"{name} is not reached, but expected to be" for name in self.unreached]
             missed = expect.violated & set(self.request.properties) - found
             wrong += [f"{name} holds, but expected to be violated" for name in sorted(missed)]
-        if result.complete and self.request.counts_expected:
+        if self.complete and self.request.counts_expected:
             for key in ("distinct_states", "depth"):
-                expected, actual = getattr(expect, key), getattr(result, key)
+                expected, actual = getattr(expect, key), getattr(self, key)
                 if expected is not None and expected != actual:
                     wrong.append(f"{key} is {actual:,}, but expected to be {expected:,}")
-        taken = {name for name in expect.impossible if result.actions.get(name)}
+        taken = {name for name in expect.impossible if self.actions.get(name)}
         wrong += [f"{name} is taken, but expected to be impossible" for name in sorted(taken)]
         varied = expect.constant & set(self.request.properties) - set(self.constant)
         wrong += [f"{name} is not constant, but expected to be" for name in sorted(varied)]
         return tuple(wrong)
 
-    def as_json(self) -> dict[str, Any]:
-        """The result as ``--json`` writes it."""
-        request, result = self.request, self.result
+    # --- JSON -----------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as ``--json`` writes it: an object of the form that docs/results.md describes."""
+        request, search = self.request, self.search
         return {
-            "scenario": request.scenario.name,
+            "scenario": self.name,
             "protocol": request.scenario.definition.name,
             "profile": request.profile,
             "engine": self.engine,
@@ -158,29 +319,162 @@ class ScenarioOutcome:
             **self.checked.as_json(),
             "symmetry": request.symmetry,
             "verdict": self.verdict,
-            "complete": result.complete,
-            "stopped_by": result.stopped_by,
-            "promised": self.as_expected,
+            "complete": self.complete,
+            "stopped_by": self.stopped_by,
+            "promised": self.expected,
             "broken": list(self.broken),
-            "distinct_states": None if self.walks is not None else result.distinct_states,
+            "distinct_states": None if self.walks is not None else self.distinct_states,
             "outside_states": self.outside_states,
-            "generated_states": result.generated_states,
-            "depth": result.depth,
-            "seconds": round(result.seconds, 6),
-            "preparation_seconds": round(result.preparation_seconds, 6),
-            "cut": dict(result.cut),
-            "actions": dict(result.actions),
+            "generated_states": self.generated_states,
+            "depth": self.depth,
+            "seconds": round(self.seconds, 6),
+            "preparation_seconds": round(search.preparation_seconds, 6),
+            "cut": dict(self.cut),
+            "actions": dict(self.actions),
             "ruled_out": list(self.ruled_out),
-            "warnings": [{"kind": w.kind, "name": w.name, "text": w.text} for w in self.warnings],
-            "premises": dict(result.premises),
-            "collision_probability": result.collision_probability,
-            "peak_memory_bytes": result.peak_memory_bytes,
-            "spilled_bytes": result.spilled_bytes,
-            **({} if self.walks is None else {"walks": self.walks, "seed": getattr(result, "seed", None)}),
+            "warnings": [{"kind": w.kind, "name": w.name, "text": w.text} for w in self.vacuous],
+            "premises": dict(search.premises),
+            "collision_probability": search.collision_probability,
+            "peak_memory_bytes": search.peak_memory_bytes,
+            "spilled_bytes": search.spilled_bytes,
+            **({} if self.walks is None else {"walks": self.walks, "seed": self.seed}),
             "reachable": self.reachable,
             "violations": [_violation(e) for e in self.examples],
             "versions": versions(self.form),
         }
+
+    # --- text -----------------------------------------------------------------------------------------
+
+    @property
+    def headline(self) -> str:
+        """The verdict, with the violated properties."""
+        shown = self.examples or (self.goal_runs if self.verdict == REACHED else ())
+        where = ", ".join(f"{e.called} at depth {e.depth}" for e in shown)
+        return f"{self.verdict}: {where}" if where else self.verdict
+
+    def told_runs(self, *, full: bool = False, width: int | None = None) -> Iterator[str]:
+        """The counterexamples, with colours; a run that violates several properties is shown once."""
+        if self.model is None:
+            return
+        names: dict[tuple[object, ...], str] = {}
+        goals = self.goal_runs if self.request.narrowed_by == OPTION else ()
+        for example in (*self.examples, *goals):
+            # A run of a refinement also shows the abstract protocol's state, so it is never shared.
+            key = (
+                example.abstract is not None,
+                example.loop and example.loop.start,
+                *((s.action, repr(s.parameters)) for s in example.steps),
+            )
+            yield ""
+            yield click.style(self.name, bold=True)
+            if key in names:
+                rule = f" ({example.source})" if example.source else ""
+                yield f"{example.called}{rule} {example.outcome} by the same run as {names[key]}."
+                yield f"  It says: {example.meaning}"
+                continue
+            names[key] = example.called
+            yield from counterexample.tell(self.model, example, full=full, width=width)
+
+    def notes(self) -> Iterator[str]:
+        """Facts that the verdict and the counts do not show, a line each."""
+        search, request = self.search, self.request
+        yield self.checked.sentence
+        if self.walks is not None:
+            yield f"{self.walks:,} random walks, seed {self.seed or 0}: no proof"
+        if self.stopped_by:
+            short = "not all states were explored" if self.walks is None else "not all walks were made"
+            rest = "" if self.stopped_by == "violation" else f": {short}"
+            trouble = f" ({search.trouble})" if search.trouble and self.stopped_by == "disk" else ""
+            why = STOPPED.get(self.stopped_by, f"stopped by {self.stopped_by}")
+            why = "stopped early: every goal is reached" if self.verdict == REACHED else why
+            yield f"{why}{trouble}{rest}"
+        if search.trouble and self.stopped_by != "disk":
+            yield f"cannot write the last checkpoint ({search.trouble})"
+        if search.unspilled:
+            yield f"levels stayed in memory: cannot write them to disk ({search.unspilled})"
+        expect = request.scenario.expectation
+        counts = [key for key in ("distinct_states", "depth") if getattr(expect, key) is not None]
+        if counts and request.as_written and not request.counts_expected:
+            counted = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
+            how = "inside the bounds" if request.outside else counted
+            yield f"not compared: {' and '.join(counts)}, expected of a search {how}"
+        if request.outside and expect.reachable:
+            yield "goals are not checked outside the bounds"
+        if self.outside_states is not None:
+            yield f"{self.outside_states:,} of these states are outside the bounds: checked, not expanded"
+        so_far = " before the search stopped" if self.stopped_by else ""
+        if self.never_enabled:
+            yield f"never enabled{so_far}: {', '.join(self.never_enabled)}"
+        if out := self.ruled_out:
+            names = ", ".join(out) if len(out) <= 3 else f"{len(out)} actions, listed in the JSON"
+            yield f"impossible with these parameters: {names}"
+        if self.goal_runs:
+            yield f"reached: {', '.join(f'{e.called} at depth {e.depth}' for e in self.goal_runs)}"
+        if self.unreached:
+            yield f"not reached{so_far}: {', '.join(self.unreached)}"
+        if pruned := [f"{count(n, 'step')} at {bound}" for bound, n in self.cut.items() if n]:
+            yield f"pruned at a bound: {', '.join(pruned)}"
+        if self.never_met:
+            yield f"vacuous (premise never holds): {', '.join(self.never_met)}"
+        if search.collision_probability:
+            yield f"fingerprint collision probability {search.collision_probability:.1e}"
+
+    @property
+    def never_enabled(self) -> list[str]:
+        """The actions that no explored state enables, although the parameters allow them."""
+        return [n for n, taken in self.actions.items() if not taken and n not in self.ruled_out]
+
+    @property
+    def never_met(self) -> list[str]:
+        """The properties whose premise holds in no explored state, or of no step."""
+        if not self.generated_states:
+            return []
+        return [name for name, met in self.search.premises.items() if not met]
+
+    def warning_lines(self) -> Iterator[str]:
+        """The warnings for a terminal: a line for all with the same reason, and how to accept them."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for warning in self.vacuous:
+            alike.setdefault((warning.kind, warning.text.removeprefix(warning.name)), []).append(warning.name)
+        for (kind, how), names in alike.items():
+            key, things = ("constant", "properties") if kind == CONSTANT else ("impossible", "actions")
+            what = f"{names[0]}{how}" if len(names) == 1 else f"{len(names)} {things}: each{how}"
+            expected = ", ".join(f'"{name}"' for name in names)
+            yield f"highwater: warning: {self.name}: {what} (if this is intended, add [expect] {key} = [{expected}])"
+
+    def __str__(self) -> str:
+        """The runs to the violations, the verdict, and the notes."""
+        lines = [click.unstyle(line) for line in self.told_runs()]
+        lines += ["", f"{self.name}: {self.headline}; {self._size}, {self.seconds:.2f} s"]
+        lines += [f"! {line}" for line in self.broken]
+        lines += [f"  {note}" for note in self.notes()]
+        return "\n".join([*lines, *self.warning_lines()]).lstrip("\n")
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.name}: {self.headline}; {self._size}>"
+
+    @property
+    def _size(self) -> str:
+        seen = f"{self.distinct_states:,} states" if self.walks is None else f"{self.walks:,} walks"
+        return f"{seen}, depth {self.depth}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table, the notes, and the runs, folded."""
+        row = {
+            "scenario": self.name,
+            "verdict": self.headline,
+            "expectations": {True: "as expected", False: "not as expected", None: "not checked"}[
+                self.expected
+            ],
+            "states": f"{self.states:,}",
+            "depth": str(self.depth),
+            "seconds": f"{self.seconds:.2f}",
+        }
+        cells = "".join(f"<tr><th>{escape(h)}</th><td>{escape(cell)}</td></tr>" for h, cell in row.items())
+        notes = [*self.broken, *self.notes(), *self.warning_lines()]
+        items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+        runs = "".join(v._repr_html_() for v in self.violations)
+        return f"<table>{cells}</table><ul>{items}</ul>{runs}"
 
 
 def _violation(example: Counterexample) -> dict[str, Any]:

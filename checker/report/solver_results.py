@@ -13,7 +13,7 @@ from highwater.checker.base.text import at, lines, say
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.bounded import BoundedResult, DepthDone
 from highwater.checker.engines.solver.difference import Differences, Witness, told
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import STOPPED, Result, status_of
 from highwater.checker.scenarios.request import Checked, Request
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, said
@@ -21,50 +21,32 @@ from highwater.model.versions import versions
 
 ENGINE = "z3"
 
-STOPPED = {
-    "seconds": "stopped at --limit-seconds",
-    "memory": "stopped: the memory it may use is full",
-    "interrupted": "interrupted",
-    "unknown": "stopped: the solver gave no answer",
-    "violation": "stopped early: every property is decided",
-}
 
-
-@dataclass(frozen=True)
-class BoundedOutcome(ScenarioOutcome):
+@dataclass(frozen=True, repr=False, eq=False)
+class DepthResult(Result):
     """A bounded check of a scenario. An expectation that needs a greater depth stays undecided."""
 
     form: ClassVar[str] = "proof"
 
-    asked: int = 0
+    asked_depth: int = 0
     """The requested depth."""
 
     @property
-    def reached(self) -> bool:
+    def reached_end(self) -> bool:
         """Whether every depth up to the requested one is decided, or all states were explored before."""
-        return self.result.stopped_by in (None, "depth", "violation")
+        return self.stopped_by in (None, "depth", "violation")
 
     @property
     def verdict(self) -> str:
         """As of other engines; ``holds`` also if every property holds up to the requested depth."""
         verdict = super().verdict
-        to_depth = self.reached and bool(self.request.properties or not self.request.goals)
+        to_depth = self.reached_end and bool(self.request.properties or not self.request.goals)
         return "holds" if verdict == "inconclusive" and to_depth else verdict
 
-    @property
-    def status(self) -> Status:
-        """The exit status that this outcome stands for."""
-        if self.result.stopped_by == "interrupted":
-            return Status.INTERRUPTED
-        if self.broken:
-            return Status.VIOLATED
-        return Status.OK if self.reached else Status.INCONCLUSIVE
-
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As of other engines, without counts of states, and with the verdicts at each depth."""
-        result = self.result
-        assert isinstance(result, BoundedResult)
-        said = super().as_json()
+        assert isinstance(self.search, BoundedResult)
+        said = super().to_json()
         for uncounted in ("distinct_states", "generated_states"):
             said[uncounted] = None
         for absent in (
@@ -77,13 +59,13 @@ class BoundedOutcome(ScenarioOutcome):
         ):
             del said[absent]
         said["question"] = "depth"
-        said["asked_depth"] = self.asked
+        said["asked_depth"] = self.asked_depth
         said["peak_memory_bytes"] = peak_memory()
-        said["depths"] = [self._depth(d) for d in result.depths]
+        said["depths"] = [self._depth(d) for d in self.search.depths]
         return said
 
     def _depth(self, done: DepthDone) -> dict[str, object]:
-        """What was decided at a depth: goals are reached, and do not count as holding."""
+        """The decisions at a depth: goals are reached, and do not count as holding."""
         depths = self.reachable
         return {
             "depth": done.depth,
@@ -95,28 +77,27 @@ class BoundedOutcome(ScenarioOutcome):
 
     def lines(self) -> Iterator[str]:
         """The verdict in words."""
-        result, name = self.result, self.request.scenario.name
+        name = self.name
         for run in self.runs:
             yield f"{name}: {run.name} {run.outcome} at depth {run.depth}"
         open_ = len(self.request.properties) - len(self.examples)
-        if result.stopped_by is None:
-            what = "in every reachable state" + (f", as no run is longer than {result.depth} states")
+        if self.complete:
+            what = f"in every reachable state, as no run is longer than {self.depth} states"
         else:
-            what = f"in every state up to depth {result.depth}" if result.depth else "so far in no state"
+            what = f"in every state up to depth {self.depth}" if self.depth else "so far in no state"
         if open_:
             yield f"{name}: {_count(open_, 'property', 'properties')} {'holds' if open_ == 1 else 'hold'} {what}"
         if not (self.request.properties or self.request.goals) or self.checked.rest:
             yield f"{name}: {self.checked.sentence}"
-        if not self.reached:
-            yield (
-                f"{name}: {STOPPED[result.stopped_by or '']} at depth {result.depth + 1} of {self.asked}: inconclusive"
-            )
+        if not self.reached_end:
+            why = STOPPED[self.stopped_by or ""]
+            yield f"{name}: {why} at depth {self.depth + 1} of {self.asked_depth}: inconclusive"
         if self.request.as_written:
             for line in self.broken:
                 yield f"{name}: {line}"
-            if missed := sorted(self.request.scenario.promise.violated - {e.name for e in self.examples}):
+            if missed := sorted(self.request.scenario.expectation.violated - {e.name for e in self.examples}):
                 yield f"{name}: expected to be violated, but not within this depth: {', '.join(missed)}"
-        if self.unreached and not result.complete:
+        if self.unreached and not self.complete:
             yield f"{name}: not reached within this depth: {', '.join(self.unreached)}"
 
 
@@ -128,12 +109,11 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 @dataclass(frozen=True)
-class DifferenceOutcome:
-    """Two requests with their models, and the actions of them that were compared.
+class DifferenceResult:
+    """The comparison of two requests, action by action.
 
-    ``rule`` is the one that alone was taken over into the first, empty where all were; ``apart`` are the scalars that
-    only one of the two states has: they were compared over the others. ``any_state`` says that states were not held to
-    the invariants.
+    ``rule`` is the only rule that was changed in the first, empty if all were; ``apart`` are the scalars that only one
+    of the two states has: they were not compared. With ``any_state`` states need not satisfy the invariants.
     """
 
     requests: tuple[Request, Request]
@@ -145,7 +125,7 @@ class DifferenceOutcome:
 
     @cached_property
     def different(self) -> list[str]:
-        """The actions that do not do the same."""
+        """The actions that differ."""
         return [name for name, witness in self.found.actions.items() if witness]
 
     @property
@@ -162,15 +142,13 @@ class DifferenceOutcome:
 
     @property
     def status(self) -> Status:
-        """The exit status that this outcome stands for."""
-        if self.found.stopped_by == "interrupted":
-            return Status.INTERRUPTED
-        statuses = {"equal": Status.OK, "inconclusive": Status.INCONCLUSIVE}
-        return statuses.get(self.verdict, Status.VIOLATED)
+        """The exit status of a command with this result."""
+        stopped = self.found.stopped_by
+        return status_of(stopped, violated=bool(self.different), decided=not stopped)
 
     @cached_property
     def sides(self) -> tuple[str, str]:
-        """How the two sets of rules are called."""
+        """The names of the two sets of rules."""
         first, second = self.requests
         if first.profile != second.profile:
             return str(first.profile), str(second.profile)
@@ -206,7 +184,7 @@ class DifferenceOutcome:
         if equal := [action for action, witness in found.actions.items() if witness is None]:
             yield f"{name}: equal in {what} ({found.seconds:.1f} s): {', '.join(equal)}"
 
-    def as_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """The result as ``--json`` writes it; ``actions`` has one entry for each compared action."""
         first, found = self.requests[0], self.found
         return {
@@ -243,37 +221,34 @@ class DifferenceOutcome:
 
 
 @dataclass(frozen=True)
-class InductionOutcome:
-    """A proof that was tried: ``helpers`` are the names of the invariants that were proved with those asked for."""
+class ProofResult:
+    """A proof by induction; ``helpers`` are the names of the helper invariants that were proved, too."""
 
     request: Request
     model: Model
-    result: induction.InductionResult
+    found: induction.InductionResult
     helpers: tuple[str, ...]
 
     @property
     def verdict(self) -> str:
         """``holds``, ``violated`` (in an initial state), ``not_inductive``, or ``inconclusive``: a limit came first."""
-        failures = self.result.failures
+        failures = self.found.failures
         if any(f.action == induction.INITIAL for f in failures):
             return "violated"
         if failures:
             return "not_inductive"
-        return "holds" if self.result.proved else "inconclusive"
+        return "holds" if self.found.proved else "inconclusive"
 
     @property
     def status(self) -> Status:
-        """The exit status that this outcome stands for."""
-        if self.result.stopped_by == "interrupted":
-            return Status.INTERRUPTED
-        if self.result.failures:
-            return Status.VIOLATED
-        return Status.OK if self.result.proved else Status.INCONCLUSIVE
+        """The exit status of a command with this result."""
+        found = self.found
+        return status_of(found.stopped_by, violated=bool(found.failures), decided=found.proved)
 
     @cached_property
     def actions(self) -> list[str]:
         """The actions that were decided."""
-        return list(dict.fromkeys(v.action for v in self.result.verdicts if v.action != induction.INITIAL))
+        return list(dict.fromkeys(v.action for v in self.found.verdicts if v.action != induction.INITIAL))
 
     @property
     def checked(self) -> Checked:
@@ -282,43 +257,43 @@ class InductionOutcome:
 
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
         """The verdict in words, after the failures where they are wanted; with every verdict where ``full``."""
-        name, result = self.request.scenario.name, self.result
+        name, found = self.request.scenario.name, self.found
         if full:
-            for verdict in result.verdicts:
+            for verdict in found.verdicts:
                 word = {True: "preserves", False: "does not preserve", None: "?"}[verdict.kept]
                 yield f"{verdict.action} {word} {verdict.property}"
             yield ""
         if failures:
             for group in self._groups():
                 yield from self._failure(group)
-        for verdict in result.failures:
+        for verdict in found.failures:
             yield f"{name}: {verdict.action} does not preserve {verdict.property}"
-        if result.never:
-            yield f"{name}: no state that satisfies all invariants enables {', '.join(result.never)}"
-        if result.stopped_by:
+        if found.never:
+            yield f"{name}: no state that satisfies all invariants enables {', '.join(found.never)}"
+        if found.stopped_by:
             possible = {i.action.name for i in self.model.instances}
             yield (
-                f"{name}: {STOPPED[result.stopped_by]}: inconclusive, {len(self.actions)} of "
+                f"{name}: {STOPPED[found.stopped_by]}: inconclusive, {len(self.actions)} of "
                 f"{len(possible)} actions were decided"
             )
         of_steps = len(self.model.step_properties)
         counts = _count(len(self.model.properties), "invariant", "invariants")
         counts += f" and {_count(of_steps, 'step property', 'step properties')}"
-        if result.proved:
+        if found.proved:
             yield (
                 f"{name}: {counts} hold in every run: the initial states satisfy them, and each of "
-                f"{len(self.actions)} actions preserves them from any state ({result.seconds:.1f} s)"
+                f"{len(self.actions)} actions preserves them from any state ({found.seconds:.1f} s)"
             )
-        elif not result.stopped_by:
-            kept = sum(bool(v.kept) for v in result.verdicts)
-            yield f"{name}: not inductive: {kept} of {len(result.verdicts)} verdicts hold"
+        elif not found.stopped_by:
+            kept = sum(bool(v.kept) for v in found.verdicts)
+            yield f"{name}: not inductive: {kept} of {len(found.verdicts)} verdicts hold"
         if rest := self.checked.rest:
             yield f"{name}: {rest}"
 
     def _groups(self) -> Iterator[list[induction.Preserved]]:
         """Failures by the step that shows them."""
         groups: dict[int, list[induction.Preserved]] = {}
-        for verdict in self.result.failures:
+        for verdict in self.found.failures:
             groups.setdefault(id(verdict.failure), []).append(verdict)
         yield from groups.values()
 
@@ -351,14 +326,14 @@ class InductionOutcome:
         yield ""
 
     def meaning(self, name: str) -> str:
-        """What a property says."""
+        """A property in a sentence."""
         if name == induction.WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
         return self.model.stated(name).meaning
 
-    def as_json(self) -> dict[str, Any]:
-        """The result as the command line promises it; ``verdicts`` has one entry for each action and property."""
-        request, result = self.request, self.result
+    def to_json(self) -> dict[str, Any]:
+        """The result as ``--json`` writes it; ``verdicts`` has one entry for each action and property."""
+        request, found = self.request, self.found
         return {
             "scenario": request.scenario.name,
             "protocol": request.scenario.definition.name,
@@ -372,13 +347,13 @@ class InductionOutcome:
             "helpers": list(self.helpers),
             "step_properties": [p.name for p in self.model.step_properties],
             "verdict": self.verdict,
-            "complete": result.proved,
-            "stopped_by": result.stopped_by,
+            "complete": found.proved,
+            "stopped_by": found.stopped_by,
             "distinct_states": None,
             "generated_states": None,
             "depth": None,
-            "seconds": round(result.seconds, 6),
-            "never_enabled": list(result.never),
+            "seconds": round(found.seconds, 6),
+            "never_enabled": list(found.never),
             "verdicts": [
                 {
                     "action": v.action,
@@ -386,7 +361,7 @@ class InductionOutcome:
                     "kept": v.kept,
                     **({"failure": self._json(v.failure)} if v.failure else {}),
                 }
-                for v in result.verdicts
+                for v in found.verdicts
             ],
             "violations": [],
             "versions": versions("proof"),

@@ -27,7 +27,7 @@ def trace_option(what: str) -> Callable[[Command], Command]:
 
 
 class TraceOutput:
-    """The target of ``--trace-out``. It is looked at at once: a long search must not end without its trace."""
+    """The target of ``--trace-out``. It is checked immediately: a long search must not end without its trace."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target

@@ -1,9 +1,9 @@
 """Vacuity in a scenario: actions that are never enabled, and properties that are constant.
 
-A mistake in a protocol's text often shows as nothing else: the action vanishes, and the verdict is "holds". Most of
-what does nothing is meant so, as a scenario grants nothing of a budget or leaves a feature out. That is told apart by
-asking the same text with other parameters, and without rules: what can be taken there is withheld by the scenario, and
-so is what waits for a field that only withheld actions write. The rest is said, unless the scenario expects it.
+A mistake in a protocol's text often has no other sign: the action vanishes, and the verdict is "holds". But most
+vacuous actions are intended, as a scenario grants no budget or leaves a feature out. So the same text is traced with
+other parameters, and without rules: the scenario withholds each action that is possible there, and each that waits for
+a field that only withheld actions write. The others give a warning, unless the scenario expects them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Vacuous:
 
 @dataclass(frozen=True)
 class Idle:
-    """The constant properties, and what a report warns of."""
+    """The constant properties, and the warnings."""
 
     constant: tuple[str, ...]
     warnings: tuple[Vacuous, ...]
@@ -48,8 +48,8 @@ class Idle:
 
 def idle(model: Model, request: Request, result: SearchResult) -> Idle:
     """The vacuity of a search; cached for a request with a key."""
-    promise, never = request.scenario.promise, _never_taken(model, request, result)
-    asked = sorted(promise.impossible), sorted(promise.constant), never
+    expectation, never = request.scenario.expectation, _never_taken(model, request, result)
+    asked = sorted(expectation.impossible), sorted(expectation.constant), never
     found = cache.found(Idle, model.identity, *asked)
     if found is None:
         found = Idle(tuple(constant_properties(model)), vacuous(model, request, result))
@@ -90,13 +90,13 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
 
     An action counts as never enabled only if every state was explored.
     """
-    promise = request.scenario.promise
+    expectation = request.scenario.expectation
     told = [
         Vacuous(CONSTANT, name, f"{name} {how} with these parameters and rules: it checks nothing")
         for name, how in constant_properties(model).items()
-        if name not in promise.constant
+        if name not in expectation.constant
     ]
-    impossible = [name for name in model.ruled_out if name not in promise.impossible]
+    impossible = [name for name in model.ruled_out if name not in expectation.impossible]
     never = _never_taken(model, request, result)
     if impossible or never:
         withheld = _withheld(model, request, never)
@@ -107,10 +107,10 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
 
 
 def _never_taken(model: Model, request: Request, result: SearchResult) -> list[str]:
-    """The actions that no state lets be taken, though tracing left them a way, and the scenario does not expect it."""
+    """The actions that no reachable state enables, although tracing does not rule them out; without expected ones."""
     if not result.complete:
         return []
-    known = {*model.ruled_out, *request.scenario.promise.impossible}
+    known = {*model.ruled_out, *request.scenario.expectation.impossible}
     return [name for name, count in result.actions.items() if not count and name not in known]
 
 
@@ -134,13 +134,13 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
             yield trace.guards[-1].name
 
 
-# --- what other parameters would allow ----------------------------------------------------------------
+# --- actions that other parameters allow --------------------------------------------------------------
 
 
 def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
-    """Actions that other parameters or rules would allow, and of the idle ones those that wait for such an action.
+    """Actions that other parameters or rules would allow, and idle ones that wait for such an action.
 
-    What an action waits for is a value of a field that its guards ask about, which nothing that is taken writes there.
+    An action waits for another if its guards read a field to which no taken action writes the other's values.
     """
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
@@ -172,7 +172,7 @@ def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
 
 
 class _Written:
-    """Which values steps write to each field; ``anything`` are fields of which that is not known."""
+    """The values that steps write to each field; ``anything`` are fields with unknown values."""
 
     def __init__(self) -> None:
         self.values: dict[str, set[int]] = {}
@@ -190,17 +190,17 @@ class _Written:
                     left += node.args[1:]
                 elif node.is_const:
                     self.values[field].add(node.value)
-                elif not (node.op == "input" and node.value == leaf):  # that is the value of before
+                elif not (node.op == "input" and node.value == leaf):  # an unchanged value
                     self.anything.add(field)
 
     def beyond(self, other: _Written) -> set[str]:
-        """The fields to which these write what the others do not."""
+        """The fields to which these write values that the others do not."""
         known = {f for f in self.values if f not in other.anything}
         return {f for f in known if f in self.anything or self.values[f] - other.values.get(f, set())}
 
 
 class _Other:
-    """A protocol with other parameters or rules: what its guards allow of an action is traced once."""
+    """A protocol with other parameters or rules; each action is traced once."""
 
     def __init__(self, protocol: Protocol) -> None:
         self._protocol, self.leaves = protocol, protocol.state.leaves("")
@@ -220,7 +220,7 @@ class _Other:
                 parameters = dict(zip(action.domains, choice, strict=True))
                 own = trace_instances(self._protocol, self.leaves, self._inputs, action, parameters)
                 instance = next(own, None)
-            except LanguageError:  # nobody asked for these parameters
+            except LanguageError:  # these parameters are ours, so no error of the user
                 return None
             if instance is not None:
                 return instance
@@ -228,10 +228,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Small ones that allow nearly all that scenarios withhold, and that all its neighbours share.
+    """Small protocols that allow nearly all that scenarios withhold, shared by scenarios of one protocol.
 
-    They have the default parameters, 1 where that is 0: first without rules, then with the scenario's. What is written
-    there says little of what would be written in the scenario.
+    They have the default parameters, 1 where that is 0: first without rules, then with the scenario's. Their writes say
+    little about the scenario's.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
@@ -242,7 +242,7 @@ def _shared_others(request: Request) -> Iterator[_Other]:
 
 
 def _others(request: Request) -> Iterator[_Other]:
-    """Others that could allow what a scenario withholds: with parameters a step larger, or without rules.
+    """Protocols that could allow what a scenario withholds: with parameters a step larger, or without rules.
 
     All parameters are a step larger; those that are 0 a step larger, or at their most; and the former without rules.
     """
@@ -253,7 +253,7 @@ def _others(request: Request) -> Iterator[_Other]:
     zero = [name for name, value in given.items() if not value]
     a_step, all_ = ({name: chosen[name] for name in zero} for chosen in (larger, most))
     for raised, on in ((larger, rules), (a_step, rules), (all_, rules), (a_step, [])):
-        with suppress(LanguageError):  # nobody asked for these parameters
+        with suppress(LanguageError):  # as above
             yield _Other(definition.protocol({**given, **raised}, on))
 
 
@@ -270,7 +270,7 @@ def _field(leaf: Leaf) -> str:
 
 
 def _read(model: Model, instances: Iterable[Instance]) -> set[str]:
-    """The fields that guards ask about."""
+    """The fields that guards read."""
     left = [guard.node for instance in instances for guard in instance.guards]
     seen: set[int] = set()
     found: set[str] = set()

@@ -1,7 +1,7 @@
-"""The model of a request as it is: one that was traced before is traced again only when somebody asks for more.
+"""Models of requests that were traced before: traced again only when needed.
 
-A search asks for names and for machine code, which are kept. Who follows a run to a violation, tells which step left
-its type, writes text for better code or draws a page asks for instances, guards or nodes.
+A search needs names and machine code, which are cached. Replaying a counterexample, naming a step that left its type,
+compiling better code and drawing a page need instances, guards or nodes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from highwater.model.language.step_properties import StepProperty, TracedStepPro
 
 
 def model_of(request: Request) -> Model:
-    """The request's model, with its name. Raises as ``Request.model`` does; what was traced before raises nothing."""
+    """The request's model, with its key. Raises as ``Request.model``, unless it was traced before."""
     identity = request_key(request)
-    # The graph that liveness is asked of needs the traced protocol in any case.
+    # Liveness needs the explored graph, and that needs the traced protocol.
     outline = None if request.liveness else cache.found(Outline, identity)
     if outline is not None:
         model = request.model(partial(KnownModel, outline))
@@ -51,9 +51,9 @@ class InstanceChoices:
 
 
 class KnownModel(Model):
-    """A model of which the outline is known; the rest is traced when it is first asked for, by whatever thread.
+    """A model with a cached outline; the rest is traced when it is first used, in any thread.
 
-    Of a run the instances that it takes are traced, each by itself. Liveness is not asked of such a model.
+    A run traces only the instances that it takes. Such a model has no liveness properties.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class KnownModel(Model):
 
     @cached_property
     def _choices(self) -> list[tuple[str, str]]:
-        """For each instance its action's name and choice; none where that is not known."""
+        """For each instance its action's name and choice; empty if they are not cached."""
         found = cache.found(InstanceChoices, self.identity)
         return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
 
@@ -106,7 +106,7 @@ class KnownModel(Model):
                 chosen = (c for c in self.choices(action) if repr([plain for _, plain in c.values()]) == text)
                 self._by_choice[asked] = [i for c in chosen for i in self._trace_choice(action, c)]
         own = self._by_choice[asked]
-        if len(own) != self._choices.count(asked):  # what a choice is called can depend on the process
+        if len(own) != self._choices.count(asked):  # the text of a choice can depend on the process
             return self.instances[number]
         return own[number - self._choices.index(asked)]
 

@@ -1,4 +1,4 @@
-"""How far a search is, said while it runs: a live line in a terminal, a plain line now and then elsewhere."""
+"""Explore or walk one scenario, with its progress: a live line in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
 from highwater.checker.report import counterexample
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import Result
 from highwater.checker.report.vacuity import idle
 from highwater.checker.runner import known
 from highwater.checker.scenarios.request import Request
@@ -24,17 +23,17 @@ from highwater.model.language.model import Model, Property, confine
 from highwater.model.language.protocol import Invariant
 
 _FIRST_SECONDS = 0.4
-"""A search that ends sooner says nothing in a terminal."""
+"""A search that ends sooner shows no progress in a terminal."""
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
-"""When plain lines are said: first, and from then on."""
+"""The seconds before the first plain line, and between two."""
 
 _LIVE_SECONDS = 0.1
 """How often a live line is written anew."""
 
 
 class ProgressReporter:
-    """Says a search's progress on standard error; as a context it takes its live line away at the end."""
+    """Reports a search's progress on standard error; as a context it removes its live line at the end."""
 
     def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
         self.name = name
@@ -48,7 +47,7 @@ class ProgressReporter:
         self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
 
     def __call__(self, progress: Progress) -> None:
-        """Say how far the search is, where it is time to."""
+        """Report the progress, if the last report is old enough."""
         if self._quiet:
             return
         if self._preparing is not None:
@@ -62,7 +61,7 @@ class ProgressReporter:
             self._live(line, begin=progress.seconds >= self._next)
 
     def _live(self, line: str, *, begin: bool) -> None:
-        """Write the live line anew; where there is none yet, begin it if so asked."""
+        """Update the live line; with ``begin`` start it if there is none."""
         with self._lock:
             if self._status is not None:
                 self._status.update(line)
@@ -73,7 +72,7 @@ class ProgressReporter:
                 self._status.start()
 
     def say(self, line: str) -> None:
-        """Say something else, on a line that stays."""
+        """Print a line that stays."""
         if self._quiet:
             return
         self._take_away()
@@ -103,7 +102,7 @@ class ProgressReporter:
 
     def __enter__(self) -> ProgressReporter:
         if self._terminal and not self._quiet:
-            # Until the search begins nobody calls: the model is traced and compiled.
+            # No progress comes before the search begins: the model is traced and compiled.
             line = f"{self.name}: tracing and compiling"
             self._preparing = threading.Timer(_FIRST_SECONDS, self._live, (line,), {"begin": True})
             self._preparing.daemon = True
@@ -120,7 +119,7 @@ class ProgressReporter:
 
 
 class LiveLine:
-    """One line of progress: written anew in a terminal, and elsewhere said now and then."""
+    """One line of progress: updated in a terminal, elsewhere printed every few seconds."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet, self._terminal = quiet, sys.stderr.isatty()
@@ -128,7 +127,7 @@ class LiveLine:
         self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
 
     def __call__(self, done: str, under_way: str) -> None:
-        """Say what is done, the seconds since the beginning, and what is under way; where it is time to."""
+        """Print what is done, the seconds since the beginning, and what is running, if the last line is old enough."""
         seconds = time.perf_counter() - self._started
         if self._quiet or seconds < self._next:
             return
@@ -141,13 +140,13 @@ class LiveLine:
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Take it away."""
+        """Remove it."""
         if self._terminal and not self._quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 class TogetherProgress:
-    """Says how far several searches are that run side by side, on one line: those done, and each under way."""
+    """The progress of several searches side by side, on one line: how many are done, and each that is running."""
 
     def __init__(self, total: int, *, quiet: bool = False) -> None:
         self._total, self._done = total, 0
@@ -156,20 +155,20 @@ class TogetherProgress:
         self._live = LiveLine(quiet=quiet)
 
     def at(self, number: int, name: str, progress: Progress | None = None) -> None:
-        """How far one is; None where it is not searched yet."""
+        """The progress of one; None if its search has not begun."""
         with self._lock:
             self._running[number] = name, progress
             self._say()
 
     def left(self, number: int, *, done: bool) -> None:
-        """One is not under way any more, and done, or to be begun again."""
+        """One is no longer running: it is done, or must begin again."""
         with self._lock:
             self._running.pop(number, None)
             self._done += done
             self._say()
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._live.end()
 
     def _say(self) -> None:
@@ -192,9 +191,9 @@ def size(number: int) -> str:
     return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
 
 
-# A request explored, or walked through: traced, searched, and its runs to violations followed.
+# --- explore or walk, then replay the runs to violations ----------------------------------------------
 
-Outcome = TypeVar("Outcome", bound=ScenarioOutcome)
+Kind = TypeVar("Kind", bound=Result)
 
 
 def explore(
@@ -205,88 +204,90 @@ def explore(
     progress: ProgressCallback | None = None,
     *,
     keep: bool = False,
-) -> tuple[Model | None, ScenarioOutcome]:
-    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted.
+) -> Result:
+    """Trace, search, and replay the runs to violations.
 
-    ``keep`` says that the protocol's code is as its files have it, so that what is found out about the request is kept,
-    for the native engine; the others find it out themselves.
+    ``keep`` says that the protocol's code is as its files have it, so the native engine caches facts about the request.
     """
     model: Model | None = None
-    result = SearchResult(stopped_by="interrupted")
+    found = SearchResult(stopped_by="interrupted")
     outside: int | None = None
     request = request.for_first() if options.stop_at_first else request
     try:
         model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
         if request.outside:
-            result, outside = _search_outside(model, search, options, progress)
+            found, outside = _search_outside(model, search, options, progress)
         elif request.liveness:
             from highwater.checker.engines.liveness import search_with_liveness
 
-            result = search_with_liveness(model, search, engines.explore(engine), options, progress)
+            found = search_with_liveness(model, search, engines.explore(engine), options, progress)
         else:
-            result = search(model, options, progress)
+            found = search(model, options, progress)
     except KeyboardInterrupt:
         pass
-    outcome = outcome_of(ScenarioOutcome, request, engine, model, result, stop_at_first=options.stop_at_first)
-    return model, replace(outcome, outside_states=outside)
+    first = options.stop_at_first
+    return result_of(Result, request, engine, model, found, stop_at_first=first, outside_states=outside)
 
 
 def _search_outside(
     model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
 ) -> tuple[SearchResult, int]:
-    """The search of a widened model, and how many states outside the bounds it saw: those that a property is about."""
+    """The search of a widened model, and how many states outside the bounds a property is about."""
     seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
     own = model.properties
     model.properties = [*own, seen]
     try:
-        result = search(model, options, progress)
+        found = search(model, options, progress)
     finally:
         model.properties = own
-    return result, result.premises.pop(seen.name)
+    return found, found.premises.pop(seen.name)
 
 
 def walk(
     request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
-) -> tuple[Model | None, ScenarioOutcome]:
-    """Trace, walk at random, and follow the runs to violations; otherwise as ``explore``."""
+) -> Result:
+    """Trace, walk at random, and replay the runs to violations; otherwise as ``explore``."""
     model: Model | None = None
-    result = SimulationResult(stopped_by="interrupted", seed=options.seed)
+    found = SimulationResult(stopped_by="interrupted", seed=options.seed)
     try:
         model = request.model()
         with ProgressReporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
-            result = simulate(model, options, progress)
+            found = simulate(model, options, progress)
     except KeyboardInterrupt:
         pass
-    return model, outcome_of(ScenarioOutcome, request, engine, model, result, stop_at_first=True)
+    return result_of(Result, request, engine, model, found, stop_at_first=True)
 
 
-def outcome_of(
-    kind: Callable[..., Outcome],
+def result_of(
+    kind: Callable[..., Kind],
     request: Request,
     engine: str,
     model: Model | None,
-    result: SearchResult,
+    found: SearchResult,
     *,
     stop_at_first: bool,
-) -> Outcome:
-    """A result with the runs to its violations, and with what does nothing; no model: it was not traced.
+    outside_states: int | None = None,
+) -> Kind:
+    """The result of a search, with the runs to its violations and goals.
 
     Engines find a goal as they find a violation. Here that becomes a run to the goal, which violates nothing.
     """
     if model is None:
-        return kind(request, engine, result, (), stop_at_first)
-    nothing = idle(model, request, result)
+        return kind(request, engine, found, stop_at_first=stop_at_first)
+    nothing = idle(model, request, found)
     for goal in request.goals:
-        result.premises.pop(goal.name, None)
-    runs = counterexample.follow_all(model, result.violations)
+        found.premises.pop(goal.name, None)
+    runs = counterexample.follow_all(model, found.violations)
     return kind(
         request,
         engine,
-        result,
+        found,
         tuple(run for run in runs if not run.goal),
+        tuple(run for run in runs if run.goal),
         stop_at_first,
         tuple(model.ruled_out),
-        nothing.constant,
-        nothing.warnings,
-        goal_runs=tuple(run for run in runs if run.goal),
+        constant=nothing.constant,
+        vacuous=nothing.warnings,
+        outside_states=outside_states,
+        model=model,
     )

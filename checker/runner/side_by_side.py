@@ -1,8 +1,8 @@
 """Scenarios side by side: this process explores one after the other, and helper processes take others meanwhile.
 
 Most of a short scenario's time is tracing and compiling, which one thread does; so a core is worth more to another
-scenario than to the same one. A helper is given names, and gives back what was found. Which process explored a scenario
-makes no difference to what is found.
+scenario than to the same one. A helper gets names, and returns results. A result does not depend on the process that
+found it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from functools import partial
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.processes import Pool, ProcessEnded, Say
+from highwater.checker.base.text import width
 from highwater.checker.engines import by_name as engines
-from highwater.checker.report import summary
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
 from highwater.checker.runner.one import TogetherProgress
 from highwater.checker.scenarios import scenario_files
@@ -31,16 +31,15 @@ from highwater.checker.scenarios.search import (
     SearchResult,
 )
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.model import Model
 
 HELP_AFTER = 0.25
-"""Seconds after which helpers are started: what is done sooner needs none."""
+"""Seconds after which helpers are started."""
 _SAY_EVERY = 0.2
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What is asked of all of some scenarios, each by its name."""
+    """Scenarios by name, with the settings of all of them."""
 
     names: tuple[str, ...]
     overrides: Overrides
@@ -60,35 +59,34 @@ class Batch:
             symmetry=request.symmetry,
             deadlock=request.deadlock,
             memory_bytes=self.options.memory_bytes if memory is None else memory,
-            on_disk=memory is None,  # beside others there may be too little memory; alone there is more
+            on_disk=memory is None,  # with too little memory beside others it runs again alone
             crowded=True,
         )
         search = engines.search(self.engine)
-        model, outcome = exploration.explore(request, self.engine, search, options, progress, keep=True)
-        return ScenarioRun.of(model, outcome, verbose=self.verbose)
+        return ScenarioRun.of(
+            exploration.explore(request, self.engine, search, options, progress, keep=True), self.verbose
+        )
 
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """What came of a scenario, and the lines that tell its runs."""
+    """The result of a scenario, without its model, and the lines of its counterexamples."""
 
-    outcome: ScenarioOutcome
+    result: Result
     lines: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: Model | None, outcome: ScenarioOutcome, *, verbose: bool) -> ScenarioRun:
+    def of(cls, result: Result, verbose: bool) -> ScenarioRun:
         """With the lines of its counterexamples if it is not as expected, or with ``verbose``."""
-        lines: list[str] = []
-        if model is not None and (verbose or outcome.broken):
-            summary.runs(model, outcome, lines.append, full=verbose)
-        return cls(outcome, tuple(lines))
+        lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
+        return cls(replace(result, model=None), tuple(lines))
 
 
 def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> Iterator[ScenarioRun]:
-    """Explore scenarios, so many at a time, and give what came of each in their order.
+    """Explore scenarios, ``processes`` at a time, and yield their results in order.
 
-    The first Ctrl-C ends all that are under way with what they found; those that were not begun are left out. What one
-    scenario raises is raised in its turn. One that had too little memory beside others is explored again, alone.
+    The first Ctrl-C ends the running ones with what they found; the others are left out. An exception of a scenario is
+    raised in its turn. A scenario that had too little memory beside others is explored again, alone.
     """
     together = _Together(asked, requests, processes)
     try:
@@ -98,13 +96,13 @@ def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> It
 
 
 class _Together:
-    """The work: what is left of it, what was found, and who does it."""
+    """The state of a batch: scenarios left, results, and the helper processes."""
 
     def __init__(self, asked: Batch, requests: Sequence[Request], processes: int) -> None:
         self.asked, self.requests, self.processes = asked, requests, processes
         self.memory = _memory(asked.options) // processes
         # Long ones first, so that none is left to one process at the end; the expected states say how long one is.
-        sizes = [r.scenario.promise.distinct_states or 0 for r in requests]
+        sizes = [r.scenario.expectation.distinct_states or 0 for r in requests]
         self.left = deque(sorted(range(len(requests)), key=lambda n: -sizes[n]))
         self.found: dict[int, ScenarioRun | BaseException] = {}
         self.again: deque[int] = deque()
@@ -153,9 +151,9 @@ class _Together:
     def settle(
         self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
     ) -> None:
-        """What came of a scenario."""
+        """Record the result of a scenario, or put it back to be explored alone."""
         wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
-            isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "memory"
+            isinstance(what, ScenarioRun) and what.result.stopped_by == "memory"
         )
         again = wanting and not alone and not self.stopped
         with self.news:
@@ -166,18 +164,18 @@ class _Together:
             self.progress.left(number, done=not again)
             self.helping.discard(number)
             self.news.notify_all()
-        if here and isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "interrupted":
+        if here and isinstance(what, ScenarioRun) and what.result.stopped_by == "interrupted":
             self.stop()
 
     def stop(self) -> None:
-        """Begin nothing more, and ask the helpers for what they have."""
+        """Begin no other scenario, and interrupt the helpers."""
         with self.news:
             self.stopped = True
         self.timer.cancel()
         self.pool.interrupt()
 
     def close(self) -> None:
-        """End the helpers, also at work."""
+        """End the helpers, also busy ones."""
         self.timer.cancel()
         self.pool.close()
         self.timer.join()
@@ -198,7 +196,7 @@ class _Together:
             return wrong
 
     def _be_helped(self) -> None:
-        """What the timer's thread does: it gives scenarios to helpers until none is left, and takes what they find."""
+        """The timer's thread: give scenarios to helpers until none is left, and take their results."""
         if not self.left:
             return
         try:
@@ -209,23 +207,23 @@ class _Together:
                 else:
                     self.progress.at(news.job, self.requests[news.job].scenario.name, news.said)
         except (ProcessEnded, OSError):
-            pass  # no process can be started: then there is no help
+            pass  # no process can be started: go on without helpers
         finally:
             for number in list(self.helping):
                 self.settle(number, self._outcome(number, ProcessEnded("the helper process ended")))
 
     def _outcome(self, number: int, said: ScenarioRun | BaseException) -> ScenarioRun | BaseException:
-        """What a helper found, as the answer to this process's request."""
+        """A helper's result, with this process's request."""
         request = self.requests[number]
         if isinstance(said, ScenarioRun):
-            return replace(said, outcome=replace(said.outcome, request=request))
+            return replace(said, result=replace(said.result, request=request))
         if self.stopped and isinstance(said, (KeyboardInterrupt, ProcessEnded)):
             nothing = SearchResult(stopped_by="interrupted")
-            return ScenarioRun(ScenarioOutcome(request, self.asked.engine, nothing, ()))
+            return ScenarioRun(Result(request, self.asked.engine, nothing))
         return said
 
     def _wait(self) -> None:
-        """Until no helper is at work; raises KeyboardInterrupt."""
+        """Wait until no helper is busy. Raises KeyboardInterrupt."""
         self.timer.cancel()
         with self.news:
             while self.helping:
@@ -239,7 +237,7 @@ def _memory(options: SearchOptions) -> int:
 
 
 def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
-    """What a helper does with the number of a scenario; now and then it says how far the search is."""
+    """Explore a scenario in a helper process, with progress every ``_SAY_EVERY`` seconds."""
     next_seconds = 0.0
 
     def progress(progress: Progress) -> None:
@@ -249,5 +247,5 @@ def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
             say(progress)
 
     found = asked.explore(asked.request(number), memory, None if asked.quiet else progress)
-    # The request goes no further: what its scenario is made of cannot travel, and who asks has it.
-    return replace(found, outcome=replace(found.outcome, request=None))  # type: ignore[arg-type]
+    # A request cannot be pickled, and the parent has it.
+    return replace(found, result=replace(found.result, request=None))  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""What is asked: scenario files, requests made of them, the catalogue and the rulebook of what there is."""
+"""Scenarios: their files, requests made of them, the catalogue and the rulebook of what there is."""

@@ -1,4 +1,4 @@
-"""What there is to check: protocols, their invariants, and the scenario files beside them.
+"""Protocols, their invariants, and the scenario files beside them.
 
 A protocol is known by its package under ``model`` (``truncation``, ``replication.controller``), or by a
 Python file of one's own.
@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +42,7 @@ _P = TypeVar("_P", bound=Invariant | StepProperty)
 MODELS = Path(model.__file__).parent
 """The directory of the protocols that come with the checker."""
 OWN_FILE = "_highwater_file_"
-"""What the module of a Python file of one's own is called, before its number."""
+"""The prefix of the module names of users' Python files; a number follows."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Definition:
     liveness: tuple[Liveness, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
     helpers: tuple[Invariant | StepProperty, ...] = ()
-    """What is proved together with the others; a scenario can name it."""
+    """Properties that are proved together with the others; a scenario can name them."""
     reachable: tuple[Goal, ...] = ()
     """Reachability goals; a scenario names those that it expects to be reached."""
 
@@ -64,8 +65,8 @@ class Definition:
         properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
         properties += (*self.liveness, *self.reachable)
         self.protocol.check_sources(properties)
-        for promised in self.liveness:
-            check_actions(self.protocol, promised.name, place_of(promised.function), promised.fair)
+        for prop in self.liveness:
+            check_actions(self.protocol, prop.name, place_of(prop.function), prop.fair)
         ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
         for named in ruled:
             check_conditions(self.protocol, named)
@@ -137,6 +138,12 @@ def load(name: str) -> Definition:
         helpers=(*known.helpers, *known.helper_steps),
         reachable=known.reachable,
     )
+
+
+@cache
+def definitions() -> tuple[Definition, ...]:
+    """The protocols that come with the checker."""
+    return tuple(load(name) for name in registry.NAMES)
 
 
 def load_file(path: Path) -> Definition:

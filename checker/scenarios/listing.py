@@ -1,4 +1,4 @@
-"""What can be named on the command line, described as plain data: for ``list`` and ``show``, and for JSON."""
+"""Everything with a name on the command line, as plain data: for ``list`` and ``show``, and for JSON."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ KINDS = (
     "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
     "helpers", "reachable", "observed", "actions",
 )  # fmt: skip
-"""A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
+"""A rule is a switch of a protocol; a number is a rule of the rulebook, which such a switch states."""
 
 PROPERTIES = ("invariants", "step_properties", "liveness", "helpers")
-"""Of these kinds are properties that a scenario can ask."""
+"""The kinds of properties that a scenario can check."""
 
 _PARTS = ("parameters", "rules", *PROPERTIES, "reachable", "actions")
-"""Of these kinds are the named parts of a protocol."""
+"""The kinds of a protocol's named parts."""
 
 _ROLES = {"helpers": "helper"}
-"""What a property is that is asked only where a scenario names it."""
+"""The role of properties that are checked only if a scenario names them."""
 
 _OF_SCENARIOS = {DEADLOCK: DEADLOCK_MEANING, led_again.__name__: first_paragraph(led_again)}
-"""Properties of no protocol's own, and what they say."""
+"""Properties that belong to no protocol, with their meanings."""
 
 Entry = dict[str, Any]
 Property = Invariant | StepProperty | Liveness
@@ -53,18 +53,12 @@ def entries(kind: str) -> list[Entry]:
         titles = scenario_files.titles()
         return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
     if kind == "protocols":
-        return [{"name": d.name, "meaning": meaning(d.protocol)} for d in definitions()]
+        return [{"name": d.name, "meaning": meaning(d.protocol)} for d in catalogue.definitions()]
     if kind == "numbers":
         return rulebook.listed()
     if kind == "observed":
         return [_observed(name) for name in observed()]
-    return [entry for definition in definitions() for entry in _parts(definition, kind)]
-
-
-@cache
-def definitions() -> tuple[Definition, ...]:
-    """The protocols that come with the checker."""
-    return tuple(catalogue.load(name) for name in registry.NAMES)
+    return [entry for definition in catalogue.definitions() for entry in _parts(definition, kind)]
 
 
 def find(name: str) -> list[Entry]:
@@ -81,14 +75,14 @@ def find(name: str) -> list[Entry]:
     numbered = rulebook.find(name)
     if numbered is not None:
         return [numbered]
-    found = [e for d in definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
+    found = [e for d in catalogue.definitions() if of in ("", d.name) for e in _of_protocol(d, part)]
     if name in observed():
         found.append(_observed(name))
     return [*found, _of_scenarios(name)] if name in _OF_SCENARIOS else found
 
 
 def _in_file(definition: Definition, name: str) -> list[Entry]:
-    """What a protocol's file, or its rulebook, has under this name. InputError where that is nothing."""
+    """The entries of this name in a protocol's file or its rulebook. Raises InputError if there is none."""
     numbered = rulebook.find(name, definition)
     if found := [numbered] if numbered is not None else _of_protocol(definition, name):
         return found
@@ -111,7 +105,7 @@ def scenario(name: str) -> Entry:
     found = scenario_files.find(name)
     request = Request.of(found, Overrides())
     kind = found.protocol
-    promise = found.promise
+    expectation = found.expectation
     properties: tuple[Property, ...] = (*request.invariants, *request.step_properties, *request.liveness)
     return {
         "kind": "scenario",
@@ -133,10 +127,10 @@ def scenario(name: str) -> Entry:
         "goals": [_property(found.definition, goal) for goal in request.goals],
         **request.checked.as_json(),
         "promise": {
-            "violated": sorted(promise.violated),
-            "reachable": list(promise.reachable),
-            "distinct_states": promise.distinct_states,
-            "depth": promise.depth,
+            "violated": sorted(expectation.violated),
+            "reachable": list(expectation.reachable),
+            "distinct_states": expectation.distinct_states,
+            "depth": expectation.depth,
         },
     }
 
@@ -234,7 +228,7 @@ def _property(definition: Definition, stated: Property) -> Entry:
 
 
 def _in_full(definition: Definition, entry: Entry) -> Entry:
-    """An entry with what its kind can say beyond the list: where a rule is on, the guards of an action."""
+    """An entry with further facts of its kind: the profiles of a rule, the guards of an action."""
     kind = definition.protocol
     if entry["kind"] == "rule":
         on = [n for n, p in kind.profiles.items() if entry["name"] in p.rules]
@@ -250,7 +244,7 @@ def _in_full(definition: Definition, entry: Entry) -> Entry:
 
 
 def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
-    """The scenarios that set a parameter, and to what."""
+    """The scenarios that set a parameter, with its value."""
     place = definition.name.replace(".", "/")
     asked = (
         (n, scenario_files.find(n).parameters.get(parameter))
@@ -261,13 +255,13 @@ def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
 
 
 def _of_scenarios(name: str) -> Entry:
-    """A property of any protocol, which a scenario asks by its name, or by its key."""
+    """A property of any protocol, which a scenario checks by its name, or by its key."""
     said = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
     return {**said, "meaning": _OF_SCENARIOS[name], **_asked(name, None)}
 
 
 def _observed(name: str) -> Entry:
-    """What a replay asks of what was observed: of which kinds of logs, with the numbers there."""
+    """A property that replay checks: the kinds of logs, and the rule numbers there."""
     stated = observed()[name]
     source = ", ".join(dict.fromkeys(n for named in stated.checked_by.values() for n in numbers(named)))
     said = {"kind": "observed", "name": name, "protocol": None, "source": source}
@@ -277,13 +271,13 @@ def _observed(name: str) -> Entry:
 def _asked(name: str, protocol: str | None) -> Entry:
     """The scenarios of a protocol (None: of all) that check a property, and those that expect a violation of it."""
     asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
-    violated = [s.name for s in asked if name in s.promise.violated]
+    violated = [s.name for s in asked if name in s.expectation.violated]
     return {"asked_in": [s.name for s in asked], "violated_in": violated}
 
 
 @cache
 def _asking() -> dict[str, list[scenario_files.Scenario]]:
-    """The scenarios that come with the checker, by the properties and goals that they ask."""
+    """The scenarios that come with the checker, by the properties and goals that they check."""
     found: dict[str, list[scenario_files.Scenario]] = {}
     for name in catalogue.scenario_files():
         request = Request.of(scenario_files.find(name), Overrides())

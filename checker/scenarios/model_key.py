@@ -1,4 +1,4 @@
-"""What names a model: the one definition of "the same question", before and after it is traced.
+"""Keys of models: the one definition of "the same question", before and after a model is traced.
 
 ``request_key`` names a request whose protocol comes with the checker: the same sources and settings trace the same
 model. ``model_key`` names a traced model: all that a search can report, and the order in which it looks.
@@ -34,7 +34,7 @@ from highwater.model.language.step_properties import TracedStepProperty
 named = True
 """Whether requests have names; tests, which change code while it runs, have none."""
 _BEFORE = time.time() - 10
-"""What was changed since may be another text than the one that this process runs."""
+"""A file that changed later may differ from the code that this process runs."""
 
 
 def request_key(request: Request) -> bytes | None:
@@ -84,12 +84,12 @@ def digest_of(package: Path) -> tuple[bytes, float]:
     for part in ("checker", "invariants", "model"):
         for folder, inner, names in os.walk(package / part):
             inner[:] = sorted(name for name in inner if name != "__pycache__")
-            # What a scenario's file says is in the request.
+            # The request has the content of a scenario's file.
             kinds = ".py" if os.path.basename(folder) == "scenarios" else (".py", ".toml")
             for name in sorted(name for name in names if name.endswith(kinds)):
                 path = f"{folder}/{name}"
                 with open(path, "rb", buffering=0) as file:
-                    # Not the time of the content, which who writes it can choose.
+                    # Not the time of the content, which the writer can choose.
                     changed = max(changed, os.fstat(file.fileno()).st_ctime)
                     content = file.read()
                 digest.update(f"{path.removeprefix(str(package))}\n{len(content)}\n".encode() + content)
@@ -131,11 +131,11 @@ class Fingerprints:
         return _digest("action", *sorted(self.instance(i) for i in instances))
 
     def property(self, found: Property) -> str:
-        """The fingerprint of a property: what it asks, and when it has something to say."""
+        """The fingerprint of a property: its condition and its premise."""
         return _digest("property", self.node(found.node), self.node(found.premise))
 
     def step_property(self, found: TracedStepProperty) -> str:
-        """The fingerprint of a property of steps: what it asks, and of which steps it has something to say."""
+        """The fingerprint of a property of steps: its condition and its premise."""
         return _digest("step property", self.node(found.node), self.node(found.premise))
 
     def liveness(self, model: Model, found: TracedLiveness) -> str:
@@ -187,7 +187,7 @@ class Fingerprints:
         return _digest(node.op, *keys)
 
     def _conjuncts(self, node: Node, positive: bool) -> tuple[str, ...]:
-        """What must hold so that the node does (or, not positive, so that it does not), each once, in order."""
+        """The conjuncts of a node (or, not positive, of its negation), each once, in order."""
         if node.op == "not":
             return self._conjuncts(node.args[0], not positive)
         if node.op == ("and" if positive else "or"):
@@ -240,7 +240,7 @@ def model_key(model: Model, *options: object) -> str:
 
 
 def engine_key() -> str:
-    """What the facts of an unchanged model depend on besides: engines, language and their libraries, as one digest."""
+    """A digest of the engines, the language and their libraries: results of an unchanged model depend on them."""
     top = Path(highwater.__file__).parent
     digest = blake2b(digest_size=10)
     for folder in (

@@ -1,4 +1,4 @@
-"""What a request checks of the properties that its protocol declares, what it does not check, and why.
+"""Requests: a scenario with its overrides, the properties that it checks, and those that it does not, with reasons.
 
 The verdict, ``highwater show`` and the keys ``checked`` and ``not_checked`` of JSON all report this one account.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -21,10 +21,8 @@ from highwater.checker.scenarios.catalogue import Definition, refuse_unconsulted
 from highwater.checker.scenarios.scenario_files import (
     Absent,
     Scenario,
+    chosen,
     chosen_goals,
-    chosen_liveness,
-    chosen_properties,
-    chosen_step_properties,
     goals_among,
 )
 from highwater.checker.scenarios.search import DEADLOCK
@@ -82,7 +80,7 @@ class Checked:
     left_out: tuple[NotChecked, ...]
 
     def undecided(self, liveness: Collection[str], why: str) -> Checked:
-        """The same where these liveness properties were not reached."""
+        """The same without these liveness properties, which were not decided."""
         if not liveness:
             return self
         left = tuple(NotChecked(name, "liveness", why) for name in self.liveness if name in liveness)
@@ -90,7 +88,7 @@ class Checked:
         return replace(self, liveness=decided, left_out=(*left, *self.left_out))
 
     def without(self, names: Collection[str]) -> Checked:
-        """The same where these are checked elsewhere: they are not listed as left out."""
+        """The same, if these are checked elsewhere: they are not listed as left out."""
         return replace(self, left_out=tuple(n for n in self.left_out if n.name not in names))
 
     def as_json(self) -> dict[str, object]:
@@ -107,7 +105,7 @@ class Checked:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Checked:
-        """What ``as_json`` writes, read back."""
+        """Read what ``as_json`` writes."""
         kinds, left = said["checked"], said["not_checked"]
         return cls(
             tuple(kinds["invariants"]),
@@ -124,7 +122,7 @@ class Checked:
 
     @property
     def rest(self) -> str:
-        """The part of the sentence about what is not checked; "" where that is nothing."""
+        """The part of the sentence about properties that are not checked; "" if there are none."""
         left = "; ".join(_left_out(self.left_out))
         return f"not checked: {left}" if left else ""
 
@@ -173,7 +171,7 @@ def _counted(of: Iterable[Checked]) -> str:
 
 
 def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
-    """What is not checked, by reason; the kinds in the order of ``_KINDS``."""
+    """The properties that are not checked, by reason; the kinds in the order of ``_KINDS``."""
     off = dict.fromkeys(n.why for n in left if n.why.startswith(_RULE))
     whys = {n: _RULES_OFF if n.why in off and len(off) > 1 else n.why for n in left}
     for why in dict.fromkeys(whys.values()):
@@ -189,7 +187,7 @@ def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
         yield f"{', '.join(said)} ({why})"
 
 
-# A scenario as it is asked for: what its file states, and over it what the command line sets.
+# --- requests -----------------------------------------------------------------------------------------
 
 OPTION = "--property"
 """The option that names the properties and goals to check."""
@@ -200,7 +198,7 @@ _OUTSIDE = "--outside takes no step outside the bounds"
 
 @dataclass(frozen=True)
 class Overrides:
-    """What a command line sets in place of what the scenario's file says."""
+    """Settings of a command line that override the scenario's file."""
 
     parameters: Mapping[str, int] = field(default_factory=dict)
     rules: Mapping[str, bool] = field(default_factory=dict)
@@ -221,7 +219,7 @@ class Overrides:
         deadlock: bool | None = None,
         outside: bool = False,
     ) -> Overrides:
-        """From the texts of the options; InputError where one has not the form that it should have."""
+        """Parse the texts of the options. Raises InputError for an invalid one."""
         return cls(
             dict(_setting(text) for text in settings),
             dict(_switch(text) for text in rules),
@@ -242,7 +240,7 @@ class Overrides:
 
 @dataclass(frozen=True, repr=False)
 class Request:
-    """What is to be checked: parameters and rules, each with its value, and the properties.
+    """A checked scenario: parameters and rules, each with its value, and the properties.
 
     ``as_written``: the scenario's expectations apply. ``counts_expected``: its counts are compared, too.
     """
@@ -269,7 +267,7 @@ class Request:
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
-        """A scenario with these overrides; InputError where a name is unknown or a value out of range."""
+        """A scenario with these overrides. Raises InputError if a name is unknown or a value out of range."""
         protocol = scenario.protocol
         changes = {key: _value(protocol, key, value) for key, value in overrides.parameters.items()}
         for key, on in overrides.rules.items():
@@ -284,9 +282,7 @@ class Request:
         absent = partial(why_absent, rules.__getitem__, parameters)
         names = _properties(scenario, overrides)
         with _option(OPTION if overrides.properties else "properties"):
-            invariants = chosen_properties(scenario.definition, absent, names)
-            step_properties = chosen_step_properties(scenario.definition, absent, names)
-            liveness = chosen_liveness(scenario.definition, absent, names)
+            invariants, step_properties, liveness = chosen(scenario.definition, absent, names)
         symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
         withheld: tuple[tuple[Liveness, str], ...] = ()
         if names is None and (overrides.outside or symmetry):
@@ -295,7 +291,7 @@ class Request:
         if symmetry and liveness:
             raise InputError(
                 f"{scenario.name}: {', '.join(p.name for p in liveness)} cannot be checked with symmetry: fairness "
-                "is about steps that symmetry takes for each other; use --no-symmetry"
+                "tells steps apart that symmetry identifies; use --no-symmetry"
             )
         named_deadlock = DEADLOCK in (names or ())
         deadlock = named_deadlock or (
@@ -304,10 +300,10 @@ class Request:
             else overrides.deadlock
         )
         if overrides.outside and (liveness or deadlock):
-            asked = ", ".join([p.name for p in liveness] + [DEADLOCK] * deadlock)
+            checked = ", ".join([p.name for p in liveness] + [DEADLOCK] * deadlock)
             raise InputError(
-                f"{scenario.name}: {asked} cannot be checked with --outside, as no step is taken "
-                "outside the bounds; ask with --property invariants"
+                f"{scenario.name}: {checked} cannot be checked with --outside, as no step is taken "
+                "outside the bounds; use --property invariants"
             )
         return cls(
             scenario=scenario,
@@ -383,14 +379,14 @@ class Request:
 
     @property
     def properties(self) -> list[str]:
-        """The names of what is checked."""
+        """The names of the checked properties."""
         named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
         return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
 
     @property
     def expected(self) -> frozenset[str]:
         """The properties that engines are expected to find violated: goals are found by their negation."""
-        return self.scenario.promise.violated | {goal.name for goal in self.goals}
+        return self.scenario.expectation.violated | {goal.name for goal in self.goals}
 
     def why_absent(self, stated: Conditional) -> str:
         """Why an action or a property does not exist here; "" where it does."""
@@ -398,7 +394,7 @@ class Request:
 
     @property
     def checked(self) -> Checked:
-        """What is checked, by kind, and which declared properties are not."""
+        """The checked properties by kind, and the declared ones that are not checked."""
         withheld = {p.name: why for p, why in self.withheld}
         left = left_out(
             self.scenario.definition, self.why_absent, self.properties, withheld, self.narrowed_by
@@ -412,14 +408,14 @@ class Request:
         )
 
     def model(self, kind: Callable[..., Model] = Model) -> Model:
-        """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
+        """Trace the protocol. Raises LanguageError or InputError if its text cannot be used."""
         definition = self.scenario.definition
         with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             invariants = (*self.invariants, *(g for g in self.goals if isinstance(g, Invariant)))
             of_steps = (*self.step_properties, *(g for g in self.goals if isinstance(g, StepProperty)))
             traced = kind(protocol, invariants, self.liveness, of_steps)
-            _ = traced.start  # so that what is wrong with the initial states is said now
+            _ = traced.start  # raises errors of the initial states now
             refuse_unconsulted(definition, protocol)
         return traced
 
@@ -433,10 +429,10 @@ def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | N
 
 
 def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Goal, ...]:
-    """The goals that an option names; else those of the scenario that exist, of which --outside checks none."""
+    """The goals that an option names; else those of the scenario that exist, and with --outside none."""
     if not overrides.properties:
         existing = {g.name for g in scenario.definition.reachable if not absent(g)}
-        expected = () if overrides.outside else scenario.promise.reachable
+        expected = () if overrides.outside else scenario.expectation.reachable
         return chosen_goals(scenario.definition, absent, (name for name in expected if name in existing))
     named = goals_among(scenario.definition, overrides.properties)
     with _option(OPTION):
@@ -445,18 +441,13 @@ def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Go
         return chosen_goals(scenario.definition, absent, named)
 
 
-class _option:
-    """Puts an option's text before what is wrong inside, as an InputError."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
-        if isinstance(wrong, (InputError, ChoiceError)):
-            raise InputError(f"{self.text}: {wrong}") from None
+@contextmanager
+def _option(text: str) -> Iterator[None]:
+    """Put an option's text before an error inside, as an InputError."""
+    try:
+        yield
+    except (InputError, ChoiceError) as wrong:
+        raise InputError(f"{text}: {wrong}") from None
 
 
 def _value(protocol: type[Protocol], name: str, value: int) -> int:
@@ -481,13 +472,13 @@ def _switch(text: str) -> tuple[str, bool]:
     return name, value == "on"
 
 
-# What a test is about, in the ways in which one names it: a scenario, a protocol, or a file of either.
+# The ways to name a scenario or a protocol.
 
 Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
 
 
 class ScenarioSettings(TypedDict, total=False):
-    """What can be set over a scenario or a protocol; each means what the option of the command line does."""
+    """Settings that override a scenario or a protocol; each means the same as the option of the command line."""
 
     parameters: Mapping[str, int] | None
     rules: Mapping[str, bool] | None
@@ -501,11 +492,11 @@ class ScenarioSettings(TypedDict, total=False):
 def asked(
     subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[ScenarioSettings]
 ) -> Request:
-    """What is to be checked: a scenario or a protocol, and over it what is set here.
+    """A request for a scenario or a protocol, with overriding settings.
 
     A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, where
     that is given), else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError
-    where there is no such thing, or a name or a value does not fit it, TypeError for a setting that there is not.
+    if the subject is unknown, or a name or a value does not fit it, TypeError for an unknown setting.
     """
     if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():
         raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
@@ -521,7 +512,7 @@ def asked(
     if isinstance(subject, Request):
         if overrides != Overrides():
             raise InputError(
-                f"{subject.scenario.name}: set over it what is to be set where it is first named"
+                f"{subject.scenario.name}: a request has its settings; set them where you first name the scenario"
             )
         return subject
     if isinstance(subject, type):
@@ -542,7 +533,7 @@ def _named(text: str, directory: Path) -> Scenario:
 
 
 def _definition(protocol: type[Protocol]) -> Definition:
-    """A class with what must hold of it: of one that comes with the checker that stands in ``invariants``."""
+    """A class with its properties; those of a class that comes with the checker are in ``invariants``."""
     package = protocol.__module__.removeprefix("highwater.model.")
     for name in registry.NAMES if package != protocol.__module__ else ():
         if (found := catalogue.load(name)).protocol is protocol:

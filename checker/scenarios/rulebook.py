@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from highwater.checker.scenarios import catalogue as protocols
 from highwater.checker.scenarios import rulebook_sources as sources
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.invariants.catalogue import catalogue
@@ -46,7 +47,7 @@ def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -
         return None
     asked = {name.strip(), name.strip().upper()}
     for wanted in asked & book.keys():
-        return number(wanted, book, sources.definitions() if own is None else (own,), with_tests=with_tests)
+        return number(wanted, book, protocols.definitions() if own is None else (own,), with_tests=with_tests)
     for family in book.families:
         if asked & {family.prefix, f"KIP-{family.prefix}"}:
             return _family(family, book)
@@ -198,7 +199,7 @@ def _by_switch(sentence: AuditedSentence, switch: str) -> Entry:
 def _protocols(sentence: AuditedSentence, switch: str) -> set[str]:
     found = {
         d.name
-        for d in sources.definitions()
+        for d in protocols.definitions()
         if (rule := d.protocol.rules.get(switch)) and sentence.rule in numbers(rule.source)
     }
     if not found:

@@ -18,7 +18,6 @@ from highwater import checker, invariants
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.invariants.statements import Statement
-from highwater.model import registry
 from highwater.model.language.errors import place_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant
@@ -174,12 +173,6 @@ def _tests() -> tuple[tuple[str, str, frozenset[str]], ...]:
 Definitions = tuple[Definition, ...]
 
 
-@cache
-def definitions() -> Definitions:
-    """The protocols that come with the checker."""
-    return tuple(catalogue.load(name) for name in registry.NAMES)
-
-
 def switches(number: str, within: Definitions) -> list[Entry]:
     """The rules of these protocols that can be switched and have this number, each once, with its protocols."""
     return _once(
@@ -216,7 +209,9 @@ def helpers(number: str) -> list[Entry]:
 @cache
 def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement, ...]:
     """The properties in the package of invariants that are not among those of a protocol."""
-    stated: list[Any] = [p for d in definitions() for p in (*d.invariants, *d.step_properties, *d.liveness)]
+    stated: list[Any] = [
+        p for d in catalogue.definitions() for p in (*d.invariants, *d.step_properties, *d.liveness)
+    ]
     own, names = {id(p) for p in stated}, {p.name for p in stated}
     found: dict[int, Any] = {}
     for module in pkgutil.walk_packages(invariants.__path__, f"{invariants.__name__}."):

@@ -1,4 +1,6 @@
-"""A scenario that begins in a state of its own and takes an operator's steps in order: how advice is executed.
+"""Scenario files: their keys, the properties that they name, and an operator's procedure.
+
+A scenario can begin in a state of its own and take an operator's steps in order; so advice is executed.
 
 ``[start]`` gives values of the first initial state anew, by their places. ``[procedure]`` lists ``steps``: an action
 that is named there is taken only as listed, one after the other. A step "start_broker(b=0) once led by 1" waits until
@@ -12,10 +14,11 @@ import fnmatch
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from highwater.checker.base import files
 from highwater.checker.base.problems import InputError
@@ -247,7 +250,7 @@ class Scenario:
     standard: bool
     symmetry: bool
     deadlock: bool
-    promise: Expectation
+    expectation: Expectation
 
     @property
     def protocol(self) -> type[Protocol]:
@@ -273,7 +276,7 @@ class Scenario:
 def find(argument: str) -> Scenario:
     """The scenario of this name, or at this path: a ``.toml`` scenario, or a ``.py`` protocol with its defaults.
 
-    Raises InputError, one line that names file, line and key, for whatever is wrong with it.
+    Raises InputError, one line with file, line and key, if it is invalid.
     """
     if argument.endswith(".toml"):
         return read(Path(argument), argument)
@@ -305,7 +308,7 @@ def bare(definition: Definition, name: str | None = None) -> Scenario:
         standard=False,
         symmetry=False,
         deadlock=False,
-        promise=Expectation(),
+        expectation=Expectation(),
     )
 
 
@@ -377,32 +380,30 @@ def read(path: Path, name: str) -> Scenario:
         standard=table.get("standard", False),
         symmetry=table.get("symmetry", False),
         deadlock=table.get("deadlock", False),
-        promise=_expectation(expect),
+        expectation=_expectation(expect),
     )
     absent = scenario.absent()
     _check_goals(file, scenario, absent)
     with file.at("properties"):
-        chosen = chosen_properties(definition, absent, scenario.properties)
-        steps = chosen_step_properties(definition, absent, scenario.properties)
-        live = chosen_liveness(definition, absent, scenario.properties)
-    checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
+        checked = {p.name for kind in chosen(definition, absent, scenario.properties) for p in kind}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
-    for key, named in (("violated", scenario.promise.violated), ("constant", scenario.promise.constant)):
+    for key, named in (
+        ("violated", scenario.expectation.violated),
+        ("constant", scenario.expectation.constant),
+    ):
         with file.at(key, "expect"):
-            for promised in sorted(named - checked):
-                raise InputError(
-                    unknown("property", promised, checked) + " (of those that this scenario checks)"
-                )
+            for name in sorted(named - checked):
+                raise InputError(unknown("property", name, checked) + " (of those that this scenario checks)")
     actions = {a.name for a in protocol.actions() if not absent(a)}
     with file.at("impossible", "expect"):
-        for promised in sorted(scenario.promise.impossible - actions):
-            raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
+        for name in sorted(scenario.expectation.impossible - actions):
+            raise InputError(unknown("action", name, actions) + " (of those that its rules leave)")
     return scenario
 
 
 def _expectation(expect: Mapping[str, Any]) -> Expectation:
-    """What the table [expect] says."""
+    """The expectation in the table [expect]."""
     return Expectation(
         frozenset(expect.get("violated", ())),
         expect.get("distinct_states"),
@@ -416,7 +417,7 @@ def _expectation(expect: Mapping[str, Any]) -> Expectation:
 def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
     """InputError for a goal that is none or does not exist here, and for one among the properties."""
     with file.at(REACHABLE, "expect"):
-        chosen_goals(scenario.definition, absent, scenario.promise.reachable)
+        chosen_goals(scenario.definition, absent, scenario.expectation.reachable)
     with file.at("properties"):
         for name in goals_among(scenario.definition, scenario.properties or ())[:1]:
             raise InputError(f"{name} is a reachability goal: list it as [expect] {REACHABLE}")
@@ -432,34 +433,26 @@ def _with_procedure(file: _File, definition: Definition) -> Definition:
         return following(definition, start, procedure.get("steps", []), procedure.get("without", []))
 
 
-# --- what names and values can be; the command line asks the same -------------------------------------
+# --- chosen properties, also for the command line -----------------------------------------------------
 
 
-def chosen_properties(
-    definition: Definition, absent: Absent, names: Iterable[str] | None
-) -> tuple[Invariant, ...]:
-    """The invariants of these names (None: all) that exist in this model; ``deadlock`` is not one."""
-    if names is None:
-        return tuple(i for i in definition.invariants if not absent(i))
-    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Invariant))
+class Chosen(NamedTuple):
+    """Properties of one protocol by kind; ``deadlock`` is none of them."""
+
+    invariants: tuple[Invariant, ...]
+    step_properties: tuple[StepProperty, ...]
+    liveness: tuple[Liveness, ...]
 
 
-def chosen_step_properties(
-    definition: Definition, absent: Absent, names: Iterable[str] | None
-) -> tuple[StepProperty, ...]:
-    """The properties of steps of these names (None: all) that exist in this model."""
-    if names is None:
-        return tuple(p for p in definition.step_properties if not absent(p))
-    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, StepProperty))
-
-
-def chosen_liveness(
-    definition: Definition, absent: Absent, names: Iterable[str] | None
-) -> tuple[Liveness, ...]:
-    """The liveness properties of these names (None: all) that exist in this model."""
-    if names is None:
-        return tuple(p for p in definition.liveness if not absent(p))
-    return tuple(p for p in _named_properties(definition, absent, names) if isinstance(p, Liveness))
+def chosen(definition: Definition, absent: Absent, names: Iterable[str] | None) -> Chosen:
+    """The properties of these names (None: all but helpers) that exist in this model. Raises InputError otherwise."""
+    kinds = INVARIANTS, STEP_PROPERTIES, LIVENESS
+    found = list(_named_properties(definition, absent, kinds if names is None else names))
+    return Chosen(
+        tuple(p for p in found if isinstance(p, Invariant)),
+        tuple(p for p in found if isinstance(p, StepProperty)),
+        tuple(p for p in found if isinstance(p, Liveness)),
+    )
 
 
 def goals_among(definition: Definition, names: Iterable[str]) -> tuple[str, ...]:
@@ -504,14 +497,8 @@ def _named_properties(
 def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -> Iterator[str]:
     """The names, with those of all properties of a kind in the place of the word for it."""
     for name in names:
-        if name == INVARIANTS:
-            yield from (i.name for i in chosen_properties(definition, absent, None))
-        elif name == STEP_PROPERTIES:
-            yield from (p.name for p in chosen_step_properties(definition, absent, None))
-        elif name == LIVENESS:
-            yield from (p.name for p in chosen_liveness(definition, absent, None))
-        elif name == HELPERS:
-            yield from (p.name for p in definition.helpers if not absent(p))
+        if name in (INVARIANTS, STEP_PROPERTIES, LIVENESS, HELPERS):
+            yield from (p.name for p in getattr(definition, name) if not absent(p))
         else:
             yield name
 
@@ -525,7 +512,7 @@ def outline(path: Path) -> dict[str, Any]:
 
 
 class _File:
-    """A TOML file whose errors say where."""
+    """A TOML file whose errors have the line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -552,13 +539,19 @@ class _File:
         return header
 
     def error(self, message: str, key: str | None = None, table: str | None = None) -> InputError:
-        """What is wrong, with the place of a key."""
+        """The error, with the place of a key."""
         line = None if key is None else self.line(key, table)
         return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
 
-    def at(self, key: str, table: str | None = None) -> _At:
-        """A context in which what is wrong is wrong with this key."""
-        return _At(self, key, table)
+    @contextmanager
+    def at(self, key: str, table: str | None = None) -> Iterator[None]:
+        """Put the place of this key before an error inside, as an InputError."""
+        try:
+            yield
+        except (InputError, ChoiceError) as wrong:
+            name = f"[{table}] " if table else ""
+            text = str(wrong) if key in str(wrong) else f"{key}: {wrong}"
+            raise self.error(f"{name}{text}", key, table) from None
 
     def check(
         self, table: Mapping[str, Any], kinds: Mapping[str, type[Any]], name: str | None = None
@@ -586,20 +579,3 @@ class _File:
             else:
                 return catalogue.load(protocol)
         return catalogue.load_file(path)
-
-
-class _At:
-    """Puts the place of a key before what is wrong inside, as an InputError."""
-
-    def __init__(self, file: _File, key: str, table: str | None) -> None:
-        self.file, self.key, self.table = file, key, table
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
-        if isinstance(wrong, (InputError, ChoiceError)):
-            name = f"[{self.table}] " if self.table else ""
-            text = str(wrong)
-            text = text if self.key in text else f"{self.key}: {text}"
-            raise self.file.error(f"{name}{text}", self.key, self.table) from None

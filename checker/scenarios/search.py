@@ -1,4 +1,4 @@
-"""What every engine is asked and what it answers: options, progress, result; and how a search ends."""
+"""The interface of every engine: options, progress, result."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import Scalars
 
 DEADLOCK = "deadlock"
-"""Name of the property that a state without any step violates; asked for by SearchOptions.deadlock."""
+"""Name of the property that a state without any step violates; SearchOptions.deadlock checks it."""
 DEADLOCK_MEANING = "In every state some step can be taken."
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a search is asked.
+    """The options of a search.
 
     ``workers`` 0 means all cores. A limit of None means none; ``memory_bytes`` None lets the engine choose by
-    what is free. With ``stop_at_first`` a search ends with the level of the first violation; else it goes
-    on until every property has been violated or all states have been seen; with ``all_states`` until then.
-    With ``on_disk`` a search whose visited states do not fit into memory goes on with them on disk. ``checkpoint``
-    is a directory to keep the search in, so that it survives its process; with ``resume`` it goes on from there. With
-    ``graph`` the explored graph is asked for besides, of an engine that makes it of its search. ``crowded`` says that
-    other searches run beside this one: no core is free for compiling.
+    the free memory. With ``stop_at_first`` a search ends with the level of the first violation; else when every
+    property is violated or all states are seen; with ``all_states`` only then.
+    With ``on_disk`` a search whose visited states do not fit into memory continues on disk. ``checkpoint`` is a
+    directory for a search that survives its process; ``resume`` continues it. With ``graph`` the result has the
+    explored graph, if the engine makes one. ``crowded`` says that other searches run beside this one: no core is free
+    for compiling.
     """
 
     workers: int = 0
@@ -87,10 +87,10 @@ class ViolatingRun:
 def predecessors(
     number: int, index: int, origin: Callable[[int, int], tuple[int, int]]
 ) -> tuple[int, tuple[int, ...]]:
-    """The way to a state of a level: the index of its initial state, and the instances from there on.
+    """The run to a state of a level: the index of its initial state, and the instances from there on.
 
-    ``origin`` says of a state, by level and index, which state of the level before it came from, by which instance;
-    of one of the first level, which initial state it is.
+    ``origin`` maps level and index to the predecessor's index and the instance; on the first level to the initial
+    state.
     """
     path: list[int] = []
     while number:
@@ -101,24 +101,22 @@ def predecessors(
 
 
 def collision_probability(states: int) -> float:
-    """A bound on the chance that two of so many states share a fingerprint of 64 bits."""
+    """An upper bound on the probability that two of so many states share a 64-bit fingerprint."""
     n = float(states)
     return -math.expm1(-n * (n - 1) / 2 / 2.0**64)
 
 
 @dataclass
 class SearchResult:
-    """What a search found. Counts are of states and steps; dictionaries are by name.
+    """An engine's findings. Counts are of states and steps; dictionaries are by name.
 
-    ``stopped_by`` is None for a search that came to its end, else "states", "seconds", "memory", "disk",
-    "interrupted" or "violation" (all properties violated, or the first one where that was asked). ``trouble`` says
-    what is wrong with the disk, also where that came when the search was over, and only its checkpoint was not made;
-    ``unspilled`` why levels that were to wait on disk stayed in memory.
-    ``premises`` counts, for each property, the states in which it had something to say; for a property of steps, the
-    steps of which it had, among those that can violate it.
-    ``collision_probability`` bounds the chance that two states shared a fingerprint, so that one was never
-    looked at; 0 where an engine keeps whole states. ``graph`` is the explored graph
-    (``engines/state_graph.py``), where it was asked for and made.
+    ``stopped_by`` is None for a complete search, else "states", "seconds", "memory", "disk", "interrupted" or
+    "violation" (all properties violated, or the first one with ``stop_at_first``). ``trouble`` is an error of the disk,
+    also if only the last checkpoint failed; ``unspilled`` is the reason why levels stayed in memory.
+    ``premises`` counts, for each property, the states that satisfy its premise; for a property of steps, such steps
+    among those that can violate it. ``collision_probability`` bounds the probability that two states shared a
+    fingerprint, so that one was never seen; 0 if an engine keeps whole states. ``graph`` is the explored graph
+    (``engines/state_graph.py``), if requested and made.
     """
 
     distinct_states: int = 0
@@ -149,7 +147,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class EngineError(LanguageError):
-    """An engine cannot do what it is asked."""
+    """An engine does not support a request."""
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:

@@ -1,7 +1,7 @@
-"""Which Python files a scenario may have executed: those in its own folder, and in folders that the user allows.
+"""Python files that a scenario may execute: those in its own folder, and in folders that the user allows.
 
-A scenario that somebody sent is read together with the protocol that it names, and a protocol is a program. So a
-scenario names what lies beside it, and nothing else on this machine: not by ``..``, not from the root, not by a link.
+A received scenario names a protocol, and a protocol is a program. So a scenario may name only files beside it: not by
+``..``, not from the root, not by a link.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From scalars to Arrow columns: whole arrays at a time, by the types of the protocol.
 
-A column is made from one numpy array for each scalar of its type. What repeats within a value (the elements of
-an array, of a sequence, the members of a set) becomes the rows of a column of its own, and a list says which of
-them are whose.
+A column is made from one numpy array for each scalar of its type. Repeated parts of a value (the elements of
+an array or of a sequence, the members of a set) become the rows of a column of their own; a list assigns them to
+values.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _NEW = re.compile(r"\.new-[0-9a-f]{16}")
 
 @dataclass
 class WrittenTables:
-    """What two tables hold: rows, levels of states, bytes on disk, and how many states violate each property.
+    """The content of two tables: rows, levels of states, bytes on disk, and how many states violate each property.
 
     ``stopped_by`` is None where every reachable state and every step between them is there, else what ended
     the search early, as in SearchResult.
@@ -88,7 +88,7 @@ class TableDirectory:
         self._new = None
 
     def left(self) -> str:
-        """What a run that was broken off has left here, in words."""
+        """A sentence about the tables after an interrupted run."""
         if (self.path / ABOUT).exists():
             return f"the tables of a run before are in {self.name} as they were"
         return f"no tables were left in {self.name}"
@@ -103,7 +103,7 @@ class TableDirectory:
             shutil.rmtree(self._new, ignore_errors=True)
         if isinstance(wrong, OSError) and not isinstance(
             wrong, BrokenPipeError
-        ):  # that is who reads our progress
+        ):  # the reader of our progress went away
             raise self._wrong(wrong) from None
 
     def _refuse_foreign(self) -> None:

@@ -119,7 +119,7 @@ def _job(
 def _add_up(
     written: WrittenTables, reports: list[dict[str, Any]], states: int, names: list[str]
 ) -> WrittenTables:
-    """What the reports say together; EngineError where a task failed, InternalError where something is missing."""
+    """The sum of the reports. Raises EngineError if a task failed, InternalError if something is missing."""
     raise_refusals(reports)
     written.violations = dict.fromkeys(names, 0)
     sent = 0
@@ -142,7 +142,7 @@ _programs: dict[str, TableProgram] = {}
 
 @dataclass(frozen=True)
 class TableTask:
-    """Tables to write: of which levels, where the states of each begin, and of how many the steps are known."""
+    """Tables to write: the first state of each level, and the number of expanded states."""
 
     checkpoint: str
     directory: str

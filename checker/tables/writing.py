@@ -23,7 +23,7 @@ from highwater.checker.tables.directory import STATES, TRANSITIONS, WrittenTable
 ROWS = 1 << 17
 """The most rows of a row group, and so of what is decoded at a time."""
 _NUMBERS = ("state", "source", "target")
-"""Columns of which nearly every value is another one: a dictionary of them would only cost."""
+"""Columns with nearly only different values: a dictionary of them would only cost."""
 
 
 class TableFile:
@@ -38,7 +38,7 @@ class TableFile:
             schema,
             compression="zstd",
             use_dictionary=_with_dictionary(schema),
-            write_page_checksum=True,  # for whoever reads them
+            write_page_checksum=True,  # for the reader
         )
         self.rows = self.bytes = 0
 

@@ -16,15 +16,12 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
-from highwater.checker.report import counterexample
-from highwater.checker.report import summary as report
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import Result
 from highwater.checker.runner import one as runner
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request, Subject, asked
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.errors import LanguageError
-from highwater.model.language.model import Model
 from highwater.traces.replay import replay as replay_path
 from highwater.traces.reports.report import Report, summary
 
@@ -59,7 +56,7 @@ def search(
     engine: str | None = None,
     limit_states: int | None = None,
     limit_seconds: float | None = None,
-) -> tuple[Model, ScenarioOutcome]:
+) -> Result:
     """Explore the request; arguments override options. Raises InputError, LanguageError or KeyboardInterrupt."""
     engine, request = _engine(config, engine), fitted(config, request, engine)
     options = SearchOptions(
@@ -69,28 +66,21 @@ def search(
         symmetry=request.symmetry,
         deadlock=request.deadlock,
     )
-    model, outcome = runner.explore(request, engine, engines.search(engine), options)
-    if model is None or outcome.result.stopped_by == "interrupted":
+    result = runner.explore(request, engine, engines.search(engine), options)
+    if result.stopped_by == "interrupted":
         raise KeyboardInterrupt
-    return model, outcome
+    return result
 
 
-def told(model: Model, outcome: ScenarioOutcome, names: Iterable[str]) -> Iterator[str]:
+def told(result: Result, names: Iterable[str]) -> Iterator[str]:
     """The counterexamples of these properties, and a line about the search."""
-    for example in outcome.examples:
-        if example.name in names:
+    for violation in result.violations:
+        if violation.name in names:
             yield ""
-            yield from counterexample.plain(model, example)
+            yield str(violation)
     yield ""
-    yield f"{outcome.request.scenario.name}: {_line(outcome)}"
-
-
-def _line(outcome: ScenarioOutcome) -> str:
-    """One line: the size of the search, and its notes."""
-    result = outcome.result
-    notes = "; ".join(report.notes(outcome))
-    said = f"{result.distinct_states:,} states, depth {result.depth}, engine {outcome.engine}"
-    return f"{said}; {notes}" if notes else said
+    size = f"{result.distinct_states:,} states, depth {result.depth}, engine {result.engine}"
+    yield "; ".join([f"{result.name}: {size}", *result.notes()])
 
 
 # --- items --------------------------------------------------------------------------------------------
@@ -120,7 +110,7 @@ class ScenarioFile(pytest.File):
         return fitted(self.config, Request.of(scenario, overrides(self.config)))
 
     @cached_property
-    def explored(self) -> tuple[Model, ScenarioOutcome]:
+    def explored(self) -> Result:
         """The search; its errors are raised for each item."""
         return search(self.config, self.request)
 
@@ -130,16 +120,16 @@ class ScenarioFile(pytest.File):
             request = self.request
         except (InputError, LanguageError) as wrong:
             raise self.CollectError(str(wrong)) from None
-        promise = request.scenario.promise
-        violated = promise.violated if request.as_written else frozenset()
+        expectation = request.scenario.expectation
+        violated = expectation.violated if request.as_written else frozenset()
         for name in request.properties:
             word = "violated" if name in violated else "holds"
             yield self._item(f"{word}[{name}]", _violated if name in violated else _holds, name)
-        for name in request.scenario.promise.reachable if request.as_written else ():
+        for name in request.scenario.expectation.reachable if request.as_written else ():
             yield self._item(f"reached[{name}]", _reached, name)
         if request.counts_expected:
             for key in ("distinct_states", "depth"):
-                expected = getattr(promise, key)
+                expected = getattr(expectation, key)
                 if expected is not None:
                     yield self._item(f"{key}[{expected}]", _count, key)
 
@@ -150,8 +140,8 @@ class ScenarioFile(pytest.File):
         return item
 
 
-Judge = Callable[[ScenarioOutcome, str], str | None]
-"""The failure of a property or a count in an outcome; None if it is as expected."""
+Judge = Callable[[Result, str], str | None]
+"""The failure of a property or a count in an result; None if it is as expected."""
 
 
 class ExpectationItem(pytest.Item):
@@ -165,12 +155,12 @@ class ExpectationItem(pytest.Item):
 
     def runtest(self) -> None:
         """Explore, unless another item of the file has, and judge."""
-        model, outcome = self.parent.explored
+        result = self.parent.explored
         for key in ("distinct_states", "depth"):
-            self.user_properties.append((key, getattr(outcome.result, key)))
-        wrong = self.judge(outcome, self.about)
+            self.user_properties.append((key, getattr(result, key)))
+        wrong = self.judge(result, self.about)
         if wrong:
-            lines = [f"{self.parent.nodeid}: {wrong}", *told(model, outcome, [self.about])]
+            lines = [f"{self.parent.nodeid}: {wrong}", *told(result, [self.about])]
             raise Broken("\n".join(lines))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
@@ -184,45 +174,45 @@ class ExpectationItem(pytest.Item):
         return self.path, 0, self.name
 
 
-def _found(outcome: ScenarioOutcome) -> set[str]:
-    return {example.name for example in outcome.examples}
+def _found(result: Result) -> set[str]:
+    return {example.name for example in result.examples}
 
 
-def _holds(outcome: ScenarioOutcome, name: str) -> str | None:
-    if name in _found(outcome):
-        promised = ", but expected to hold" if outcome.request.as_written else ""
-        return f"{name} is violated{promised}"
-    if outcome.result.stopped_by in (None, "violation"):
+def _holds(result: Result, name: str) -> str | None:
+    if name in _found(result):
+        expected = ", but expected to hold" if result.request.as_written else ""
+        return f"{name} is violated{expected}"
+    if result.stopped_by in (None, "violation"):
         return None
     return f"{name} is undecided: not all states were explored"
 
 
-def _violated(outcome: ScenarioOutcome, name: str) -> str | None:
-    if name in _found(outcome):
+def _violated(result: Result, name: str) -> str | None:
+    if name in _found(result):
         return None
-    if outcome.result.complete:
+    if result.complete:
         return f"{name} holds, but expected to be violated"
     return f"no violation of {name} was found, but not all states were seen"
 
 
-def _reached(outcome: ScenarioOutcome, name: str) -> str | None:
-    if outcome.reachable[name] is not None:
+def _reached(result: Result, name: str) -> str | None:
+    if result.reachable[name] is not None:
         return None
-    if outcome.result.complete:
+    if result.complete:
         return f"{name} is not reached, but was expected to be"
     return f"{name} was not reached, but not all states were seen"
 
 
-def _count(outcome: ScenarioOutcome, key: str) -> str | None:
-    expected, actual = getattr(outcome.request.scenario.promise, key), getattr(outcome.result, key)
-    if not outcome.result.complete:
+def _count(result: Result, key: str) -> str | None:
+    expected, actual = getattr(result.request.scenario.expectation, key), getattr(result, key)
+    if not result.complete:
         return f"{key} is undecided (expected {expected:,}): not all states were explored"
     return None if expected == actual else f"{key} is {actual:,}, but expected to be {expected:,}"
 
 
 # --- fixtures -----------------------------------------------------------------------------------------
 
-Explore = Callable[..., ScenarioOutcome]
+Explore = Callable[..., Result]
 Name = Callable[..., Request]
 Replay = Callable[..., Report]
 
@@ -245,7 +235,7 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
     """Explore a protocol or a scenario: the test fails unless exactly the expected properties are violated.
 
     ``violated`` names them; without it the scenario's ``[expect]`` counts, unless it is overridden. ``engine`` and the
-    limits override the options of the command line; the rest is as for ``protocol``. Returns the ScenarioOutcome.
+    limits override the options of the command line; the rest is as for ``protocol``. Returns the Result.
     """
 
     def call(
@@ -256,29 +246,29 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
         limit_states: int | None = None,
         limit_seconds: float | None = None,
         **overrides: Any,
-    ) -> ScenarioOutcome:
+    ) -> Result:
         __tracebackhide__ = True
         wanted = protocol(subject, **overrides)
-        model, outcome = search(
+        result = search(
             request.config, wanted, engine=engine, limit_states=limit_states, limit_seconds=limit_seconds
         )
-        broken = _broken(outcome, None if violated is None else frozenset(violated))
+        broken = _broken(result, None if violated is None else frozenset(violated))
         if broken:
-            names = [example.name for example in outcome.examples]
-            pytest.fail("\n".join([*broken, *told(model, outcome, names)]), pytrace=False)
-        return outcome
+            names = [example.name for example in result.examples]
+            pytest.fail("\n".join([*broken, *told(result, names)]), pytrace=False)
+        return result
 
     return call
 
 
-def _broken(outcome: ScenarioOutcome, violated: frozenset[str] | None) -> Sequence[str]:
+def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
     """The unmet expectations; an incomplete search is one of them."""
-    found = frozenset(example.name for example in outcome.examples)
-    said = list(outcome.broken)
+    found = frozenset(example.name for example in result.examples)
+    said = list(result.broken)
     if violated is not None:
         said = [f"{name} is violated" for name in sorted(found - violated)]
         said += [f"{name} is not violated" for name in sorted(violated - found)]
-    if not said and outcome.result.stopped_by not in (None, "violation"):
+    if not said and result.stopped_by not in (None, "violation"):
         said.append("inconclusive: not all states were explored")
     return said
 

@@ -53,7 +53,7 @@ def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions
     """The search for a defect: one worker, to the first violation, or to the last of several expected ones."""
     scenario = scenarios.find(place + name)
     model = traced(Request.of(scenario, Overrides()))
-    return scenario, model, SearchOptions(workers=1, stop_at_first=len(scenario.promise.violated) < 2)
+    return scenario, model, SearchOptions(workers=1, stop_at_first=len(scenario.expectation.violated) < 2)
 
 
 @once
@@ -62,7 +62,7 @@ def find(name: str, place: str = PLACE) -> Defect:
     scenario, model, options = asked(name, place)
     result = search(model, options)
     violated = {v.property for v in result.violations}
-    if violated != scenario.promise.violated:
+    if violated != scenario.expectation.violated:
         raise ValueError(
             f"{scenario.name}: {', '.join(sorted(violated)) or 'nothing'} is violated, as not promised"
         )

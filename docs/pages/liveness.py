@@ -87,7 +87,7 @@ def needed(name: str) -> Needed:
     for prop in graph.model.liveness:
         fair = prop.liveness.fair
         found = run_with(graph, prop.liveness, fair)
-        if (found is not None) != (prop.name in scenario.promise.violated):
+        if (found is not None) != (prop.name in scenario.expectation.violated):
             raise ValueError(f"{name}: {prop.name} is not as expected")
         if found is not None:
             rows.append((prop.name, None, found))

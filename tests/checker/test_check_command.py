@@ -1,4 +1,4 @@
-"""`highwater check`: exit statuses, promises and what makes them void, limits, the report and the JSON."""
+"""`highwater check`: exit statuses, expectations and the options that turn them off, limits, report and JSON."""
 
 from __future__ import annotations
 
@@ -19,57 +19,37 @@ VIOLATED = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven']\n"
 
 @pytest.mark.parametrize("engine", ENGINES)
 class TestStatus:
-    def test_holds_and_nothing_promised(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
-        run = highwater("check", counter(), "--engine", engine)
-        assert run.status == 0
-        assert "holds" in run.out
-        assert run.err == ""
-
-    def test_violation_that_nothing_promised(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
-        run = highwater("check", counter("[parameters]\ntop = 7\n"), "--engine", engine)
-        assert run.status == 1
-        assert "below_seven is violated, but expected to hold" in run.out
-
-    def test_promised_violation(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
-        run = highwater("check", counter(VIOLATED), "--engine", engine)
-        assert run.status == 0
-        assert "violated (expected)" in run.out
-
-    def test_promised_violation_that_is_not_there(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
-        run = highwater("check", counter("[expect]\nviolated = ['below_seven']\n"), "--engine", engine)
-        assert run.status == 1
-        assert "below_seven holds, but expected to be violated" in run.out
-
-    @pytest.mark.parametrize(("key", "right", "wrong"), [("distinct_states", 6, 7), ("depth", 6, 5)])
-    def test_promised_counts(
+    @pytest.mark.parametrize(
+        ("text", "options", "status", "said"),
+        [
+            ("", (), 0, "holds"),
+            ("[parameters]\ntop = 7\n", (), 1, "below_seven is violated, but expected to hold"),
+            (VIOLATED, (), 0, "violated (expected)"),
+            (
+                "[expect]\nviolated = ['below_seven']\n",
+                (),
+                1,
+                "below_seven holds, but expected to be violated",
+            ),
+            ("[expect]\ndistinct_states = 6\ndepth = 6\n", (), 0, "holds"),
+            ("[expect]\ndistinct_states = 7\n", (), 1, "distinct_states is 6, but expected to be 7"),
+            ("[expect]\ndepth = 5\n", (), 1, "depth is 6, but expected to be 5"),
+            ("", ("--limit-states", 1), 3, "stopped at --limit-states: not all states were explored"),
+        ],
+    )
+    def test_the_status_follows_from_the_expectations(
         self,
         highwater: Callable[..., Run],
         counter: Callable[..., Path],
         engine: str,
-        key: str,
-        right: Any,
-        wrong: Any,
+        text: str,
+        options: Any,
+        status: int,
+        said: str,
     ) -> None:
-        assert highwater("check", counter(f"[expect]\n{key} = {right}\n"), "--engine", engine).status == 0
-        run = highwater("check", counter(f"[expect]\n{key} = {wrong}\n"), "--engine", engine)
-        assert run.status == 1
-        assert f"{key} is {right}, but expected to be {wrong}" in run.out
-
-    def test_limit_reached(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
-        run = highwater("check", counter("[parameters]\ntop=6\n"), "--engine", engine, "--limit-states", 1)
-        assert run.status == 3
-        assert "inconclusive" in run.out
-        assert "stopped at --limit-states: not all states were explored" in run.out
+        run = highwater("check", counter(text), "--engine", engine, *options)
+        assert (run.status, run.err) == (status, "")
+        assert said in run.out
 
     def test_the_worst_of_several_counts(
         self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
@@ -96,7 +76,7 @@ class TestStatus:
             assert (violation["property"], violation["depth"]) == ("deadlock", 6)
             assert violation["state"] == {"count": 5}
 
-    def test_deadlock_can_be_the_only_promise(
+    def test_deadlock_can_be_the_only_property(
         self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
     ) -> None:
         path = counter("properties = ['deadlock']\n[expect]\nviolated = ['deadlock']\n")
@@ -116,13 +96,13 @@ class TestStatus:
 
 
 class TestOverrides:
-    """The promise of a scenario is void where an option changes what it is about."""
+    """Options that override a scenario turn its expectations off."""
 
     @pytest.mark.parametrize(
         "option",
         [("--set", "size=9"), ("--rule", "skips=off"), ("--profile", "plain"), ("--property", "below_seven")],
     )
-    def test_a_promised_violation_counts(
+    def test_an_expected_violation_counts(
         self, highwater: Callable[..., Run], counter: Callable[..., Path], option: str
     ) -> None:
         path = counter(VIOLATED)
@@ -131,13 +111,17 @@ class TestOverrides:
         assert run.results[0]["promised"] is None
         assert run.results[0]["broken"] == ["below_seven is violated"]
 
-    def test_counts_do_not_count(self, highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
+    def test_counts_are_not_compared(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         path = counter("[expect]\ndistinct_states = 6\n")
         run = highwater("check", path, "--set", "top=3", "--engine", "interpreter", "--json", "-")
         assert run.status == 0
         assert run.results[0]["distinct_states"] == 4
 
-    def test_they_reach_the_model(self, highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
+    def test_options_reach_the_model(
+        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+    ) -> None:
         options = ("--profile", "round", "--rule", "skips=on", "--set", "top=6", "--set", "top=4")
         run = highwater("check", counter(), *options, "--engine", "interpreter", "--json", "-")
         (result,) = run.results
@@ -161,7 +145,7 @@ class TestOverrides:
         assert (run.status, said in run.out) == (0, True)
         assert "not compared" not in highwater("check", "truncation/kip-320").out
 
-    def test_symmetry_keeps_the_promise_but_not_the_counts(self, highwater: Callable[..., Run]) -> None:
+    def test_symmetry_keeps_the_expectations_but_not_the_counts(self, highwater: Callable[..., Run]) -> None:
         run = highwater("check", "truncation/kip-320", "--symmetry", "--json", "-")
         (result,) = run.results
         assert run.status == 0

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.catalogue import load
+from highwater.checker.scenarios.request import Overrides, Request
 from tests.checker.conftest import Run
 
 Highwater = Callable[..., Run]
@@ -223,3 +226,14 @@ def test_with_symmetry_liveness_is_left_out_and_said(highwater: Highwater, tmp_p
     done = highwater("check", str(path), "--symmetry")
     assert done.status == 0, done.err
     assert "not checked: liveness property leaves (fairness tells steps apart" in " ".join(done.out.split())
+
+
+def test_helpers_are_checked_only_if_a_scenario_names_them() -> None:
+    helpers = {p.name for p in load("replication").helpers}
+    shrink, records = (
+        set(Request.of(scenario_files.find(f"replication/{name}"), Overrides()).properties)
+        for name in ("small-shrink", "large-records")
+    )
+    assert helpers
+    assert helpers <= shrink
+    assert not helpers & records

@@ -133,11 +133,8 @@ def test_a_terminal_without_our_signs() -> None:
 
 ANSWERS = [
     ["list", "--kind", "actions"],
-    ["show", "replication", "--json", "-"],
-    ["check", "truncation/truncate-to-hwm"],
-    ["check", "truncation/truncate-to-hwm", "--json", "-"],
-    ["prove", "truncation/kip-320", "--depth", "2"],
-    ["check", "--help"],
+    ["check", "docs/examples/register-hasty.toml", "--json", "-"],
+    ["prove", "docs/examples/register.toml", "--depth", "2"],
     ["--help"],
 ]
 
@@ -157,7 +154,7 @@ def into(redirection: str, arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
-def test_nobody_reads(arguments: Any) -> None:
+def test_a_closed_pipe_ends_with_141(arguments: Any) -> None:
     """141, what a shell says of a program that a closed pipe ended; 1 would say that something is violated."""
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -170,7 +167,7 @@ def test_nobody_reads(arguments: Any) -> None:
 
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
-def test_a_full_disk_behind_standard_output(arguments: Any) -> None:
+def test_a_full_disk_behind_standard_output_is_one_line(arguments: Any) -> None:
     status, err = into("> /dev/full", arguments)
     assert status == 2
     assert err.endswith("highwater: cannot write: No space left on device\n")
@@ -178,9 +175,8 @@ def test_a_full_disk_behind_standard_output(arguments: Any) -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-@pytest.mark.parametrize("arguments", [ANSWERS[0], ANSWERS[3], ANSWERS[4]], ids=" ".join)
-def test_standard_streams_that_are_closed(arguments: Any, closed: Any) -> None:
-    status, err = into(closed, arguments)
+def test_closed_standard_streams_are_no_error(closed: Any) -> None:
+    status, err = into(closed, ANSWERS[1])
     assert status == 0
     assert "Traceback" not in err
 

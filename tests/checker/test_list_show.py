@@ -17,7 +17,7 @@ from tests.slow import slow
 
 
 @pytest.mark.parametrize(
-    "every", [13, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 13"))]
+    "every", [31, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 31"))]
 )
 @pytest.mark.parametrize("kind", listing.KINDS)
 def test_what_is_listed_can_be_shown(highwater: Callable[..., Run], kind: str, every: Any) -> None:

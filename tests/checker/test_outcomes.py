@@ -1,4 +1,4 @@
-"""What an outcome stands for: verdict, promise and exit status, for every way in which a search can end."""
+"""Verdict, expectation and exit status of a result, for every way in which a search can end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from highwater.checker.base.problems import Status, worst
 from highwater.checker.report.counterexample import Counterexample, Step
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import find
@@ -29,13 +29,12 @@ def outcome(
 ) -> Any:
     request = Request.of(find(scenario), overrides or Overrides())
     numbers = {"distinct_states": 60106, "depth": 22} | counts
-    return ScenarioOutcome(
-        request, "native", SearchResult(stopped_by=stopped_by, **numbers), tuple(examples), first
-    )
+    found = SearchResult(stopped_by=stopped_by, **numbers)
+    return Result(request, "native", found, tuple(examples), stop_at_first=first)
 
 
 @pytest.mark.parametrize(
-    ("ended", "verdict", "status", "promised"),
+    ("ended", "verdict", "status", "expected"),
     [
         (outcome(None, [STRONG]), "violated", 0, True),
         (outcome(None), "holds", 1, False),
@@ -59,8 +58,8 @@ def outcome(
         (outcome("violation", [WEAK], "truncation/truncate-to-hwm", depth=9), "violated", 1, False),
     ],
 )
-def test_how_a_search_ends(ended: Any, verdict: str, status: Any, promised: Any) -> None:
-    assert (ended.verdict, ended.status, ended.as_expected) == (verdict, status, promised)
+def test_how_a_search_ends(ended: Any, verdict: str, status: Any, expected: Any) -> None:
+    assert (ended.verdict, ended.status, ended.expected) == (verdict, status, expected)
 
 
 def test_the_worst_status() -> None:
@@ -82,6 +81,6 @@ def test_an_interrupt_outside_the_search_is_an_outcome_too(
 
     if where == "tracing":
         monkeypatch.setattr(Request, "model", interrupt)
-    _, ended = exploration.explore(request, "native", interrupt, SearchOptions())
+    ended = exploration.explore(request, "native", interrupt, SearchOptions())
     assert (ended.verdict, ended.status) == ("inconclusive", Status.INTERRUPTED)
-    assert ended.as_json()["distinct_states"] == 0
+    assert ended.to_json()["distinct_states"] == 0

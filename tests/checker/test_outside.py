@@ -99,8 +99,8 @@ def test_a_defect_that_a_bound_hides_is_found(highwater: Callable[..., Run], log
     assert [v.name for v in found.violations] == ["nothing_is_copied_twice"]
     last = found.violations[0].steps[-1]
     assert (last.action, len(last.state["copy"])) == ("copy", 3)
-    assert found.outcome.outside_states is not None
-    assert found.distinct_states - found.outcome.outside_states == hidden.distinct_states
+    assert found.outside_states is not None
+    assert found.distinct_states - found.outside_states == hidden.distinct_states
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
@@ -123,7 +123,7 @@ def test_inside_nothing_changes(name: str, engine: str) -> None:
         package.check(name, engine=engine, outside=outside, properties=["invariants"])
         for outside in (False, True)
     )
-    outside = wide.outcome.outside_states
+    outside = wide.outside_states
     assert outside is not None
     assert wide.distinct_states - outside == plain.distinct_states
     assert (outside > 0) == any(plain.cut.values())

@@ -222,7 +222,7 @@ def test_what_is_wrong_is_one_line(
 def test_the_first_violation_is_no_goal(lock: Callable[[str], Path]) -> None:
     request = Request.of(scenario_files.find(str(lock(f"[expect]\n{BOTH}"))), Overrides())
     assert request.for_first().goals == request.for_walks().goals == ()
-    _, outcome = explore(request, "native", by_name.search("native"), SearchOptions(stop_at_first=True))
+    outcome = explore(request, "native", by_name.search("native"), SearchOptions(stop_at_first=True))
     assert (outcome.verdict, outcome.reachable, outcome.broken) == ("holds", {}, ())
     alone = Request.of(scenario_files.find(str(lock(ALONE))), Overrides())
     assert alone.for_first() is alone

@@ -32,7 +32,7 @@ def properties(entries: list[Entry]) -> list[Entry]:
 
 
 def test_every_property_that_a_scenario_asks_is_known() -> None:
-    violated = {name: scenario_files.find(name).promise.violated for name in files.scenario_files()}
+    violated = {name: scenario_files.find(name).expectation.violated for name in files.scenario_files()}
     names = {name for asked in reported().values() for name in asked}
     assert len(names) > 200  # else nothing was asked
     assert names <= set(listing.names())

@@ -49,7 +49,7 @@ def test_a_standard_scenario_notices_the_rule(case: str) -> None:
     name, rule = case.split()
     scenario = scenario_files.find(name)
     assert scenario.standard
-    assert not scenario.promise.violated
+    assert not scenario.expectation.violated
     overrides = Overrides(rules={rule: False}, properties=(NOTICED[case],))
     model = Request.of(scenario, overrides).model()
     result = search_with_liveness(model, search, explore, SearchOptions(workers=1, stop_at_first=True))

@@ -178,7 +178,7 @@ def test_of_several_alike_one_line_is_said(highwater: Callable[..., Run], box: A
     path = box(invariants="[the_number_is_small, a_late_number_is_even]", limit=5)
     (line,) = highwater("check", path, "--quiet").err.splitlines()
     assert line.startswith(
-        f"highwater: warning: {path}: 2 properties, each of which is true in every state with these parameters"
+        f"highwater: warning: {path}: 2 properties: each is true in every state with these parameters"
     )
     assert line.endswith('[expect] constant = ["the_number_is_small", "a_late_number_is_even"])')
     names = 'constant = ["the_number_is_small", "a_late_number_is_even"]'

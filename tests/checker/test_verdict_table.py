@@ -12,7 +12,7 @@ import pytest
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.report import summary
 from highwater.checker.report.counterexample import Counterexample, Step
-from highwater.checker.report.results import ScenarioOutcome
+from highwater.checker.report.results import Result
 from highwater.checker.report.summary import table, total_line
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -40,7 +40,7 @@ def outcome(
         seconds=seconds,
     )
     examples = tuple(Counterexample(prop, "", "", steps) for prop in violated)
-    return ScenarioOutcome(request, "native", result, examples)
+    return Result(request, "native", result, examples)
 
 
 def to_goals(request: Request) -> tuple[Counterexample, ...]:
@@ -51,10 +51,10 @@ def to_goals(request: Request) -> tuple[Counterexample, ...]:
 
 def kept(name: str) -> Any:
     """A scenario that ends as it promises."""
-    promise = scenario_files.find(name).promise
-    counts = {"states": promise.distinct_states or STATES, "depth": promise.depth or 22}
-    found = outcome(name, sorted(promise.violated), **counts)
-    return replace(found, constant=tuple(promise.constant), goal_runs=to_goals(found.request))
+    expectation = scenario_files.find(name).expectation
+    counts = {"states": expectation.distinct_states or STATES, "depth": expectation.depth or 22}
+    found = outcome(name, sorted(expectation.violated), **counts)
+    return replace(found, constant=tuple(expectation.constant), goal_runs=to_goals(found.request))
 
 
 def lines(outcomes: Any, width: Any = summary.WIDTH) -> Any:
@@ -161,15 +161,15 @@ def test_the_last_line() -> None:
 
 def test_notes_of_several_are_counts_and_of_one_all_of_them() -> None:
     first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
-    first.result.cut["log_size"] = 5
-    first.result.actions |= {"elect": 3, "lose": 0}
+    first.search.cut["log_size"] = 5
+    first.search.actions |= {"elect": 3, "lose": 0}
     checked = "checked: 2 invariants, 4 step properties; 1 of 1 scenarios leave some declared property out"
     assert list(summary.attention([second])) == [checked]
     assert list(summary.attention([first, second])) == [
         "checked: 4 invariants, 8 step properties; 2 of 2 scenarios leave some declared property out",
         "of 2 scenarios 1 have an action that is never enabled, 1 prune steps at a bound (--verbose lists them)",
     ]
-    alone = list(summary.lines([first]))
+    alone = str(first).splitlines()
     assert "  pruned at a bound: 5 steps at log_size" in alone
     assert "  never enabled: lose" in alone
 

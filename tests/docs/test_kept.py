@@ -36,7 +36,7 @@ def asked(**parameters: int) -> Any:
 
 def test_what_was_asked_before_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "searched", None)
-    assert {v.property for v in asked().violations} == scenario_files.find(PLACE + NAME).promise.violated
+    assert {v.property for v in asked().violations} == scenario_files.find(PLACE + NAME).expectation.violated
 
 
 def test_another_parameter_or_option_is_another_question() -> None:

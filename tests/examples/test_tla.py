@@ -45,9 +45,9 @@ COUNTS = MANIFESTS | OTHERS | STALE
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_expectation_is_the_manifest_s(name: str) -> None:
-    promise = scenario_files.find(str(HERE / f"{name}.toml")).promise
-    assert (promise.distinct_states, promise.depth) == COUNTS[name]
-    assert promise.violated == VIOLATED.get(name, set())
+    expectation = scenario_files.find(str(HERE / f"{name}.toml")).expectation
+    assert (expectation.distinct_states, expectation.depth) == COUNTS[name]
+    assert expectation.violated == VIOLATED.get(name, set())
 
 
 def checked(path: Path) -> tuple[int, str]:

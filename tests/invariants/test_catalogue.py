@@ -58,7 +58,7 @@ def test_every_goal_is_expected_by_a_scenario() -> None:
     expected: dict[str, set[str]] = {}
     for name in scenario_files():
         scenario = find(name)
-        expected.setdefault(scenario.definition.name, set()).update(scenario.promise.reachable)
+        expected.setdefault(scenario.definition.name, set()).update(scenario.expectation.reachable)
     for name in registry.NAMES:
         goals = {goal.name for goal in stated(name).reachable}
         assert goals <= expected.get(name, set()), name

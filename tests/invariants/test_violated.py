@@ -85,7 +85,7 @@ def violated() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name in scenario_files():
         scenario = find(name)
-        found.setdefault(scenario.protocol.name, set()).update(scenario.promise.violated)
+        found.setdefault(scenario.protocol.name, set()).update(scenario.expectation.violated)
     return found
 
 

@@ -127,9 +127,9 @@ def test_a_number_that_both_books_have_is_refused(author: Path) -> None:
 
 
 def test_every_field_of_a_state_has_a_meaning() -> None:
-    from highwater.checker.scenarios import listing
+    from highwater.checker.scenarios import catalogue, listing
 
-    for definition in listing.definitions():
+    for definition in catalogue.definitions():
         fields = listing.protocol(definition)["state"]
         assert len(fields) > 4
         assert [f["name"] for f in fields if not f["meaning"]] == [], definition.name

@@ -94,6 +94,6 @@ def test_an_interrupt_while_loops_are_looked_for_leaves_it_open(
 
     monkeypatch.setattr("highwater.checker.engines.liveness.search.violating_run", interrupted)
     request = Request.of(find("zookeeper/defect-unseen-bounce"), Overrides())
-    _, outcome = exploration.explore(request, name, engines.search(name), SearchOptions(workers=1))
-    assert outcome.result.distinct_states > 0
+    outcome = exploration.explore(request, name, engines.search(name), SearchOptions(workers=1))
+    assert outcome.distinct_states > 0
     assert (outcome.verdict, outcome.status) == ("inconclusive", Status.INTERRUPTED)

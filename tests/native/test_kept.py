@@ -290,7 +290,7 @@ def test_the_name_of_a_model_that_is_made_otherwise() -> None:
     assert model_of(asked()).identity == request_key(asked())
     for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
         options = SearchOptions(workers=1)
-        model, _ = one.explore(asked(), engine, by_name.search(engine), options, keep=keep)
+        model = one.explore(asked(), engine, by_name.search(engine), options, keep=keep).model
         assert model is not None
         assert (model.identity is not None) == (engine == "native" and keep)
 

@@ -32,9 +32,9 @@ def test_explore_passes_what_is_as_it_should_be(pytester: pytest.Pytester) -> No
             lost = ["no_acknowledged_write_is_lost"]
             register = protocol("register.py", parameters={"writes": 1})
             assert register.model().protocol.p.writes == 1
-            assert explore(register).result.complete
+            assert explore(register).complete
             explore("register.py", rules={"wait_for_all": False}, violated=lost)
-            assert explore("truncation/truncate-to-hwm", engine="native").result.depth == 21
+            assert explore("truncation/truncate-to-hwm", engine="native").depth == 21
         """,
     ).assert_outcomes(passed=1)
 

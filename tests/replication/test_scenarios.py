@@ -20,7 +20,7 @@ SCENARIOS = [
     for name in scenario_files.titles()
     if name.startswith("replication/controller/")
 ]
-COMPLETE = [s for s in SCENARIOS if s.promise.distinct_states is not None]
+COMPLETE = [s for s in SCENARIOS if s.expectation.distinct_states is not None]
 NAMES = {i.name for i in INVARIANTS}
 INTERPRETED = "whole searches by the interpreter; `highwater check` does them with the native engine"
 VIOLATED = [s for s in SCENARIOS if s not in COMPLETE and (s.properties is None or NAMES & set(s.properties))]
@@ -30,7 +30,9 @@ MIN_ISR, REASSIGN = SMALL | {"max_min_isr": 2}, SMALL | {"reassignments": 1, "re
 
 def whole(scenario: Scenario) -> tuple[pytest.MarkDecorator, ...]:
     """What marks a whole search by the interpreter: a minute and more of it is not asked every time."""
-    return largest(INTERPRETED) if (scenario.promise.distinct_states or 0) > 60_000 else (slow(INTERPRETED),)
+    return (
+        largest(INTERPRETED) if (scenario.expectation.distinct_states or 0) > 60_000 else (slow(INTERPRETED),)
+    )
 
 
 def run(
@@ -59,10 +61,10 @@ def test_a_scenario_violates_the_expected_properties(scenario: Scenario) -> None
 
 @pytest.mark.parametrize("scenario", [pytest.param(s, marks=whole(s), id=s.name) for s in COMPLETE])
 def test_a_complete_search_has_the_expected_counts(scenario: Scenario) -> None:
-    result, promise = reference.search(model_of(scenario), SearchOptions()), scenario.promise
+    result, expectation = reference.search(model_of(scenario), SearchOptions()), scenario.expectation
     assert result.complete
-    assert violated(result) == promise.violated
-    assert (result.distinct_states, result.depth) == (promise.distinct_states, promise.depth)
+    assert violated(result) == expectation.violated
+    assert (result.distinct_states, result.depth) == (expectation.distinct_states, expectation.depth)
 
 
 @pytest.mark.parametrize("profile", ["kip_966", "kip_966_first_phase"])

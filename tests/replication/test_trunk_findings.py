@@ -93,7 +93,7 @@ def violated(result: SearchResult) -> frozenset[str]:
 
 
 def expected(finding: Finding) -> frozenset[str]:
-    return scenario_files.find(PLACE + finding.name).promise.violated
+    return scenario_files.find(PLACE + finding.name).expectation.violated
 
 
 def test_every_scenario_of_trunk_is_a_finding() -> None:

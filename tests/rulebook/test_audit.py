@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages.rulebook import AUDIT_PAGE
+from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios import rulebook_sources as sources
 from highwater.checker.scenarios.rulebook import sentence_entry
 from highwater.model.language import LanguageError
@@ -48,7 +49,7 @@ def test_a_sentence_s_places_exist_and_a_check_detects_its_mistake() -> None:
 def test_every_switch_with_a_defect_belongs_to_a_sentence() -> None:
     named = {name for s in AUDIT for name in s.switches}
     beyond = {name for rule in RULEBOOK.values() for name in rule.beyond.split("`")[1::2]}
-    for definition in sources.definitions():
+    for definition in catalogue.definitions():
         for name, rule in definition.protocol.rules.items():
             of_these = any(n.partition(".")[0] in FAMILIES for n in numbers(rule.source))
             shown = any(

@@ -42,7 +42,7 @@ def texts() -> list[Path]:
 
 def every_source() -> Iterator[tuple[str, str]]:
     """Every source that a shipped protocol or property names, with what names it."""
-    for d in sources.definitions():
+    for d in catalogue.definitions():
         for name, rule in d.protocol.rules.items():
             yield f"rule {name} of {d.name}", rule.source
         named: list[Action | Invariant | Liveness] = [*d.protocol.actions(), *d.invariants, *d.liveness]
@@ -82,7 +82,7 @@ def test_every_number_is_named_where_the_protocol_is_stated() -> None:
 
 
 def test_switches_in_the_book_s_texts_exist() -> None:
-    known = {name for d in sources.definitions() for name in d.protocol.rules}
+    known = {name for d in catalogue.definitions() for name in d.protocol.rules}
     scenarios = set(catalogue.scenario_files()) | set(registry.NAMES)
     for rule in RULEBOOK.values():
         for name in re.findall(r"`([^`]+)`", f"{rule.states} {rule.why} {rule.beyond}"):

@@ -107,7 +107,7 @@ def test_scenarios_are_those_that_set_a_switch_or_promise_a_violation() -> None:
         scenario = scenario_files.find(name)
         if scenario.definition.name == "quorum":
             sets = names & set(scenario.rules)
-            breaks = properties & scenario.promise.violated
+            breaks = properties & scenario.expectation.violated
             assert (name in by_name) == bool(sets or breaks)
     assert "quorum/before-kip-1166" in by_name
 

@@ -35,7 +35,7 @@ GALLERY = [
     for name in scenario_files.titles()
     if name.startswith(tuple(WHOLE))
     and not any(place in name for place in ("/gap-", "/reach", "/small-", "/sanity-"))  # no rule closes these
-    if scenario_files.find(name).promise.violated or "/defect-" in name
+    if scenario_files.find(name).expectation.violated or "/defect-" in name
 ]
 QUICK = {
     "replication/defect-join-below-hwm",
@@ -113,7 +113,9 @@ def test_gaps_of_the_proposal_are_found_and_closed_by_what_is_outside_of_it(
     name: str, closed: Overrides
 ) -> None:
     scenario = scenario_files.find(name)
-    assert explored(Request.of(scenario, Overrides()).model()) == dict.fromkeys(scenario.promise.violated, 6)
+    assert explored(Request.of(scenario, Overrides()).model()) == dict.fromkeys(
+        scenario.expectation.violated, 6
+    )
     result = native.search(Request.of(scenario, closed).model(), SearchOptions(workers=1))
     assert result.complete
     assert not result.violations

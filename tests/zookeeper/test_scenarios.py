@@ -41,13 +41,15 @@ def with_every_rule_on(parameters: tuple[tuple[str, int], ...]) -> SearchResult:
 def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario = scenario_files.find(name)
     result = found_by(Request.of(scenario, Overrides()).model())
-    assert {v.property for v in result.violations} == scenario.promise.violated
+    assert {v.property for v in result.violations} == scenario.expectation.violated
 
 
 def test_a_scenario_without_violation_is_standard() -> None:
     """And so it is searched to its end by ``highwater check``."""
     assert all(
-        scenario_files.find(name).standard for name in NAMES if not scenario_files.find(name).promise.violated
+        scenario_files.find(name).standard
+        for name in NAMES
+        if not scenario_files.find(name).expectation.violated
     )
 
 
@@ -60,7 +62,7 @@ def test_the_proposal_violates_nothing_under_the_same_budgets(name: str) -> None
     result = with_every_rule_on(tuple(sorted(scenario.parameters.items())))
     assert result.complete
     assert not any(result.cut.values())
-    assert not scenario.promise.violated & {v.property for v in result.violations}
+    assert not scenario.expectation.violated & {v.property for v in result.violations}
 
 
 def test_the_gaps_are_there_with_every_rule_on() -> None:
@@ -68,7 +70,7 @@ def test_the_gaps_are_there_with_every_rule_on() -> None:
         scenario = scenario_files.find(name)
         assert PROFILES[scenario.profile or ""].rules == set(RULES)
         assert not scenario.rules
-        assert len(scenario.promise.violated) == 1
+        assert len(scenario.expectation.violated) == 1
 
 
 def test_each_rule_has_a_defect_of_its_own_and_each_defect_its_place_in_the_gallery() -> None:
@@ -78,7 +80,7 @@ def test_each_rule_has_a_defect_of_its_own_and_each_defect_its_place_in_the_gall
         if name.startswith("zookeeper/defect-")
     ]
     assert {rules for rules in off if len(rules) == 1} == set(off) == {(rule,) for rule in RULES}
-    told = [name for name in NAMES if scenario_files.find(name).promise.violated]
+    told = [name for name in NAMES if scenario_files.find(name).expectation.violated]
     # Those are there for a property that is violated nowhere else, and have no story.
     told = [name for name in told if not name.startswith(("zookeeper/sanity-", "zookeeper/reach"))]
     assert sorted(SHOWN) == sorted(told)

@@ -180,15 +180,16 @@ def _graph(entry: GateEntry) -> tuple[Model, str]:
 def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
     request = entry.request()
     options = _options(limit_seconds, memory_bytes, request.symmetry, request.deadlock)
-    model, outcome = exploration.explore(request, "native", engines.search("native"), options)
-    if model is not None and outcome.result.stopped_by in (None, "violation"):
-        ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
-        ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.runs}
-        ran.violations = {v.property: v for v in outcome.result.violations}
-        violated = {e.name: e.depth for e in outcome.runs}
-        ran.facts = _found(model, outcome.result, violated, request.symmetry, request.deadlock)
+    result = exploration.explore(request, "native", engines.search("native"), options)
+    model = result.model
+    if model is not None and result.reached_end:
+        ran.broken = (*result.broken, *result.warnings)
+        ran.runs = {e.name: list(counterexample.plain(model, e)) for e in result.runs}
+        ran.violations = {v.property: v for v in result.search.violations}
+        violated = {e.name: e.depth for e in result.runs}
+        ran.facts = _found(model, result.search, violated, request.symmetry, request.deadlock)
     else:
-        ran.stopped = outcome.result.stopped_by
+        ran.stopped = result.stopped_by
 
 
 def _options(

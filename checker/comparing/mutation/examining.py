@@ -235,7 +235,7 @@ class Examination:
             return MutantResult(KILLED, LEAVES, str(wrong), liveness=True)
         except EngineError:
             return survived
-        expected = self.request.scenario.promise.violated
+        expected = self.request.scenario.expectation.violated
         depths = {v.property: v.depth for v in runs if v is not None}
         if new := [(depth, name) for name, depth in depths.items() if name not in expected]:
             depth, name = min(new)

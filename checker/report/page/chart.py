@@ -1,4 +1,4 @@
-"""What the chart of a run shows: who takes each step, messages from send to receipt, bands and logs."""
+"""The chart of a run: the party of each step, messages from send to receipt, bands and logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Array, Option, Seq, Struct, Type
 
 TAKEN, LOST, UNDER_WAY, WITHIN = "taken", "lost", "under way", "within"
-"""What becomes of a message: taken; gone without being read; nothing yet; over within a step."""
+"""The fate of a message: taken; gone without being read; still in flight; over within a step."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ def arrows(
 def _deliveries(
     lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """What steps hand over: within the step, or since the last one that changed what was left for it."""
+    """The deliveries of steps: within the step, or since the last step that wrote the delivered element."""
     for i, step in enumerate(steps):
         if step.instance is None or step.base is None:
             continue
@@ -254,7 +254,7 @@ def _array_on(type: Type, path: str) -> Array | None:
 
 
 def _value_at(type: Type, value: Any, path: str, i: int) -> Any:
-    """What lies at a path without indices, of the value ``i`` of the index on its way."""
+    """The type and value at a path without indices, for the value ``i`` of its index."""
     for name in _names(path):
         type, value = _element(type, value, i)
         assert isinstance(type, Struct)

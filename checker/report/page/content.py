@@ -45,7 +45,7 @@ def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str
 
 
 def about(request: Request) -> list[tuple[str, str]]:
-    """What was asked: the scenario and how it was set up."""
+    """The scenario and its settings, for the head of a page."""
     on = [name for name, is_on in request.rules.items() if is_on]
     off = [name for name, is_on in request.rules.items() if not is_on]
     return [
@@ -155,7 +155,7 @@ def _step(step: Shown, named: set[str]) -> dict[str, Any]:
 
 
 POSSIBLE = 0
-"""What can be taken. Below it: cut, −1 at the first of the bounds. Above it: refused, 1 by the first guard."""
+"""An enabled instance. Lower numbers: pruned, −1 at the first bound. Higher ones: refused, 1 by the first guard."""
 
 
 class Choices:
@@ -364,7 +364,7 @@ def html_option(what: str) -> Callable[[Command], Command]:
 
 
 class PageOutput:
-    """The target of ``--html``. It is looked at at once: a long search must not end without its page."""
+    """The target of ``--html``. It is checked immediately: a long search must not end without its page."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -373,19 +373,15 @@ class PageOutput:
 
     def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
         """Write the page of a scenario's runs; otherwise as ``write_about``."""
-        pass
-
         return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
 
     def write_about(
         self, title: str, about: Sequence[tuple[str, str]], runs: Sequence[ShownRun], none: str
     ) -> str:
-        """Write a page of runs and tell how many they are; ``none`` is said where there are none.
+        """Write a page of runs, and return a line with their number, or with the reason ``none`` if there are none.
 
-        ``about`` is what is to be known of all of them, by names.
+        ``about`` are facts about all of them, by names.
         """
-        pass
-
         assert self.target is not None
         if not runs:
             return f"--html {self.target}: not written, as {none}"

@@ -1,4 +1,4 @@
-"""A run that is to be shown: its states, the step to each, and what it shows of a property."""
+"""A run for a page: its states, the step to each, and where it violates a property."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from highwater.checker.engines.solver.difference import Union, Witness
 from highwater.checker.engines.solver.induction import Failure
 from highwater.checker.report.counterexample import Counterexample, LoopBack
-from highwater.checker.report.solver_results import InductionOutcome
+from highwater.checker.report.solver_results import ProofResult
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
@@ -29,7 +29,7 @@ class Shown:
     """A state and the step to it from state ``base`` of the run; its number is that of the told run, from 1.
 
     ``model`` is the one that took the step, which in a difference is one of two. The first state has no instance; nor
-    has a state that could not be reached: then ``note`` says why.
+    has a state that could not be reached: then ``note`` gives the reason.
     """
 
     number: int
@@ -43,11 +43,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run with what is said of it.
+    """A run with its title and property.
 
-    ``example`` is what it is a run of, where a property is violated; ``false_at`` are the places in ``steps`` of the
-    states in which the property, or the goal of a liveness property, is asked for and is false. A difference has
-    ``sides``: its last two states are the outcomes under these two.
+    ``example`` is its counterexample, if it violates a property; ``false_at`` are the places in ``steps`` of the states
+    in which the property, or the due goal of a liveness property, is false. A difference has ``sides``: its last two
+    states are the outcomes under these two.
     """
 
     title: str
@@ -65,7 +65,7 @@ class ShownRun:
 
     @property
     def drawn(self) -> Protocol:
-        """The protocol whose drawing it has: the model's, unless that is of another revision."""
+        """The protocol with the run's drawing: the model's, unless that is of another revision."""
         return self.protocol or self.model.protocol
 
     @property
@@ -77,7 +77,7 @@ class ShownRun:
 def counterexamples(
     model: Model, violations: Iterable[ViolatingRun], examples: Sequence[Counterexample]
 ) -> list[ShownRun]:
-    """The runs that examples tell, by the violations that they were made of."""
+    """The runs of counterexamples, by the violations that they were made of."""
     known = {(v.property, v.depth): v for v in violations}
     return [of_example(model, known[e.name, e.depth], e) for e in examples]
 
@@ -124,7 +124,7 @@ def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown]:
     """The states of a run by instance numbers, taken with the interpreter."""
-    # Few commands are asked for a page, and it brings all that replays traces.
+    # Few commands write a page, and this imports all of replay.
     from highwater.traces.runs import writing
 
     for i, (instance, state) in enumerate(writing.taken(model, initial, path)):
@@ -135,7 +135,7 @@ def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown
 
 
 def said(instance: Instance) -> str:
-    """What happens, in a sentence where the protocol has one."""
+    """A step as a sentence, if the protocol has one, else by its action."""
     return instance.sentence if instance.action.says else str(instance)
 
 
@@ -157,7 +157,7 @@ def _steps(number: int) -> str:
 
 
 def replayed(report: Report, history: RunHistory) -> ShownRun | None:
-    """The run; None where the replay had no line to go through."""
+    """The run of a replay; None if the replay read no line."""
     told = history.told()
     if not told:
         return None
@@ -192,16 +192,15 @@ def _shown(i: int, told: Told, history: RunHistory) -> Shown:
     return Shown(i + 1, sentence, history.model, told.state, base, None, told.unexplained)
 
 
-# What a solver found as runs to be shown: a step that does not keep a property, a state that tells rules
-# apart.
+# Runs of the solver's results: a step that does not preserve a property, a state in which two rule sets differ.
 
-_NOTE = "What is marked is what is not as in the initial state."
+_NOTE = "Marked: differs from the initial state."
 
 
-def failures(outcome: InductionOutcome) -> Iterator[ShownRun]:
-    """For each property that a step does not keep: the state before, in which all invariants hold, and the step."""
-    model = outcome.model
-    for verdict in outcome.result.failures:
+def failures(result: ProofResult) -> Iterator[ShownRun]:
+    """For each property that a step does not preserve: the state before, in which all invariants hold, and the step."""
+    model = result.model
+    for verdict in result.found.failures:
         failure = verdict.failure
         assert failure is not None
         steps = tuple(_failure(model, failure))
@@ -213,7 +212,7 @@ def failures(outcome: InductionOutcome) -> Iterator[ShownRun]:
             steps,
             verdict.property,
             source,
-            outcome.meaning(verdict.property),
+            result.meaning(verdict.property),
             false_at=() if is_left else (len(steps) - 1,),
         )
 
@@ -233,7 +232,7 @@ def _failure(model: Model, failure: Failure) -> Iterator[Shown]:
 def differences(
     models: tuple[Model, Model], sides: tuple[str, str], found: Mapping[str, Witness | None]
 ) -> Iterator[ShownRun]:
-    """For each action that does not do the same under both sets of rules: the state that tells, and both outcomes."""
+    """For each action that differs under the two sets of rules: the state, and both outcomes."""
     union = Union.of(*models)
     whole = union.whole
     for action, witness in found.items():

@@ -241,7 +241,7 @@ def test_a_counterexample_is_the_same_violation(scenario: str, whole: Any, tmp_p
 @pytest.mark.parametrize("scenario", [n for n in scenario_files() if "/defect-" in n])
 def test_every_counterexample_is_the_same_violation(scenario: str, tmp_path: Path) -> None:
     found = request_of(scenario).scenario
-    if not {i.name for i in found.definition.invariants} & set(found.promise.violated):
+    if not {i.name for i in found.definition.invariants} & set(found.expectation.violated):
         pytest.skip("the scenario promises no violation, or one of liveness, whose counterexample is a loop")
     report = replayed(tmp_path, counterexample_of(scenario))
     assert not report.unexplained

@@ -1,10 +1,13 @@
-"""Values as a person reads them: in short in a step, and as far as a property reads them in a state."""
+"""Text for a terminal: values of a state, and lines folded at the width, never inside a word."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from highwater.checker.base import text
+from highwater.checker.base.text import columns, folded
 from highwater.checker.report.counterexample import Counterexample, read_by
 from highwater.model.language import (
     Array,
@@ -21,6 +24,7 @@ from highwater.model.language import (
     action,
     eventually,
 )
+from highwater.traces.reports.text import fold
 
 INNER = Struct("Inner", known=Option(Int(0, 3)), late=Bool, at=Int(0, 3))
 NODE = Index("node", 2)
@@ -79,3 +83,44 @@ def test_of_a_property_with_parameters_what_this_run_s_own_reads_is_told() -> No
         example = Counterexample("is_counted", "E", "", (), parameters={"c": node})
         assert read_by(model, example) == [f"counts[{node}]"]
     assert read_by(model, Counterexample("unknown", "", "", ())) is None
+
+
+ROWS = [
+    ("elr_only_under_min_isr", "966.6", "There is an ELR only while the ISR is under min ISR."),
+    ("x", "", ""),
+]
+
+
+def test_without_a_width_a_text_is_one_line() -> None:
+    assert fold("word " * 60 + "end", "  ", None) == ["  " + "word " * 60 + "end"]
+
+
+def test_a_text_is_folded_between_words() -> None:
+    found = fold("a_rather_long_name_of_a_property follows leader-epochs", "- ", 24)
+    assert found == ["- a_rather_long_name_of_a_property", "- follows leader-epochs"]
+
+
+def test_the_last_column_is_folded_in_its_place() -> None:
+    assert list(columns(ROWS, " ", 64)) == [
+        " elr_only_under_min_isr  966.6  There is an ELR only while the",
+        "                                ISR is under min ISR.",
+        " x",
+    ]
+    assert next(columns(ROWS, "", None)).endswith("under min ISR.")
+
+
+def test_it_stands_below_where_there_is_no_room() -> None:
+    assert list(columns(ROWS, "", 44)) == [
+        "elr_only_under_min_isr  966.6",
+        "    There is an ELR only while the ISR is",
+        "    under min ISR.",
+        "x",
+    ]
+
+
+def test_reports_are_folded_at_columns_each_line_with_its_indent(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["  a line that is longer than the screen", "", "short"]
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert list(folded(lines)) == lines
+    monkeypatch.setenv("COLUMNS", "24")
+    assert list(folded(lines)) == ["  a line that is longer", "    than the screen", "", "short"]
