@@ -83,11 +83,11 @@ def test_a_recording_is_read(mode: str, every: int) -> None:
     """Each line, with nothing lost: what was read is what the file has."""
     for path in share(mode, every):
         meta, *lines = lines_of(path)
-        trace = read_controller_trace(path)
-        assert trace.meta.kafka_version == "4.2.1"
-        assert trace.meta.elr_enabled == meta["meta"]["elrEnabled"]
-        assert trace.meta.newer is None
-        found = list(trace.operations)
+        read, operations = read_controller_trace(path)
+        assert read.kafka_version == "4.2.1"
+        assert read.elr_enabled == meta["meta"]["elrEnabled"]
+        assert read.newer is None
+        found = list(operations)
         assert len(found) == len(lines)
         for op, line in zip(found, lines, strict=True):
             assert op.is_known

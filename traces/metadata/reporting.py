@@ -22,7 +22,7 @@ from highwater.traces.reports.observed import (
     SettingInForce,
 )
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.agreement import Disagreement
+from highwater.traces.rules.profiles import Disagreement
 
 # What of a metadata log is not known, from where on, and about which partitions.
 

@@ -21,8 +21,7 @@ from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord, St
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.agreement import Agreement, Narrowed
-from highwater.traces.rules.profiles import RuleSet
+from highwater.traces.rules.profiles import Agreement, Narrowed, RuleSet
 
 Line = Unexplained | Finding
 Place = tuple[int, int, str, bool]
