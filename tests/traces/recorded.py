@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.operations.format import OUTSIDE, ControllerTrace, Operation, RecordingMeta
-from highwater.traces.operations.replay import ControllerReplay, rules_in_force
+from highwater.traces.operations.decide import decide
+from highwater.traces.operations.read_recording import OUTSIDE, Operation, RecordingMeta
+from highwater.traces.operations.replay import rules_in_force
+from highwater.traces.operations.state import ControllerState
 from highwater.traces.reading import Place
 from tests import recordings
 
@@ -106,8 +108,7 @@ class Recorder:
 
     def __post_init__(self) -> None:
         self.meta = RecordingMeta(self.elr, self.metadata_version, False, self.brokers, 1000)
-        rules = rules_in_force(self.meta, rules=self.rules).rules
-        self.model = ControllerReplay(ControllerTrace(Path("made"), self.meta, iter(())), rules)
+        self.model = ControllerState.at_start(self.meta, rules_in_force(self.meta, rules=self.rules).rules)
         self.lines: list[dict[str, Any]] = [{"meta": self._meta()}]
         self.now = 0
 
@@ -132,7 +133,7 @@ class Recorder:
 
     @property
     def partition(self) -> dict[str, Any]:
-        return next(iter(self.model._recorded_form()["partitions"].values()))
+        return next(iter(self.model.recorded_form()["partitions"].values()))
 
     def do(self, name: str, after_ms: int = 10, **arguments: Any) -> str:
         """One operation; the error that the model answers."""
@@ -154,8 +155,8 @@ class Recorder:
             {},
             {},
         )
-        outcome = self.model.decide(op)
-        state = self.model._recorded_form()
+        outcome = decide(self.model, op)
+        state = self.model.recorded_form()
         if name == "registerBroker":
             arguments = {**arguments, **outcome.annotations}
         line: dict[str, Any] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeGuard
 
@@ -35,7 +34,7 @@ from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reading import TraceError, printable
-from highwater.traces.reports.findings import Finding, Unexplained
+from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.report import Report
 
 _QUICK = frozenset({CHANGE, NO_OP})
@@ -283,13 +282,8 @@ class MetadataFollower(Tracker):
         for found in self.agreement.settle(self.agreement.drain()):
             self.reporter.disagreement(found)
         for _, line in self.reporter.drain():
-            marked = self.marked(line)
+            marked = self.doubts.marked(line)
             self.report.add(marked) if isinstance(marked, Unexplained) else self.report.find(marked)
-
-    def marked(self, line: Unexplained | Finding) -> Unexplained | Finding:
-        """A line with the mark of a doubt, where it stands behind one."""
-        is_reliable = self.doubts.is_reliable(line.position["offset"], line.partition)
-        return line if is_reliable else replace(line, reliable=False)
 
     @contextmanager
     def loading(self) -> Iterator[None]:

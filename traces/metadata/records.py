@@ -25,7 +25,7 @@ from highwater.traces.reports.observed import (
     SettingInForce,
 )
 from highwater.traces.reports.observed import TOPIC as OF_TOPIC
-from highwater.traces.rules.decisions import decisions, default_directory, is_online, zero
+from highwater.traces.rules.decisions import decisions, default_directory, is_online
 from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
 
 Supported = Mapping[str, tuple[int, int]]
@@ -55,74 +55,40 @@ def creation(tracker: Tracker, replicas: Sequence[int]) -> Differences:
     flags = [tracker.image.flags(broker).to_plain() for broker in order]
     size = len(replicas)
     nobody = tracker.image.flags(-1).to_plain()
-    found = decisions(size, _rules(tracker)[0]).new_partition_checks(
+    verdict = decisions(size, _rules(tracker)[0]).new_partition_checks(
         replicas=[order.index(broker) for broker in replicas],
         registrations=[*flags, *[nobody] * (size - len(flags))],
         factor=size,
     )
-    verdict = found["checks"]
     return {} if verdict.answer == "NONE" else {"replicas": (verdict.refused_by[0], list(replicas))}
 
 
+_CHECKS_FEATURES = "finalized_features_check"
+
+
 def registration(tracker: Tracker, supported: Supported) -> Differences:
-    """584.1. The finalized features that stand against the registration of a broker."""
+    """584.1. The finalized features that a registering broker does not support, if the rules check them."""
     levels = tracker.image.features
     lacking = without(supported, ((name, level) for name, level in levels.items() if level))
-    if not lacking or not _refuses_registration(tracker):
+    if not tracker.beliefs.has_rule(_CHECKS_FEATURES):
         return {}
     return {f"support of {name}": (levels[name], _range(supported.get(name, (0, 0)))) for name in lacking}
 
 
-def _refuses_registration(tracker: Tracker) -> bool:
-    """Whether the rules refuse a broker for a feature; asked with a broker that nothing else stands against."""
-
-    def answer(rules: frozenset[str]) -> str:
-        known = decisions(1, rules)
-        found = known.register(
-            registrations=[zero(known.t.registration)],
-            sessions=[zero(known.t.session)],
-            now_ms=0,
-            timeout_ms=0,
-            broker=0,
-            same_incarnation=False,
-            previous_broker_epoch=-1,
-            request_version=4,
-            features_supported=False,
-            new_epoch=0,
-        )
-        return str(found["checks"].answer)
-
-    return all(answer(rules) != "NONE" for rules in _rules(tracker))
-
-
-def level(tracker: Tracker, name: str, before: int, now: int) -> Differences:
-    """584.1. The brokers that stand against another level of a feature."""
+def level(tracker: Tracker, name: str, now: int) -> Differences:
+    """584.1. The brokers that do not support another level of a feature, if the rules check them."""
     brokers = tracker.image.brokers
-    against = [broker for broker, known in brokers.items() if without(known.supported, [(name, now)])]
-    if not against or any(_feature(rules, before, now, False) == "NONE" for rules in _rules(tracker)):
+    if not tracker.beliefs.has_rule(_CHECKS_FEATURES):
         return {}
+    against = [broker for broker, known in brokers.items() if without(known.supported, [(name, now)])]
     return {f"broker {b}": (now, _range(brokers[b].supported.get(name, (0, 0)))) for b in sorted(against)}
-
-
-def _feature(rules: frozenset[str], before: int, now: int, supported: bool) -> str:
-    """The answer to a change of a feature's level, asked for as what it is."""
-    asked = "UPGRADE" if now > before else "UNSAFE_DOWNGRADE"
-    found = decisions(1, rules).feature(
-        before=before,
-        level=now,
-        upgrade=asked,
-        supported=supported,
-        cluster_has_min_isr=True,
-        broker_has_min_isr=False,
-    )
-    return str(found["checks"].answer)
 
 
 def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | None:
     """K15. Which check refuses a setting of min.insync.replicas that has a value that it can have; None: none does."""
     of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
     verdicts = [
-        decisions(1, rules).min_isr_checks(resource=of, removes=removes, valid=True)["checks"]
+        decisions(1, rules).min_isr_checks(resource=of, removes=removes, valid=True)
         for rules in _rules(tracker)
     ]
     if any(verdict.answer == "NONE" for verdict in verdicts):
@@ -594,7 +560,7 @@ def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     if name == ELR_VERSION:
         pending.sets_elr = record.offset
     if not tracker.is_loading:
-        wrong = level(tracker, name, tracker.image.features.get(name, 0), new)
+        wrong = level(tracker, name, new)
         if wrong:
             tracker.reporter.wrong(record.offset, record.time, None, f"set {name}", wrong, True)
     tracker.image.features[name] = new

@@ -1,4 +1,4 @@
-"""What is reported of a metadata log: lines, findings, doubts."""
+"""The report on a metadata log: lines, findings, doubts."""
 
 from __future__ import annotations
 
@@ -22,30 +22,36 @@ from highwater.traces.reports.observed import (
     SettingInForce,
 )
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.agreement import Disagreement
+from highwater.traces.rules.profiles import Disagreement
 
-# What of a metadata log is not known, from where on, and about which partitions.
+Line = Unexplained | Finding
+
+# --- doubts -----------------------------------------------------------------------------------------------
 
 OTHERS = "others of the kind"
-"""The summary of what is beyond the limit of doubts that are told apart."""
+"""The summary of all doubts beyond the limit."""
 
 
 @dataclass
 class _Doubt:
-    """``since`` is from where on all partitions are concerned, None: those in ``partitions``, each from there on."""
+    """All partitions are concerned from ``since`` on; if it is None, those in ``partitions``, each from there on."""
 
     offset: int
     since: int | None = None
     partitions: dict[str, int] = field(default_factory=dict)
 
+    def concerns(self, offset: int, partition: str | None) -> bool:
+        """True if something at an offset, about a partition or all of them, stands behind the doubt."""
+        if self.since is not None and offset >= self.since:
+            return True
+        return partition in self.partitions and offset >= self.partitions[partition]
+
 
 class Doubts:
-    """Collected while a log is followed. Doubts of one kind with one summary count as one."""
+    """Unknown facts of a log, from their offsets on. Doubts of one kind with one summary count as one."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], _Doubt] = {}
-        self._since: int | None = None
-        self._partitions: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -58,7 +64,7 @@ class Doubts:
         partitions: Iterable[str] | None = None,
         since: int | None = None,
     ) -> None:
-        """Something at an offset is not known; ``partitions`` are concerned from ``since`` on (None: the offset)."""
+        """A fact at an offset is unknown; it concerns ``partitions`` from ``since`` on (None: from the offset on)."""
         if (kind, summary) not in self._found and len(self._found) >= LIMIT:
             summary = OTHERS
         doubt = self._found.setdefault((kind, summary), _Doubt(offset))
@@ -66,18 +72,15 @@ class Doubts:
         begin = offset if since is None else since
         if partitions is None:
             doubt.since = begin if doubt.since is None else min(doubt.since, begin)
-            self._since = begin if self._since is None else min(self._since, begin)
             return
         for name in partitions:
-            for known in (doubt.partitions, self._partitions):
-                known[name] = min(known.get(name, begin), begin)
+            doubt.partitions[name] = min(doubt.partitions.get(name, begin), begin)
 
-    def is_reliable(self, offset: int, partition: str | None) -> bool:
-        """Whether what is reported of a partition at an offset does not depend on what is not known."""
-        if self._since is not None and offset >= self._since:
-            return False
-        since = None if partition is None else self._partitions.get(partition)
-        return since is None or offset < since
+    def marked(self, line: Line) -> Line:
+        """A line with the mark of a doubt, if it stands behind one."""
+        offset, partition = line.position["offset"], line.partition
+        concerned = any(doubt.concerns(offset, partition) for doubt in self._found.values())
+        return replace(line, reliable=False) if concerned else line
 
     def listed(self) -> list[Doubt]:
         """All of them, in the order of their first places."""
@@ -99,24 +102,8 @@ class Doubts:
             for name, since in theirs.partitions.items():
                 self.add(kind, summary, theirs.offset, (name,), since)
 
-    def to_json(self) -> list[Any]:
-        """As JSON, for another process."""
-        return [
-            [kind, summary, d.offset, d.since, d.partitions] for (kind, summary), d in self._found.items()
-        ]
 
-    @classmethod
-    def from_json(cls, data: Iterable[tuple[str, str, int, int | None, Mapping[str, int]]]) -> Doubts:
-        """The same again."""
-        found = cls()
-        for kind, summary, offset, since, partitions in data:
-            other = cls()
-            other._found[kind, summary] = _Doubt(offset, since, dict(partitions))
-            found.merge(other)
-        return found
-
-
-# Findings in words: which promise is not kept, of which partition, and what is at risk.
+# --- findings in words ------------------------------------------------------------------------------------
 
 BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}
 
@@ -207,26 +194,25 @@ def finding(
     )
 
 
-# Reporting what was found of partitions: changes, findings, what is not explained, how long conditions
-# lasted.
+# --- reporting --------------------------------------------------------------------------------------------
 
 OnChange = Callable[[PartitionChange], None]
-ReportLine = tuple[tuple[int, str, bool, bool], Unexplained | Finding]
-"""A line behind its place: offset, partition ("" for none), whether it is something else than a disagreement
-about rules, and whether it is of one share's partitions."""
+ReportLine = tuple[tuple[int, str, bool, bool], Line]
+"""A line behind its place: offset, partition ("" for none), False for a disagreement about rules, and True if it is
+about one share's partitions."""
 
 
 def every_partition(name: str) -> bool:
-    """Whether a partition is watched, where all are."""
+    """True: all partitions are watched."""
     return True
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What is told while a log is followed, beside its report, of the partitions that ``tracks`` accepts by name.
+    """Callbacks while a log is followed, for the partitions that ``tracks`` accepts by name.
 
-    ``on_change`` is called with each change; ``on_setting`` with the topic whose settings changed, None for all, and
-    ``on_setting_in_force`` with a partition's name and what a setting then is for it.
+    ``on_change`` gets each change, ``on_setting`` the topic whose settings changed (None for all), and
+    ``on_setting_in_force`` a partition's name and the setting in force for it.
     """
 
     tracks: Callable[[str], bool] = lambda name: False
@@ -239,10 +225,7 @@ NOBODY = Watch()
 
 
 class Reporter:
-    """Writes into a report, and tells who watches.
-
-    What is not explained, and findings, are kept until ``drain``. ``has_lines`` says that there are some.
-    """
+    """Writes into a report and calls a watch. Lines are kept until ``drain``; ``has_lines`` is True if there is one."""
 
     def __init__(self, report: Report, image: Image, watch: Watch) -> None:
         self.report, self._image, self._watch = report, image, watch
@@ -254,11 +237,11 @@ class Reporter:
     def drain(self) -> list[ReportLine]:
         """The lines since the last time, in the order of offsets and partitions."""
         found, self._lines, self.has_lines = self._lines, [], False
-        found.sort(key=_place)
+        found.sort(key=lambda line: line[0])
         return found
 
-    def _keep(self, line: Unexplained | Finding, offset: int, own: bool, other: bool = True) -> None:
-        self._lines.append(((offset, line.partition or "", other, own), line))
+    def _keep(self, line: Line, own: bool, other: bool = True) -> None:
+        self._lines.append(((line.position["offset"], line.partition or "", other, own), line))
         self.has_lines = True
 
     def skipped(self, what: str, number: int = 1) -> None:
@@ -279,15 +262,13 @@ class Reporter:
         before: Sequence[Mapping[str, Any]] = (),
         common: bool = False,
     ) -> None:
-        """Report something that nothing explains; ``common`` where it is of no partition in particular."""
+        """Report a record that nothing explains; ``common`` if it is about no partition in particular."""
         states = {"states": list(before)}
-        self._keep(
-            Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), offset, not common
-        )
+        self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), not common)
 
     def disagreement(self, found: Disagreement) -> None:
         """Report that no set of rules explains all partitions."""
-        self._keep(disagreement(found), found.at.offset, True, False)
+        self._keep(disagreement(found), True, False)
 
     def wrong(
         self,
@@ -299,7 +280,7 @@ class Reporter:
         common: bool = False,
         **parameters: Any,
     ) -> None:
-        """Report a record that only one thing could explain, which differs from it."""
+        """Report a record that differs from its only possible explanation."""
         candidate = Candidate(what, parameters, (), (), differences or {})
         self.unexplained(offset, time, partition, (candidate,), (), common)
 
@@ -333,15 +314,13 @@ class Reporter:
                 partition_epoch=partition_epoch,
             )
             if span.candidates is not None:
-                name_or_none = partition.name or None
                 common = partition.topic is None
-                self.unexplained(offset, time, name_or_none, span.candidates, span.before, common)
+                self.unexplained(offset, time, partition.name or None, span.candidates, span.before, common)
             if span.findings and partition.topic is not None:
                 earlier = _earlier(transition, place, brokers, before)
                 known = facts(self._image, partition, earlier, state, span.cause)
                 for name, certain in span.findings:
-                    found = finding(name, certain, partition.name, state, offset, time, known)
-                    self._keep(found, offset, True)
+                    self._keep(finding(name, certain, partition.name, state, offset, time, known), True)
             if is_asked_for:
                 former, partition.state = partition.state, state
                 self.change(partition, offset, time, former, state, span.cause)
@@ -372,7 +351,7 @@ class Reporter:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
-        """Note since when a partition is under min ISR, or without a leader; or for how long it was."""
+        """Note since when a partition is under min ISR or without a leader; or for how long it was."""
         if partition.topic is None:
             return
         if belief.under_min_isr != (partition.under_min_isr_since is not None):
@@ -383,7 +362,7 @@ class Reporter:
             partition.leaderless_since = time if belief.leaderless else None
 
     def ends(self, partition: Partition, time: int) -> None:
-        """The log ends while there is this partition."""
+        """The log ends while this partition exists."""
         self.close(partition, time)
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
         if failing or partition.leaderless_since is not None:
@@ -391,7 +370,7 @@ class Reporter:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
-        """The last that is seen of a partition."""
+        """Measure the conditions of a partition that ends."""
         self._measured("under min ISR", partition.under_min_isr_since, time)
         self._measured("without a leader", partition.leaderless_since, time)
 
@@ -407,7 +386,7 @@ class Reporter:
 def _earlier(
     transition: Transition, place: int, brokers: Brokers, before: tuple[BeliefState, Brokers]
 ) -> PartitionState:
-    """The partition before a span of a transition, but for its epochs."""
+    """The partition before a span of a transition, with epochs of 0."""
     if not place:
         return with_brokers(before[0].observed, before[1])
     span = transition.spans[place - 1]
@@ -415,11 +394,7 @@ def _earlier(
 
 
 def disagreement(found: Disagreement) -> Unexplained:
-    """That no set of rules explains all partitions."""
+    """The line for a disagreement: no set of rules explains all partitions."""
     at, profiles = found.at, {"profile": (found.others, found.this)}
     candidate = Candidate("one set of rules for all partitions", {}, (), (), profiles)
     return Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))
-
-
-def _place(line: ReportLine) -> tuple[int, str, bool, bool]:
-    return line[0]

@@ -8,7 +8,7 @@ what the shares found. Where a change of one share ended a decision that another
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
@@ -16,15 +16,21 @@ from highwater.traces.kafka.values import CHANGE, is_creation, kind
 from highwater.traces.metadata import replay
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Reading, rarely_collected
-from highwater.traces.metadata.reporting import NOBODY, Doubts, OnChange, Watch, disagreement, every_partition
+from highwater.traces.metadata.reporting import (
+    NOBODY,
+    Doubts,
+    Line,
+    OnChange,
+    Watch,
+    disagreement,
+    every_partition,
+)
 from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord, Stretch, join_reaches
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.agreement import Agreement, Narrowed
-from highwater.traces.rules.profiles import RuleSet
+from highwater.traces.rules.profiles import Agreement, Narrowed, RuleSet
 
-Line = Unexplained | Finding
 Place = tuple[int, int, str, bool]
 """The order of lines: the group, the offset in it, the partition, and whether it is no disagreement."""
 Placed = list[tuple[Place, Line]]
@@ -138,7 +144,8 @@ class ShareFollower(MetadataFollower):
         for partition, wrong, common in replay.differences(self, snapshot):
             what = f"the snapshot {snapshot.path.name}"
             self.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
-        self.found.checks.append((snapshot, [(place, self.marked(line)) for place, line in self._drained()]))
+        drained = [(place, self.doubts.marked(line)) for place, line in self._drained()]
+        self.found.checks.append((snapshot, drained))
         self._own.group += 1
 
     # --- what is found --------------------------------------------------------------------------------
@@ -146,7 +153,7 @@ class ShareFollower(MetadataFollower):
     def publish(self) -> None:
         """Keep the lines since the last time."""
         for place, unmarked in self._drained():
-            line = self.marked(unmarked)
+            line = self.doubts.marked(unmarked)
             if self._on_line is not None:
                 self._on_line(line)
             if isinstance(line, Finding):
@@ -201,7 +208,7 @@ def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[
     doubts = Doubts()
     for share in shares:
         doubts.merge(share.doubts)
-    lines = [(place, _marked(line, doubts)) for place, line in lines]
+    lines = [(place, doubts.marked(line)) for place, line in lines]
     own = [line for _, line in lines if isinstance(line, Unexplained)]
     lines += [pair for s in shares for pair in s.lines]
     for _, line in sorted(lines, key=lambda pair: pair[0]):
@@ -233,11 +240,6 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
         for name, number in of.items():
             total[name] = total.get(name, 0) + number
     return total
-
-
-def _marked(line: Line, doubts: Doubts) -> Line:
-    is_reliable = doubts.is_reliable(line.position["offset"], line.partition)
-    return line if is_reliable else replace(line, reliable=False)
 
 
 def _agreed(shares: Sequence[ShareResult]) -> tuple[Agreement, Placed]:

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from zlib import crc32
 
 from highwater.traces.kafka.values import topic_id
-from highwater.traces.rules.agreement import Narrowed
+from highwater.traces.rules.profiles import Narrowed
 
 Stretch = tuple[int, int | None, int | None, bool]
 """A stretch of changes: the group that it is in, the offsets of the records that it stands between, and whether the

@@ -26,8 +26,7 @@ from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.report import Report
-from highwater.traces.rules.agreement import Agreement
-from highwater.traces.rules.profiles import RuleSet, rule_sets
+from highwater.traces.rules.profiles import Agreement, RuleSet, rule_sets
 
 BEFORE = "changes of what was there before the log begins"
 """What is not followed where a log lacks its beginning."""

@@ -1,43 +1,85 @@
-"""What the model does with an operation: its answer, its records, and the state after it.
+"""The model's decision about an operation: its answer, its records, and the state after it.
 
-The controller's handlers decide (``Decisions``); here is what a recording has beside them: names and identifiers,
-batches of records, and responses as they are written.
+The controller's handlers decide (``Decisions``). This module adds what a recording has beside them: names and
+identifiers, batches of records, and responses as they are written.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
+from highwater.model.language.function import ChecksVerdict
 from highwater.model.replication.controller import registrations
-from highwater.traces.operations import model_records
-from highwater.traces.operations.format import (
-    ANY_TEXT,
-    ELR_FEATURE,
-    MIN_ISR,
-    Decided,
-    Key,
-    NotKnown,
-    Operation,
-    Record,
-    exception,
-)
-from highwater.traces.operations.model_records import (
-    BrokerDecision,
-    DecisionFails,
-    as_seen,
-    change_partitions,
-    controlled_shutdown_record,
-    fencing_record,
-    log_dirs_record,
-    register_broker_record,
-    store_change,
-    unregister_broker_record,
-)
-from highwater.traces.operations.state import CLUSTER, ControllerState, can_be
+from highwater.traces.operations.read_recording import ANY_TEXT, RESOURCES, Key, Operation, Record, can_be
+from highwater.traces.operations.state import CLUSTER, BrokerDecision, ControllerState, DecisionFails
+from highwater.traces.reports.observed import MIN_ISR
+from highwater.traces.rules.decisions import zero
+from highwater.traces.rules.profiles import ELR_VERSION
 
-UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
+Response = dict[str, Any] | None
+
+
+class NotKnown(Exception):
+    """An operation, or a case of one, for which there are no rules; the message names it."""
+
+
+@dataclass
+class Decided:
+    """An answer, the records appended, and the expected values of the operation's own annotations.
+
+    ``records`` are groups in the order of the batch. Within a group, which goes over partitions in the order of a hash
+    table, any order conforms. ``refused_by`` and ``passed`` are names of checks.
+    """
+
+    error: str = "NONE"
+    response: Response = None
+    records: list[list[Record]] = field(default_factory=list)
+    annotations: dict[str, Any] = field(default_factory=dict)
+    refused_by: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+
+    def refuse(self, verdict: ChecksVerdict, respond: Callable[[str], Response]) -> bool:
+        """True if the checks refuse; takes over their verdict, and the response to the error."""
+        self.error, self.refused_by, self.passed = verdict.answer, verdict.refused_by, verdict.passed
+        self.response = None if self.error == "NONE" else respond(self.error)
+        return bool(self.error != "NONE")
+
+    @property
+    def record_count(self) -> int:
+        """The number of records appended."""
+        return sum(len(group) for group in self.records)
+
+
+def _exception(error: str) -> Response:
+    """The recorded form of an error of a whole request: the exception's name is the error's."""
+    return {"exception": "".join(w.capitalize() for w in error.split("_")) + "Exception", "message": ANY_TEXT}
+
+
+def _if_stale(error: str) -> Response:
+    return _exception(error) if error == "STALE_BROKER_EPOCH" else None
+
+
+def _message(error: str) -> Response:
+    # A text that is the error's own is not sent.
+    return None if error == "NO_REASSIGNMENT_IN_PROGRESS" else {"message": ANY_TEXT}
+
+
+def _refused(error: str) -> Decided:
+    return Decided(error, _message(error))
+
+
+def _config_record(kind: str, name: str, key: str, value: str | None) -> Record:
+    data = {"resourceType": RESOURCES[kind], "resourceName": name, "name": key, "value": value}
+    return ("CONFIG_RECORD", 0, data)
+
+
+def _clear_elr_record(topic: str) -> Record:
+    """The ELR of a topic's partitions is emptied; with an empty name, that of all topics."""
+    return ("CLEAR_ELR_RECORD", 0, {"topicName": topic})
+
 
 # --- brokers ----------------------------------------------------------------------------------------------
 
@@ -52,18 +94,17 @@ _REPLY = {
 def register_broker(state: ControllerState, op: Operation) -> Decided:
     """A broker registers. Raises TraceError for a broker that the meta line does not have."""
     args, outcome = op.arguments, Decided()
-    broker = args["broker"]
+    broker, incarnation = args["broker"], args["incarnation"]
     if broker >= state.count:
         at = op.place.at("op.broker")
         raise at.wrong(f"broker {broker}, where the meta line has {state.count} brokers")
     offset = state.offset_before(op)
-    same = state.incarnations.get(broker) == args["incarnation"]
+    same = state.incarnations.get(broker) == incarnation
     knows_feature = args.get("elrFeatureSupported", True)
     found = state.model.register(
         registrations=state.registrations,
         sessions=[state.session(b) for b in range(len(state.sessions))],
-        now_ms=state.now_ms,
-        timeout_ms=state.meta.session_timeout_ms,
+        **state.clock,
         broker=broker,
         same_incarnation=same,
         previous_broker_epoch=args["previousBrokerEpoch"],
@@ -77,24 +118,29 @@ def register_broker(state: ControllerState, op: Operation) -> Decided:
     }
     if "sessionValid" in args:
         outcome.annotations["sessionValid"] = found["has_session"]
-    if outcome.refuse(found["checks"]):
-        outcome.response = exception(outcome.error)
+    if outcome.refuse(found["checks"], _exception):
         return outcome
     registration = found["registration"]
     as_fenced = found["clean"] or state.model.registers_as_fenced
+    own = {
+        "brokerId": broker,
+        "incarnationId": incarnation,
+        "brokerEpoch": registration["epoch"],
+        "fenced": registration["fenced"],
+        "inControlledShutdown": registration["in_controlled_shutdown"],
+    }
     outcome.records = BrokerDecision(state, broker).batch(
         (registrations.IN_ISR, registrations.BROKER) if as_fenced else registrations.REGISTRATION_BATCH,
-        [register_broker_record(broker, args["incarnation"], registration)],
+        [("REGISTER_BROKER_RECORD", 3, own)],
         state.model.registration,
         clean=found["clean"],
         same_incarnation=same,
     )
-    state.registrations[broker] = registration
-    state.incarnations[broker] = args["incarnation"]
+    state.registrations[broker], state.incarnations[broker] = registration, incarnation
     state.without_feature[broker] = not knows_feature
     listed = op.brokers.get(broker, {}).get("onlineDirs")
     if listed is not None:
-        state.directories.listed[broker] = listed
+        state.listed[broker] = listed
     state.sessions[broker] = state.model.session_of_registration(
         now_ms=state.now_ms, record_offset=offset + outcome.record_count - 1
     )
@@ -104,54 +150,42 @@ def register_broker(state: ControllerState, op: Operation) -> Decided:
 
 def unregister_broker(state: ControllerState, op: Operation) -> Decided:
     """A broker is removed from the cluster."""
-    broker, outcome = state.slot(op.arguments["broker"]), Decided()
+    broker = state.slot(op.arguments["broker"])
     if not state.registrations[broker]["registered"]:
-        outcome.error = "BROKER_ID_NOT_REGISTERED"
-        outcome.response = exception(outcome.error)
-        return outcome
-    own = [unregister_broker_record(state, broker)]
-    outcome.records = BrokerDecision(state, broker).batch(
-        registrations.REMOVAL_BATCH, own, state.model.removal
-    )
-    state.registrations[broker] = state.nobody["registration"]
-    state.sessions[broker] = state.nobody["session"]
-    state.incarnations.pop(broker, None)
-    state.directories.listed.pop(broker, None)
-    state.without_feature.pop(broker, None)
+        return Decided("BROKER_ID_NOT_REGISTERED", _exception("BROKER_ID_NOT_REGISTERED"))
+    decision, t = BrokerDecision(state, broker), state.rules.t
+    own: list[Record] = [("UNREGISTER_BROKER_RECORD", 0, decision.named())]
+    outcome = Decided(records=decision.batch(registrations.REMOVAL_BATCH, own, state.model.removal))
+    state.registrations[broker], state.sessions[broker] = zero(t.registration), zero(t.session)
+    for known in (state.incarnations, state.listed, state.without_feature):
+        known.pop(broker, None)
     return outcome
 
 
 def fence_stale_broker(state: ControllerState, op: Operation) -> Decided:
     """The periodic check fences a broker whose session has ended: the one whose session ended first.
 
-    The heartbeat tracker has its entries in no particular order, and those of former epochs and removed brokers are
-    only dropped.
+    The heartbeat tracker has its entries in no particular order. Those of former epochs and removed brokers are only
+    dropped.
     """
     if state.tracks_contacts:
         return _drop_contact(state, op)
     broker, outcome = state.slot(op.arguments["broker"]), Decided()
     found = state.model.stale_broker(
-        registrations=state.registrations,
-        sessions=state.sessions,
-        now_ms=state.now_ms,
-        timeout_ms=state.meta.session_timeout_ms,
-        broker=broker,
+        registrations=state.registrations, sessions=state.sessions, **state.clock, broker=broker
     )
     outcome.annotations = {"sessionExpired": found["any"]}
-    if not found["any"]:
-        return outcome
-    if not found["this"]:
+    if found["this"]:
+        _fence(state, outcome, broker)
+    elif found["any"]:
         outcome.annotations["broker"] = "another broker, whose session ended before"
-        return outcome
-    _fence(state, outcome, broker)
     return outcome
 
 
 def _fence(state: ControllerState, outcome: Decided, broker: int) -> None:
-    own = [fencing_record(state, broker, fenced=True)]
-    outcome.records = BrokerDecision(state, broker).batch(
-        registrations.FENCING_BATCH, own, state.model.fencing
-    )
+    decision = BrokerDecision(state, broker)
+    own = [decision.registration_change(0, fenced=1)]
+    outcome.records = decision.batch(registrations.FENCING_BATCH, own, state.model.fencing)
     state.sessions[broker] = state.model.session_of_fencing(
         session=state.sessions[broker], now_ms=state.now_ms
     )
@@ -163,9 +197,7 @@ def _drop_contact(state: ControllerState, op: Operation) -> Decided:
     over = [
         contact
         for contact, heard in state.contacts.items()
-        if state.model.is_over(
-            contact_ms=heard, now_ms=state.now_ms, timeout_ms=state.meta.session_timeout_ms
-        )
+        if state.model.is_over(contact_ms=heard, **state.clock)
     ]
     if not over:
         return outcome
@@ -174,17 +206,16 @@ def _drop_contact(state: ControllerState, op: Operation) -> Decided:
     broker, epoch = contact = next((c for c in over if c == removed), over[0])
     del state.contacts[contact]
     outcome.annotations["broker"] = broker
-    response: dict[str, Any] = {"removed": {"id": broker, "epoch": epoch}, "again": True}
-    outcome.response = response
     registration = state.registrations[state.slot(broker)]
     if not registration["registered"]:
-        response["what"] = "unregistered"
+        what = "unregistered"
     elif registration["epoch"] != epoch:
-        response["what"] = "old-epoch"
+        what = "old-epoch"
     else:
-        response["what"] = "fenced-already" if registration["fenced"] else "fenced"
+        what = "fenced-already" if registration["fenced"] else "fenced"
         outcome.annotations["sessionExpired"] = True
         _fence(state, outcome, broker)
+    outcome.response = {"removed": {"id": broker, "epoch": epoch}, "again": True, "what": what}
     return outcome
 
 
@@ -206,16 +237,13 @@ def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
         request=request,
         has_leaderships=any(p["leader"] == broker for p in state.partitions.values()),
     )
-    if outcome.refuse(found["checks"]):
-        outcome.response = exception(outcome.error)
+    if outcome.refuse(found["checks"], _exception):
         return outcome
-    own: list[Record] = []
-    if found["changes_registration"]:
-        if found["next"] == "CONTROLLED_SHUTDOWN":
-            own.append(controlled_shutdown_record(state, broker))
-        else:
-            own.append(fencing_record(state, broker, found["registration"]["fenced"]))
-    decision = BrokerDecision(state, broker)
+    decision, own = BrokerDecision(state, broker), list[Record]()
+    if found["changes_registration"] and found["next"] == "CONTROLLED_SHUTDOWN":
+        own.append(decision.registration_change(1, inControlledShutdown=1))
+    elif found["changes_registration"]:
+        own.append(decision.registration_change(0, fenced=1 if found["registration"]["fenced"] else -1))
     outcome.records = decision.batch(
         registrations.HEARTBEAT_BATCHES[found["next"]],
         own,
@@ -223,8 +251,9 @@ def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
         current=found["current"],
         next=found["next"],
     )
-    lost = [d for d in state.directories.listed.get(broker, []) if d in args.get("offlineLogDirs", [])]
-    outcome.records += _lose_directories(state, broker, decision, lost)
+    lost = [d for d in state.listed.get(broker, []) if d in args.get("offlineLogDirs", [])]
+    if lost:
+        outcome.records += _lose_directories(state, decision, lost)
     state.registrations[broker] = found["registration"]
     state.sessions[broker] = state.model.session_after_heartbeat(
         session=state.sessions[broker],
@@ -239,22 +268,22 @@ def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
 
 
 def _lose_directories(
-    state: ControllerState, broker: int, decision: BrokerDecision, lost: list[str]
+    state: ControllerState, decision: BrokerDecision, lost: list[str]
 ) -> list[list[Record]]:
-    """KIP-858. What a broker had in directories that are offline now leaves the ISR; then its registration changes."""
-    if not lost:
-        return []
-    groups = [decision.change(state.directories.within(broker, d), state.model.removal) for d in lost]
-    left = [d for d in state.directories.listed[broker] if d not in lost]
+    """KIP-858. The broker's replicas in these directories leave the ISR; then its registration changes."""
+    broker, groups = decision.broker, []
+    for directory in lost:
+        within = [key for key, replicas in state.directories.items() if replicas.get(broker) == directory]
+        groups.append(decision.change(within, state.model.removal))
     # A record that lists no directory leaves the registration as it was.
-    state.directories.listed[broker] = left or state.directories.listed[broker]
-    return [*groups, [log_dirs_record(state, broker)]]
+    state.listed[broker] = [d for d in state.listed[broker] if d not in lost] or state.listed[broker]
+    return [*groups, [decision.registration_change(2)]]
 
 
 # --- partitions -------------------------------------------------------------------------------------------
 
 _NO_EPOCH = -2
-"""Stands for every epoch below −1 that comes over the wire: it is nobody's."""
+"""Stands for every epoch below −1 in a request: no broker has it."""
 
 
 def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, dict[str, Any]]:
@@ -262,43 +291,36 @@ def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, 
     key = (topic, number)
     known = key in state.partitions
     settings = state.settings(topic) if known else {"min_isr": 0, "unclean_election": False}
-    partition = as_seen(state, key, state.partitions[key]) if known else state.model.no_partition
-    return key, known, {"partition": partition, "registrations": state.registrations, **settings}
+    partition = state.as_seen(key) if known else state.model.no_partition
+    inputs = {"partition": partition, "registrations": state.registrations, "partition_known": known}
+    return key, known, inputs | settings
 
 
 def alter_partition(state: ControllerState, op: Operation) -> Decided:
     """A leader proposes an ISR."""
     args, outcome = op.arguments, Decided()
     key, known, inputs = _about(state, args["topic"], args["partition"])
-    # A list longer than there are brokers has somebody twice, and so has its beginning.
+    # A list longer than there are brokers repeats a broker, and so does its beginning.
     members = args["newIsr"][: state.model.t.proposed_isr.maximum]
     order = [state.slot(m["id"]) for m in members]
+    epochs = [None if m["epoch"] == -1 else max(_NO_EPOCH, m["epoch"]) for m in members]
     found = state.model.alter_partition(
         **inputs,
         topic_known=args["topic"] in state.topic_ids,
-        partition_known=known,
         request={
             "version": args["requestVersion"],
             "broker": state.slot(args["broker"]),
             "broker_epoch": max(_NO_EPOCH, args["brokerEpoch"]),
             "leader_epoch": args["leaderEpoch"],
             "partition_epoch": args["partitionEpoch"],
-            "new_isr": [
-                {
-                    "broker": state.slot(m["id"]),
-                    "epoch": None if m["epoch"] == -1 else max(_NO_EPOCH, m["epoch"]),
-                }
-                for m in members
-            ],
+            "new_isr": [{"broker": b, "epoch": e} for b, e in zip(order, epochs, strict=True)],
             "reorders": known and state.reorders(key, order),
             "leader_recovery_state": args["leaderRecoveryState"],
         },
     )
-    if outcome.refuse(found["checks"]):
-        if outcome.error == "STALE_BROKER_EPOCH":
-            outcome.response = exception(outcome.error)
+    if outcome.refuse(found["checks"], _if_stale):
         return outcome
-    outcome.records = [store_change(state, key, found, order=order)]
+    outcome.records = [state.change(key, found, order=order)]
     outcome.error = found["error"]
     if outcome.error == "NONE":
         after = state.partitions[key]
@@ -313,18 +335,17 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
 
 
 def elect_leaders(state: ControllerState, op: Operation) -> Decided:
-    """An election on request, of one partition or of all; for all, those that need none are not mentioned."""
+    """An election on request, of one partition or of all; for all, partitions that need none are not mentioned."""
     args, outcome = op.arguments, Decided()
     every = args["topic"] is None
-    keys = list(state.partitions) if every else [(args["topic"], args["partition"])]
     results, records = {}, []
-    for topic, number in keys:
-        key, known, inputs = _about(state, topic, number)
-        found = state.model.elect(**inputs, election=args["type"], partition_known=known)
+    for topic, number in list(state.partitions) if every else [(args["topic"], args["partition"])]:
+        key, _, inputs = _about(state, topic, number)
+        found = state.model.elect(**inputs, election=args["type"])
         verdict = found["checks"]
         error = verdict.answer
         if error == "NONE":
-            records += store_change(state, key, found)
+            records += state.change(key, found)
             error = found["error"]
         if not every:
             outcome.refused_by, outcome.passed = verdict.refused_by, verdict.passed
@@ -338,69 +359,56 @@ def elect_leaders(state: ControllerState, op: Operation) -> Decided:
 
 def maybe_elect_unclean_leaders(state: ControllerState, op: Operation) -> Decided:
     """The periodic unclean election, of all partitions."""
-    return Decided(records=[change_partitions(state, state.model.unclean_task, state.partitions)])
+    return Decided(records=[state.change_all(state.model.unclean_task)])
 
 
 def maybe_balance_partition_leaders(state: ControllerState, op: Operation) -> Decided:
     """The periodic preferred election, of all partitions."""
-    return Decided(records=[change_partitions(state, state.model.balance_task, state.partitions)])
+    return Decided(records=[state.change_all(state.model.balance_task)])
 
 
 def alter_partition_reassignments(state: ControllerState, op: Operation) -> Decided:
     """A reassignment of a partition, or, without replicas, the cancellation of one."""
     args, outcome = op.arguments, Decided()
-    key, known, inputs = _about(state, args["topic"], args["partition"])
+    key, _, inputs = _about(state, args["topic"], args["partition"])
     if args["replicas"] is None:
-        found = state.model.cancel(**inputs, partition_known=known)
+        found = state.model.cancel(**inputs)
     else:
-        # As with a proposed ISR, a list longer than there are brokers has somebody twice.
         target = [state.slot(b) for b in args["replicas"]][: state.model.t.replicas.maximum]
         may_change = args.get("allowReplicationFactorChange", True)
-        found = state.model.reassign(
-            **inputs, target=target, partition_known=known, factor_may_change=may_change
-        )
-    if outcome.refuse(found["checks"]):
-        # A text that is the error's own is not sent.
-        if outcome.error != "NO_REASSIGNMENT_IN_PROGRESS":
-            outcome.response = {"message": ANY_TEXT}
-        return outcome
-    outcome.records = [store_change(state, key, found)]
+        found = state.model.reassign(**inputs, target=target, factor_may_change=may_change)
+    if not outcome.refuse(found["checks"], _message):
+        outcome.records = [state.change(key, found)]
     return outcome
 
 
 def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Decided:
-    """KIP-858. A broker says in which log directory its replica is; one that is offline takes it out of the ISR."""
+    """KIP-858. A broker names the log directory of its replica; an offline one takes the replica out of the ISR."""
     args, outcome = op.arguments, Decided()
     broker, directory = state.slot(args["broker"]), args["dir"]
-    key, known, inputs = _about(state, args["topic"], args["partition"])
-    outcome.annotations["dirOnline"] = directory in state.directories.listed.get(broker, [])
+    key, _, inputs = _about(state, args["topic"], args["partition"])
+    is_online = directory in state.listed.get(broker, [])
+    outcome.annotations["dirOnline"] = is_online
     found = state.model.assign(
         **inputs,
         broker=broker,
         broker_epoch=args["brokerEpoch"],
         topic_known=args["topic"] in state.topic_ids,
-        partition_known=known,
-        changes=state.directories.replicas.get(key, {}).get(broker) != directory,
+        changes=state.directories.get(key, {}).get(broker) != directory,
     )
-    if outcome.refuse(found["checks"]):
-        if outcome.error == "STALE_BROKER_EPOCH":
-            outcome.response = exception(outcome.error)
+    if outcome.refuse(found["checks"], _if_stale):
         return outcome
     decision = BrokerDecision(state, broker)
-    records = store_change(state, key, found, directory=(broker, directory))
-    if not outcome.annotations["dirOnline"]:
-        records += decision.change([key], state.model.removal)
-    outcome.records = [records]
+    records = state.change(key, found, directory=(broker, directory))
+    outcome.records = [records + ([] if is_online else decision.change([key], state.model.removal))]
     return outcome
 
 
 # --- topics, settings and features ------------------------------------------------------------------------
 
-_REFUSED = {"message": ANY_TEXT}
-
 
 def incremental_alter_configs(state: ControllerState, op: Operation) -> Decided:
-    """One configuration is set or removed. Raises NotKnown for what the older versions' rules do not have."""
+    """One configuration is set or removed. Raises NotKnown for cases without rules in older versions."""
     args, outcome = op.arguments, Decided()
     name, key, value = args["resource"], args["key"], args["value"]
     of_topic = args["resourceType"] == "TOPIC"
@@ -410,27 +418,24 @@ def incremental_alter_configs(state: ControllerState, op: Operation) -> Decided:
     # A value that is there already is not written again, except for brokers, which reload by the record.
     same = of_topic and before.get(key) == value
     if key == MIN_ISR and not same:
-        found = state.model.min_isr_checks(
-            resource="TOPIC" if of_topic else "CLUSTER" if name == CLUSTER else "BROKER",
-            removes=value is None,
-            valid=value is None or _is_min_isr(value),
-        )
-        if outcome.refuse(found["checks"]):
-            outcome.response = _REFUSED
+        resource = "TOPIC" if of_topic else "CLUSTER" if name == CLUSTER else "BROKER"
+        valid = value is None or _is_min_isr(value)
+        verdict = state.model.min_isr_checks(resource=resource, removes=value is None, valid=valid)
+        if outcome.refuse(verdict, _message):
             return outcome
     if of_topic and name not in state.topic_ids:
         if not state.meta.knows_elr_feature:
             raise NotKnown(f"{op.name} of a topic that does not exist")
-        return Decided("UNKNOWN_TOPIC_OR_PARTITION", _REFUSED)
+        return _refused("UNKNOWN_TOPIC_OR_PARTITION")
     if not of_topic and not _exists(state, name):
-        return Decided("BROKER_ID_NOT_REGISTERED", _REFUSED)
+        return _refused("BROKER_ID_NOT_REGISTERED")
     if same:
         return outcome
     state.set_config(of_topic, name, key, value)
-    outcome.records = [[model_records.config_record(args["resourceType"], name, key, value)]]
+    outcome.records = [[_config_record(args["resourceType"], name, key, value)]]
     if key == MIN_ISR:
         concerned = [k for k in state.partitions if not of_topic or k[0] == name]
-        outcome.records += min_isr_changes(state, concerned, name if of_topic else "")
+        outcome.records.append(_min_isr_changes(state, concerned, name if of_topic else ""))
     return outcome
 
 
@@ -444,34 +449,29 @@ def _exists(state: ControllerState, broker: str) -> bool:
     return broker.isdecimal() and state.registrations[state.slot(int(broker))]["registered"]
 
 
-def min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[list[Record]]:
-    """966.8. The records that follow a change of min.insync.replicas; ``topic`` is empty where it is for all."""
-    changes: list[Record] = []
-    if not state.model.clears_elr:
-        for key in concerned:
-            change = state.model.min_isr_change(
-                partition=state.partitions[key], min_isr=state.min_isr(key[0])
-            )
-            changes += model_records.store_change(state, key, change)
-        return [changes]
+def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[Record]:
+    """966.8. The records that follow a change of min.insync.replicas; ``topic`` is empty if it concerns all."""
+    clears, records = state.model.clears_elr, list[Record]()
     for key in concerned:
         change = state.model.min_isr_change(partition=state.partitions[key], min_isr=state.min_isr(key[0]))
-        if not change["nothing"]:
+        if not clears:
+            records += state.change(key, change)
+        elif not change["nothing"]:
             state.store(key, change["after"], indexed=not state.model.t.on("cleared_elr_stays_indexed"))
-    return [[model_records.clear_elr_record(topic)]]
+    return [_clear_elr_record(topic)] if clears else records
 
 
 def update_features(state: ControllerState, op: Operation) -> Decided:
-    """KIP-584. A feature gets another level; what makes ELR safe is written before."""
+    """KIP-584. A feature gets another level; the settings that make ELR safe are written before."""
     args, outcome = op.arguments, Decided()
     name, level = args["feature"], args["level"]
-    if name != ELR_FEATURE:
-        # Of other features it is known only that these are refused: an unknown one, and an older metadata version.
-        return Decided("INVALID_UPDATE_VERSION", _REFUSED)
+    if name != ELR_VERSION:
+        # Other features are recorded only where Kafka refuses them: an unknown one, an older metadata version.
+        return _refused("INVALID_UPDATE_VERSION")
     brokers = [b for b in range(state.count) if state.registrations[b]["registered"]]
     knows_level = level <= 1 and (level == 0 or not any(state.without_feature.get(b) for b in brokers))
     has_own = [b for b, configs in state.broker_configs.items() if b != CLUSTER and MIN_ISR in configs]
-    # What is written besides is written by the rules of the level that is asked for.
+    # The rules of the requested level decide what else is written.
     rules = state.rules.with_elr() if level else state.rules.without_elr()
     found = rules.feature(
         before=state.elr_version,
@@ -481,69 +481,56 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
         cluster_has_min_isr=MIN_ISR in state.broker_configs.get(CLUSTER, {}),
         broker_has_min_isr=bool(has_own),
     )
-    if outcome.refuse(found["checks"]):
-        outcome.response = _REFUSED
+    if outcome.refuse(found["checks"], _message) or args["validateOnly"]:
         return outcome
-    if args["validateOnly"]:
-        return outcome
-    cluster: list[Record] = []
-    if found["writes_cluster"]:
-        value = str(state.meta.static_min_isr)
-        state.set_config(False, CLUSTER, MIN_ISR, value)
-        cluster.append(model_records.config_record("BROKER", CLUSTER, MIN_ISR, value))
-    removed: list[Record] = []
-    for broker in has_own if found["removes_broker"] else ():
-        state.set_config(False, broker, MIN_ISR, None)
-        removed.append(model_records.config_record("BROKER", broker, MIN_ISR, None))
+    static = str(state.meta.static_min_isr)
+    written = [(CLUSTER, static)] if found["writes_cluster"] else []
+    removed = [(broker, None) for broker in has_own] if found["removes_broker"] else []
+    for broker, value in (*written, *removed):
+        state.set_config(False, broker, MIN_ISR, value)
     for key, partition in list(state.partitions.items()):
-        change = state.model.level_change(partition=partition, min_isr=state.min_isr(key[0]))
-        model_records.store_change(state, key, change)
+        state.change(key, state.model.level_change(partition=partition, min_isr=state.min_isr(key[0])))
     state.elr_version = level
-    outcome.records = [cluster, removed, [model_records.feature_record(name, level)]]
+    outcome.records = [
+        *([_config_record("BROKER", b, MIN_ISR, value) for b, value in of] for of in (written, removed)),
+        [("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": level})],
+    ]
     return outcome
 
 
 def create_topic(state: ControllerState, op: Operation) -> Decided:
-    """A topic is created with its partitions; the recording says which identifier it was given.
+    """A topic is created with its partitions; its identifier is the recorded one.
 
     Raises NotKnown, in an older recording, for a topic that exists already and for a value that its configuration
     cannot have; TraceError for more replicas than brokers.
     """
-    args, outcome = op.arguments, Decided()
-    topic, identity = args["topic"], (op.response or {}).get("topicId")
+    args, outcome, is_new = op.arguments, Decided(), state.meta.knows_elr_feature
+    topic, configs, identity = args["topic"], args["configs"], (op.response or {}).get("topicId")
     if topic in state.topic_ids:
-        if not state.meta.knows_elr_feature:
+        if not is_new:
             raise NotKnown(f"{op.name} of a topic that exists already")
-        return Decided("TOPIC_ALREADY_EXISTS", _REFUSED)
-    configs = args["configs"]
+        return _refused("TOPIC_ALREADY_EXISTS")
     for key, value in configs.items():
-        if not state.meta.knows_elr_feature and not can_be(key, value):
+        if not is_new and not can_be(key, value):
             raise NotKnown(f"{op.name} with a value that {key} cannot have")
     if MIN_ISR in configs:
         valid = _is_min_isr(configs[MIN_ISR])
-        found = state.model.min_isr_checks(resource="TOPIC", removes=False, valid=valid)
-        if outcome.refuse(found["checks"]) and state.meta.knows_elr_feature:
-            outcome.response = _REFUSED
+        verdict = state.model.min_isr_checks(resource="TOPIC", removes=False, valid=valid)
+        if outcome.refuse(verdict, _message) and is_new:
             return outcome
-    if state.meta.knows_elr_feature:
-        for replicas in args["assignments"]:
-            # A list longer than there are brokers has somebody twice, and so has its beginning.
-            found = state.model.new_partition_checks(
-                replicas=[state.slot(b) for b in replicas][: state.model.t.replicas.maximum],
-                registrations=state.registrations,
-                factor=len(args["assignments"][0]),
-            )
-            if outcome.refuse(found["checks"]):
-                outcome.response = _REFUSED
-                return outcome
-    state.topic_ids[topic] = identity or ""
-    state.topic_configs[topic] = dict(configs)
+    for replicas in args["assignments"] if is_new else ():
+        verdict = state.model.new_partition_checks(
+            replicas=[state.slot(b) for b in replicas][: state.model.t.replicas.maximum],
+            registrations=state.registrations,
+            factor=len(args["assignments"][0]),
+        )
+        if outcome.refuse(verdict, _message):
+            return outcome
+    state.topic_ids[topic], state.topic_configs[topic] = identity or "", dict(configs)
     outcome.response = {"topicId": identity or "an identifier"}
-    config_records = [
-        model_records.config_record("TOPIC", topic, key, value) for key, value in configs.items()
-    ]
+    written = [_config_record("TOPIC", topic, key, value) for key, value in configs.items()]
     # The topic has no partition yet, so there is nothing to clear.
-    cleared = [model_records.clear_elr_record(topic)] if MIN_ISR in configs and state.model.clears_elr else []
+    cleared = [_clear_elr_record(topic)] if MIN_ISR in configs and state.model.clears_elr else []
     created: list[Record] = []
     for number, replicas in enumerate(args["assignments"]):
         if len(replicas) > state.model.t.replicas.maximum:
@@ -552,9 +539,21 @@ def create_topic(state: ControllerState, op: Operation) -> Decided:
             replicas=[state.slot(b) for b in replicas], registrations=state.registrations
         )
         state.store((topic, number), partition)
-        state.directories.place((topic, number), partition["replicas"])
-        created.append(model_records.partition_record(state, number, identity, partition))
-    outcome.records = [[model_records.topic_record(topic, identity)], config_records, cleared, created]
+        state.place((topic, number), partition["replicas"])
+        data = {
+            "partitionId": number,
+            "topicId": identity,
+            "replicas": state.ids(partition["replicas"]),
+            "isr": state.ids(partition["isr"]),
+            "addingReplicas": state.ids(partition["adding"]),
+            "removingReplicas": state.ids(partition["removing"]),
+            "leader": state.leader_id(partition["leader"]),
+            "leaderEpoch": partition["leader_epoch"],
+            "partitionEpoch": partition["partition_epoch"],
+        }
+        created.append(("PARTITION_RECORD", state.partition_version, data))
+    topic_record = ("TOPIC_RECORD", 0, {"name": topic, "topicId": identity})
+    outcome.records = [[topic_record], written, cleared, created]
     return outcome
 
 
@@ -578,14 +577,14 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Decided]] = {
 """By the name of an operation; the names are those of ``read_recording.OPERATIONS``."""
 
 NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"})
-"""Operations of which only the rules of versions with the feature eligible.leader.replicas.version are asked."""
+"""Operations that are decided only in versions with the feature eligible.leader.replicas.version."""
 
 
 def decide(state: ControllerState, op: Operation) -> Decided:
-    """What the model does with an operation; the state becomes the model's state after it.
+    """The model's decision about an operation; ``state`` becomes the state after it.
 
     Raises LanguageError where a value leaves its type, TraceError where the operation makes no sense, NotKnown where
-    the rules say nothing about it.
+    there are no rules for it.
     """
     if op.name not in DECIDED_BY or (op.name in NEWER and not state.meta.knows_elr_feature):
         raise NotKnown(op.name)
@@ -603,20 +602,21 @@ def decide(state: ControllerState, op: Operation) -> Decided:
 
 
 def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Decided:
-    """A decision that throws: an answer, or the end of the active controller."""
+    """The outcome of a decision that throws: an answer, or the end of the active controller."""
     vars(state).update(vars(kept))
     if op.name == "brokerHeartbeat":
         state.heard_of(op.arguments["broker"], op.arguments["brokerEpoch"])
+    error = "UNKNOWN_SERVER_ERROR"
     if op.name in registrations.FAILURE_IS_ANSWERED:
-        return Decided(UNKNOWN_SERVER_ERROR)
+        return Decided(error)
     if state.tracks_contacts:
         _fail_over(state)
     response = {"exception": "IllegalArgumentException", "message": ANY_TEXT, "causesFailover": True}
-    return Decided(UNKNOWN_SERVER_ERROR, response)
+    return Decided(error, response)
 
 
 def _fail_over(state: ControllerState) -> None:
-    """Another controller goes on from the log: it has heard of nobody."""
+    """Another controller goes on from the log; it has received no heartbeat."""
     state.contacts = {}
     for broker in range(state.count):
         registration = state.registrations[broker]

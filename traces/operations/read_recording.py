@@ -1,26 +1,16 @@
-"""A recording from its file: the meta line, then one operation a line. Anything unknown is refused."""
+"""Recordings of a controller's operations: their types, and the reader. It refuses anything unknown.
+
+A recording is a meta line, then one operation a line.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.operations.format import (
-    ANY_TEXT,
-    CONFIGS,
-    FORMAT,
-    MAX_BROKERS,
-    OUTSIDE,
-    RECOVERY_STATES,
-    RESOURCES,
-    ControllerTrace,
-    Key,
-    Operation,
-    Record,
-    RecordingMeta,
-    metadata_version,
-)
-from highwater.traces.operations.state import can_be
 from highwater.traces.reading import (
     INT32,
     INT64,
@@ -36,6 +26,154 @@ from highwater.traces.reading import (
     texts,
     whole,
 )
+from highwater.traces.reports.observed import MIN_ISR, UNCLEAN
+
+# --- types ---------------------------------------------------------------------------------------------------
+
+_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
+
+
+def metadata_version(text: str) -> tuple[int, int, int]:
+    """A metadata version such as 4.0-IV3, so that they can be compared. Raises ValueError."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise ValueError("not a metadata version such as 4.0-IV3")
+    major, minor, internal = (int(part) for part in match.groups())
+    return major, minor, internal
+
+
+FORMAT = "controller-oracle-1"
+MAX_BROKERS = 12
+"""More brokers than this in one trace are refused: the rules are traced for each number of brokers."""
+
+NEWEST_VERSION = metadata_version("4.2-IV1")
+"""The newest metadata version that a profile is of."""
+
+RECOVERY_STATES = ("RECOVERED", "RECOVERING")
+"""Leader recovery states; a record has the position in this list."""
+
+RESOURCES = {"TOPIC": 2, "BROKER": 4}
+"""The owners of a configuration, with their numbers in a record."""
+
+ANY_TEXT = "a text"
+"""Stands for a text that is read and not compared."""
+
+CONFIGS = (MIN_ISR, UNCLEAN)
+"""The configurations that are known."""
+
+OUTSIDE = {
+    "op.kind": "why the recorder chose the operation",
+    "response.message": "a text for people; the error code says the same",
+    "records[].data.directories": "log directories of the replicas: placement on disks is no part of the protocol",
+    "records[].data.endPoints": "addresses of the broker",
+    "records[].data.features": "versions of features that the broker supports",
+    "records[].data.logDirs": "log directories of the broker",
+    "records[].data.rack": "rack of the broker",
+    "records[].data.isMigratingZkBroker": "migration from ZooKeeper",
+    "brokers[].processAlive": "whether the process runs: the recorder knows, the controller does not",
+    "meta.mode": "the recorder's name for the rules in force, which the other fields say",
+    "meta.seed": "of the recorder's random choices",
+    "meta.extras": "the recorder's own",
+    "meta.kafkaCommit": "which Kafka was recorded",
+    "meta.topics": "how many topics the recorder meant to create",
+    "meta.partitionsPerTopic": "how many partitions the recorder meant to create",
+    "meta.replicationFactor": "how many replicas the recorder meant to assign",
+    "meta.minIsr": "the min.insync.replicas that the recorder meant to set",
+    "meta.kafkaVersion": "which release was recorded",
+    "meta.minIsrAt": "where the recorder meant to set min.insync.replicas",
+    "op.meant": "the broker that the recorder meant to fence; it is another one where that was found first",
+    "meta.bootstrapRecords": "what the controller wrote at first; of it the configurations of all brokers count",
+    "meta.randomOps": "how many operations the recorder meant to choose",
+}
+"""Fields that the replay reads and does not compare, with the reason. The first texts name whole subtrees."""
+
+Key = tuple[str, int]
+"""A partition: its topic and its number."""
+Record = tuple[str, int, dict[str, Any]]
+"""A record of the metadata log: its type, its version, and its fields that are compared."""
+
+
+@dataclass(frozen=True)
+class RecordingMeta:
+    """The fields of the meta line on which the controller's decisions depend; ``elr_enabled`` holds at the start."""
+
+    elr_enabled: bool
+    metadata_version: tuple[int, int, int]
+    clean_aware_registration: bool
+    brokers: int
+    session_timeout_ms: int
+    kafka_version: str | None = None
+    controller_id: int | None = None
+    broker_configs: Mapping[str, str] = field(default_factory=dict)
+    """The configuration of all brokers that the controller wrote when it became active."""
+    static_min_isr: int = 1
+    """The controller's own min.insync.replicas."""
+
+    @property
+    def knows_elr_feature(self) -> bool:
+        """Whether ELR is the feature eligible.leader.replicas.version: metadata version 4.1 and later."""
+        return self.metadata_version >= (4, 1, 0)
+
+    @property
+    def elr_supported(self) -> bool:
+        """Whether the metadata version knows ELR: 4.0-IV1 and later."""
+        return self.metadata_version >= (4, 0, 1)
+
+    @property
+    def newer(self) -> str | None:
+        """Why no profile is of the version that was recorded; None where one is."""
+        if self.metadata_version <= NEWEST_VERSION:
+            return None
+        name, newest = ("{}.{}-IV{}".format(*v) for v in (self.metadata_version, NEWEST_VERSION))
+        release = f"Kafka {self.kafka_version}, " if self.kafka_version else ""
+        return f"{release}metadata.version {name} is newer than any profile; the newest is of {newest}"
+
+    @property
+    def profile(self) -> str:
+        """The profile of the rules in force, or of the nearest ones, without clean registrations."""
+        if not self.elr_supported:
+            return "before_kip_966"
+        if self.knows_elr_feature:
+            return "kafka_4_2" if self.elr_enabled else "kafka_4_2_elr_off"
+        return "kafka_trunk_2024_10" if self.elr_enabled else "kafka_trunk_2024_10_elr_off"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One line: the arguments of an operation, and what the controller did.
+
+    ``line`` counts from 1 with the meta line, ``step`` from 0 without it. ``next_offset`` is the offset of the
+    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it, and so are, where
+    the recording has them, ``elr_version``, the level of eligible.leader.replicas.version, and ``elr_index``, the
+    entries (broker, topic, partition) of the controller's index of ELR members that no partition has.
+
+    The arguments and the response of an unknown operation are not read.
+    """
+
+    line: int
+    place: Place
+    step: int
+    time_ms: int
+    next_offset: int
+    name: str
+    arguments: dict[str, Any]
+    error: str
+    response: dict[str, Any] | None
+    records: list[Record]
+    partitions: dict[Key, dict[str, Any]]
+    brokers: dict[int, dict[str, Any]]
+    elr_version: int | None = None
+    elr_index: list[tuple[int, str, int]] = field(default_factory=list)
+
+
+def can_be(key: str, value: str | None) -> bool:
+    """Whether a configuration can have a value; None removes it."""
+    if value is None:
+        return True
+    return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
+
+
+# --- forms ---------------------------------------------------------------------------------------------------
 
 _LONG = whole(-1, INT64)
 _EPOCH = whole(-INT32, INT32)
@@ -43,61 +181,54 @@ _BROKER_EPOCH = whole(-INT64 - 1, INT64)
 _ISR = in_order(numbers(-1))
 """The members of an ISR are sorted: their order says nothing."""
 
-_PARTITION: Form = {
-    "topic": Fields.text,
-    "partition": Fields.number,
-    "replicas": Fields.numbers,
-    "isr": _ISR,
-    "elr": numbers(-1),
-    "lastKnownElr": numbers(-1),
-    "leader": whole(-1),
-    "leaderEpoch": whole(-1),
-    "partitionEpoch": whole(-1),
-    "leaderRecoveryState": choice(*RECOVERY_STATES),
-    "adding": Fields.numbers,
-    "removing": Fields.numbers,
-    "effectiveMinIsr": Fields.number,
-    "unclean": Fields.flag,
-}
-_BROKER: Form = {
-    "id": Fields.number,
-    "epoch": _LONG,
-    "incarnation": Fields.text,
-    "fenced": Fields.flag,
-    "inControlledShutdown": Fields.flag,
-    "processAlive": Fields.flag,
-}
-
-
-def read_partitions(line: Fields) -> dict[Key, dict[str, Any]]:
-    """The partitions of a line, by topic and number. Raises TraceError."""
-    found: dict[Key, dict[str, Any]] = {}
-    for place, item in line.items("partitions"):
-        state = read_form(place, item, _PARTITION, {"directories": texts})
-        key = (state.pop("topic"), state.pop("partition"))
-        if key in found:
-            raise place.wrong("a second state of a partition")
-        found[key] = state
-    return found
-
-
-def read_brokers(line: Fields) -> dict[int, dict[str, Any]]:
-    """The registered brokers of a line, by id. Raises TraceError."""
-    found: dict[int, dict[str, Any]] = {}
-    for place, item in line.items("brokers"):
-        state = read_form(
-            place, item, _BROKER, {"lastContactMs": _last_contact, "onlineDirs": in_order(texts)}
-        )
-        broker = state.pop("id")
-        if broker in found:
-            raise place.wrong("a second state of a broker")
-        del state["processAlive"]
-        found[broker] = state
-    return found
-
 
 def _last_contact(f: Fields, name: str) -> int | None:
     return None if f.raw(name) is None else f.number(name, 0, INT64)
+
+
+_PARTITION: tuple[Form, Form] = (
+    {
+        "topic": Fields.text,
+        "partition": Fields.number,
+        "replicas": Fields.numbers,
+        "isr": _ISR,
+        "elr": numbers(-1),
+        "lastKnownElr": numbers(-1),
+        "leader": whole(-1),
+        "leaderEpoch": whole(-1),
+        "partitionEpoch": whole(-1),
+        "leaderRecoveryState": choice(*RECOVERY_STATES),
+        "adding": Fields.numbers,
+        "removing": Fields.numbers,
+        "effectiveMinIsr": Fields.number,
+        "unclean": Fields.flag,
+    },
+    {"directories": texts},
+)
+_BROKER: tuple[Form, Form] = (
+    {
+        "id": Fields.number,
+        "epoch": _LONG,
+        "incarnation": Fields.text,
+        "fenced": Fields.flag,
+        "inControlledShutdown": Fields.flag,
+        "processAlive": Fields.flag,
+    },
+    {"lastContactMs": _last_contact, "onlineDirs": in_order(texts)},
+)
+
+
+def _by_key(
+    f: Fields, name: str, forms: tuple[Form, Form], key: Callable[[dict[str, Any]], Any], what: str
+) -> dict[Any, dict[str, Any]]:
+    """Objects by a key that each has alone. Raises TraceError."""
+    found: dict[Any, dict[str, Any]] = {}
+    for place, item in f.items(name):
+        state = read_form(place, item, *forms)
+        if (own := key(state)) in found:
+            raise place.wrong(f"a second {what}")
+        found[own] = state
+    return found
 
 
 def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
@@ -112,6 +243,7 @@ def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
     return sorted(found)
 
 
+_RESULT: Form = {"topic": Fields.text, "partition": Fields.number, "error": Fields.text}
 _IDS = ("isr", "replicas", "addingReplicas", "removingReplicas", "eligibleLeaderReplicas", "lastKnownElr")
 _RECORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "PARTITION_CHANGE_RECORD": (
@@ -146,34 +278,21 @@ _DATA: Form = {
     **dict.fromkeys(_FLAGS, Fields.flag),
     "value": Fields.text_or_null,
 }
-"""What reads a field of a record that is no text, """
+"""The readers of a record's fields that are no texts, and those of single types."""
 _DATA_OF: dict[str, Form] = {
     "BROKER_REGISTRATION_CHANGE_RECORD": dict.fromkeys(_FLAGS, whole(-1, 1)),
     "BEGIN_TRANSACTION_RECORD": {"name": Fields.text_or_null},
 }
-"""and in the records of one type."""
 
 
 def read_record(place: Place, value: Any) -> Record:
     """A record, without the fields that are not compared. Raises TraceError."""
     f = Fields(place, value, ("type", "version", "data"))
-    kind = f.choice("type", tuple(_RECORDS))
-    data, readers = (
-        Fields(place.at("data"), f.raw("data"), *_RECORDS[kind]),
-        {**_DATA, **_DATA_OF.get(kind, {})},
-    )
-    compared = (name for name in f.raw("data") if f"records[].data.{name}" not in OUTSIDE)
-    return (
-        kind,
-        f.number("version", 0, INT32),
-        {name: readers.get(name, Fields.text)(data, name) for name in compared},
-    )
-
-
-def read_response(place: Place, value: Any) -> dict[str, Any]:
-    """A response, of whatever kind, with its types checked. Raises TraceError."""
-    f = Fields(place, value, (), tuple(_RESPONSE))
-    return {name: _RESPONSE[name](f, name) for name in value}
+    kind, raw = f.choice("type", tuple(_RECORDS)), f.raw("data")
+    data, readers = Fields(place.at("data"), raw, *_RECORDS[kind]), {**_DATA, **_DATA_OF.get(kind, {})}
+    compared = (name for name in raw if f"records[].data.{name}" not in OUTSIDE)
+    fields = {name: readers.get(name, Fields.text)(data, name) for name in compared}
+    return kind, f.number("version", 0, INT32), fields
 
 
 def _removed(f: Fields, name: str) -> dict[str, Any] | None:
@@ -183,16 +302,11 @@ def _removed(f: Fields, name: str) -> dict[str, Any] | None:
 
 
 def _results(f: Fields, name: str) -> dict[str, str]:
-    """By the name of the partition: their order says nothing."""
-    form: Form = {"topic": Fields.text, "partition": Fields.number, "error": Fields.text}
-    found: dict[str, str] = {}
-    for place, item in f.items(name):
-        result = read_form(place, item, form)
-        partition = f"{result['topic']}-{result['partition']}"
-        if partition in found:
-            raise place.wrong("a second result for a partition")
-        found[partition] = result["error"]
-    return found
+    """Errors by the name of the partition: their order says nothing."""
+    found = _by_key(
+        f, name, (_RESULT, {}), lambda r: f"{r['topic']}-{r['partition']}", "result for a partition"
+    )
+    return {partition: result["error"] for partition, result in found.items()}
 
 
 def _any_text(f: Fields, name: str) -> str:
@@ -312,24 +426,15 @@ _NEWER: dict[str, Form] = {
 """Arguments that newer recordings have in addition, beside the brokers whose sessions were renewed."""
 
 
-def read_arguments(place: Place, value: Any, name: str) -> dict[str, Any]:
-    """The arguments of an operation that is known. Raises TraceError."""
-    newer = {"renewed": Fields.numbers, **_NEWER.get(name, {})}
-    found = read_form(place, value, {"name": Fields.text, **OPERATIONS[name]}, newer)
-    del found["name"]
-    return found
-
-
 # --- the file ------------------------------------------------------------------------------------------------
 
 
-def read_controller_trace(path: Path) -> ControllerTrace:
-    """Open a recording. Raises TraceError, also while the operations are read."""
+def read_controller_trace(path: Path) -> tuple[RecordingMeta, Iterator[Operation]]:
+    """The meta line, and the operations one at a time. Raises TraceError, also while they are read."""
     lines = read_lines(path)
     line, first = next(lines)
-    place = Place(path, line)
-    meta = _meta(Fields(place, first, ("meta",)))
-    return ControllerTrace(path, meta, (_operation(Place(path, n), value) for n, value in lines))
+    meta = _meta(Fields(Place(path, line), first, ("meta",)))
+    return meta, (_operation(Place(path, n), value) for n, value in lines)
 
 
 def _version(f: Fields, name: str) -> tuple[int, int, int]:
@@ -371,15 +476,15 @@ def _meta(line: Fields) -> RecordingMeta:
         meta["cleanAwareRegistration"],
         meta["brokers"],
         meta["sessionTimeoutMs"],
-        meta.get("kafkaVersion"),
-        meta.get("controllerId"),
-        meta.get("bootstrapRecords", {}),
-        meta.get("staticMinIsr", 1),
+        kafka_version=meta.get("kafkaVersion"),
+        controller_id=meta.get("controllerId"),
+        broker_configs=meta.get("bootstrapRecords", {}),
+        static_min_isr=meta.get("staticMinIsr", 1),
     )
 
 
 def _broker_configs(meta: Fields, name: str) -> dict[str, str]:
-    """What the controller wrote for all brokers when it became active."""
+    """The configuration of all brokers that the controller wrote when it became active."""
     found = {}
     for place, item in meta.items(name):
         kind, _, data = read_record(place, item)
@@ -393,13 +498,15 @@ def _broker_configs(meta: Fields, name: str) -> dict[str, str]:
 def _operation(place: Place, value: dict[str, Any]) -> Operation:
     known = ("i", "op", "timeMs", "nextOffset", "error", "records", "partitions", "brokers")
     line = Fields(place, value, known, ("response", "elrVersion", "elrIndexExtra"))
-    at_op = place.at("op")
-    raw = line.raw("op")
+    at_op, raw = place.at("op"), line.raw("op")
     name = Fields(at_op, raw, ("name",), tuple(raw) if isinstance(raw, dict) else ()).text("name")
-    is_known = name in OPERATIONS
-    arguments: dict[str, Any] = {}
-    if is_known:
-        arguments = read_arguments(at_op, raw, name)
+    arguments, response = {}, None
+    if name in OPERATIONS:
+        newer = {"renewed": Fields.numbers, **_NEWER.get(name, {})}
+        arguments = read_form(at_op, raw, {"name": Fields.text, **OPERATIONS[name]}, newer)
+        del arguments["name"]
+        if "response" in line:
+            response = read_form(place.at("response"), line.raw("response"), {}, _RESPONSE)
     return Operation(
         place.line,
         place,
@@ -409,13 +516,14 @@ def _operation(place: Place, value: dict[str, Any]) -> Operation:
         name,
         arguments,
         line.text("error"),
-        read_response(place.at("response"), line.raw("response"))
-        if is_known and "response" in line
-        else None,
+        response,
         [read_record(at, item) for at, item in line.items("records")],
-        read_partitions(line),
-        read_brokers(line),
-        is_known,
+        _by_key(line, "partitions", _PARTITION, _partition_key, "state of a partition"),
+        _by_key(line, "brokers", _BROKER, lambda b: b.pop("id"), "state of a broker"),
         line.number("elrVersion") if "elrVersion" in line else None,
         read_stale_entries(line) if "elrIndexExtra" in line else [],
     )
+
+
+def _partition_key(state: dict[str, Any]) -> Key:
+    return state.pop("topic"), state.pop("partition")

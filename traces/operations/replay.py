@@ -1,39 +1,222 @@
-"""Replay of recorded operations: each is decided by the rules, and compared with what was recorded."""
+"""Replay of recorded operations: the model decides each, and its decision is compared with the recorded one.
+
+It also reports violated properties of partitions after an operation. No recording has the logs, so the replicas that
+hold every committed record are tracked twice: as if no broker had lost a record (a property that fails even so is
+violated for certain), and as if each broker with an unclean shutdown had lost its log.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from highwater.model.language.errors import LanguageError
-from highwater.traces.operations.comparison import adopt, differences, recorded_form
-from highwater.traces.operations.decide import decide
-from highwater.traces.operations.findings import PartitionWatch
-from highwater.traces.operations.format import ControllerTrace, Decided, NotKnown, Operation, RecordingMeta
-from highwater.traces.operations.read_recording import read_controller_trace
+from highwater.traces.metadata.beliefs.automaton import MEASURED
+from highwater.traces.metadata.beliefs.evidence import controller_stepper, held
+from highwater.traces.metadata.reporting import finding
+from highwater.traces.operations.decide import Decided, NotKnown, decide
+from highwater.traces.operations.read_recording import (
+    Key,
+    Operation,
+    Record,
+    RecordingMeta,
+    read_controller_trace,
+)
 from highwater.traces.operations.state import ControllerState, suppositions
 from highwater.traces.reading import TraceError, printable
-from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Unexplained
+from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Finding, Unexplained
+from highwater.traces.reports.observed import MIN_ISR, PartitionState
 from highwater.traces.reports.report import Report
 from highwater.traces.rules.profiles import RuleSet, rule_set
+
+# --- decision and recording compared ------------------------------------------------------------------------
+
+Difference = tuple[str, tuple[Any, Any]]
+"""The path of a field, and its values: the model's and the recorded one."""
+
+
+def differences(state: ControllerState, op: Operation, outcome: Decided) -> Iterator[Difference]:
+    """The differences between the line, and the model's outcome and state after it; none if it conforms.
+
+    Raises LanguageError, perhaps after some differences, where the state has no recorded form.
+    """
+    assert state.next_offset is not None
+    yield from _unequal("i", state.step, op.step)
+    yield from _unequal("nextOffset", state.next_offset - outcome.record_count, op.next_offset)
+    if op.time_ms < state.now_ms:
+        yield "timeMs", (f"at least {state.now_ms}", op.time_ms)
+    for name, value in outcome.annotations.items():
+        yield from _unequal(f"op.{name}", value, op.arguments[name])
+    yield from _unequal("error", outcome.error, op.error)
+    yield from _unequal("response", outcome.response, op.response)
+    yield from _in_records(outcome.records, op.records)
+    after = state.recorded_form()
+    partitions = {f"{topic}-{number}": p for (topic, number), p in op.partitions.items()}
+    yield from _in_state("partitions", after["partitions"], partitions)
+    yield from _in_state("brokers", after["brokers"], op.brokers)
+    if op.elr_version is not None:
+        yield from _unequal("elrVersion", state.elr_version, op.elr_version)
+        yield from _unequal("elrIndexExtra", state.stale_entries(), sorted(op.elr_index))
+
+
+def _unequal(path: str, model: Any, recorded: Any) -> Iterator[Difference]:
+    if model != recorded:
+        yield path, (model, recorded)
+
+
+def _in_state(what: str, model: dict[Any, Any], recorded: dict[Any, Any]) -> Iterator[Difference]:
+    for key in sorted({*model, *recorded}, key=str):
+        ours, theirs = model.get(key), recorded.get(key)
+        if ours is None or theirs is None:
+            yield from _unequal(f"{what}[{key}]", ours, theirs)
+            continue
+        for name in [name for name in ours if name in theirs]:
+            yield from _unequal(f"{what}[{key}].{name}", ours[name], theirs[name])
+
+
+def _in_records(groups: list[list[Record]], recorded: list[Record]) -> Iterator[Difference]:
+    if sum(len(group) for group in groups) != len(recorded):
+        kinds = [kind for group in groups for kind, _, _ in group]
+        yield "records", (kinds, [kind for kind, _, _ in recorded])
+        return
+    start = 0
+    for group in groups:
+        found = recorded[start : start + len(group)]
+        pairs = zip(sorted(group, key=_by_partition), sorted(found, key=_by_partition), strict=True)
+        for position, (model, theirs) in enumerate(pairs, start=start):
+            yield from _in_record(f"records[{position}]", model, theirs)
+        start += len(group)
+
+
+def _in_record(at: str, model: Record, recorded: Record) -> Iterator[Difference]:
+    if model[0] != recorded[0]:
+        yield f"{at}.type", (model[0], recorded[0])
+        return
+    yield from _unequal(f"{at}.version", model[1], recorded[1])
+    for name in sorted({*model[2], *recorded[2]}):
+        ours, theirs = model[2].get(name, "not written"), recorded[2].get(name, "not written")
+        yield from _unequal(f"{at}.data.{name}", ours, theirs)
+
+
+def _by_partition(record: Record) -> tuple[str, str, int]:
+    kind, _, data = record
+    return kind, str(data.get("topicId", "")), int(data.get("partitionId", 0))
+
+
+# --- violated properties ------------------------------------------------------------------------------------
+
+_CHOSEN = (
+    "alterPartitionReassignments", "incrementalAlterConfigs", "unregisterBroker", "updateFeatures", "registerBroker",
+)  # fmt: skip
+"""Operations after which there can be fewer than min ISR by an operator's choice, or because a broker lost its log.
+
+A clean restart can count as an unclean one, and takes a member out of ISR and ELR too.
+"""
+Logs = Mapping[str, Any]
+"""``complete``: the replicas with every committed record; ``diminished``: fewer than min ISR may have them."""
+
+
+@dataclass(frozen=True)
+class _Watched:
+    partition: dict[str, Any]
+    logs: tuple[Logs, Logs]
+    violated: frozenset[str] = frozenset()
+    doubtful: frozenset[str] = frozenset()
+
+
+class PartitionWatch:
+    """The partitions of one recording, and the violated properties of each."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, _Watched] = {}
+
+    def after(self, op: Operation, before: ControllerState, state: ControllerState) -> Iterator[Finding]:
+        """The properties that an operation violates; ``before`` and ``state`` are the controller before and after."""
+        lost = _lost(op, before)
+        for key in state.partitions:
+            known = self._next(op, key, lost, state)
+            old = self._known.get(key)
+            self._known[key] = known
+            for name in sorted(known.violated | known.doubtful):
+                certain = name in known.violated
+                if old is None or (name not in old.violated and (certain or name not in old.doubtful)):
+                    after = PartitionState.of(state.partitions[key])
+                    found = finding(name, certain, f"{key[0]}-{key[1]}", after, 0, op.time_ms, {})
+                    yield replace(found, position={"line": op.line, "step": op.step})
+
+    def _next(self, op: Operation, key: Key, lost: list[int], state: ControllerState) -> _Watched:
+        new, known = state.as_seen(key), self._known.get(key)
+        setting = int(state.config(key[0], MIN_ISR))
+        if known is None:
+            logs: Logs = {"complete": new["isr"], "diminished": len(new["isr"]) < state.min_isr(key[0])}
+            both = (logs, logs)
+        else:
+            joins = op.name == "alterPartition" and (op.arguments["topic"], op.arguments["partition"]) == key
+            arguments = {
+                "old": known.partition,
+                "new": new,
+                "min_insync_replicas": setting,
+                "joining": new["isr"] if joins else [],
+                "chosen": op.name in _CHOSEN,
+            }
+            best, worst = known.logs
+            both = (
+                state.model.completeness(**arguments, **best, lost=[]),
+                state.model.completeness(**arguments, **worst, lost=lost),
+            )
+        least, most = (self._violated(key, new, setting, one, state) for one in both)
+        return _Watched(new, both, least & most, least ^ most)
+
+    def _violated(
+        self, key: Key, partition: dict[str, Any], setting: int, logs: Logs, state: ControllerState
+    ) -> frozenset[str]:
+        actions = controller_stepper(state.count + 1, state.model.t.rules)
+        first = state.partitions.get((key[0], 0)) if key[1] else None
+        plain = {
+            "registrations": [{**r, "epoch": 0} for r in state.registrations],
+            "partition": {**partition, "leader_epoch": 0, "partition_epoch": 0},
+            "min_insync_replicas": held(setting),
+            "unclean_election": state.unclean_election(key[0]),
+            "first_partition_replicas": 0 if first is None else len(first["replicas"]),
+            **logs,
+        }
+        if actions.protocol.has_index:
+            most = actions.protocol.p.max_elr_entries
+            entries = (state.entries.get((b, *key), 0) for b in range(state.count + 1))
+            plain["elr_entries"] = [min(number, most) for number in entries]
+        return actions.violated(actions.encode(plain)) - MEASURED
+
+
+def _lost(op: Operation, before: ControllerState) -> list[int]:
+    """The brokers that may have lost their log: one that registers anew, and not after a clean shutdown."""
+    if op.name != "registerBroker" or op.error != "NONE":
+        return []
+    args = op.arguments
+    broker = args["broker"]
+    registration = before.registrations[broker]
+    clean = registration["registered"] and args["previousBrokerEpoch"] == registration["epoch"]
+    return [] if clean or before.incarnations.get(broker) == args["incarnation"] else [broker]
+
+
+# --- replay -------------------------------------------------------------------------------------------------
 
 
 class ControllerReplay:
     """The controller as the model has it, driven by recorded operations."""
 
-    def __init__(self, trace: ControllerTrace, rules: frozenset[str]) -> None:
-        self.state = ControllerState.at_start(trace.meta, rules)
+    def __init__(self, meta: RecordingMeta, rules: frozenset[str]) -> None:
+        self.state = ControllerState.at_start(meta, rules)
 
     def take(self, op: Operation) -> Unexplained | None:
-        """Run one operation; what the model and the recording disagree about, or None where they agree.
+        """Run one operation; the differences between model and recording, or None if it conforms.
 
-        Where something that the recording does not hold can decide, each possibility is tried. Raises NotKnown where
-        the rules say nothing about the operation; the replay goes on from what was recorded.
+        Facts that the recording lacks can decide; each possibility is tried. Raises NotKnown if there are no rules for
+        the operation; the replay goes on from the recorded state.
         """
-        kept, before = self.state, self._recorded_form()
+        kept, before = self.state, self.state.recorded_form()
         candidates: list[Candidate] = []
         for suppose in (_as_recorded, *suppositions(kept, op)):
             self.state = kept.copy()
@@ -41,45 +224,28 @@ class ControllerReplay:
             outcome = Decided()
             try:
                 suppose(self.state)
-                outcome = self.decide(op)
+                outcome = decide(self.state, op)
                 for path, values in differences(self.state, op, outcome):
                     wrong[path] = values
             except NotKnown:
-                adopt(self.state, kept, op)
+                self.state.adopt(kept, op)
                 raise
             except LanguageError as left:
                 wrong["the model"] = (str(left), "recorded")
             if not wrong:
                 return None
             candidates.append(Candidate(op.name, op.arguments, outcome.refused_by, outcome.passed, wrong))
-        adopt(self.state, kept, op)
+        self.state.adopt(kept, op)
         candidates.sort(key=lambda c: len(c.differences))
         return _unexplained(op, before, candidates)
 
-    def decide(self, op: Operation) -> Decided:
-        """What the model does with an operation, whatever is recorded; its state after it is kept."""
-        return decide(self.state, op)
-
-    @property
-    def registrations(self) -> list[dict[str, Any]]:
-        """The registrations of the brokers, by id."""
-        return self.state.registrations
-
-    @property
-    def next_offset(self) -> int | None:
-        """The offset of the next record; None before the first operation."""
-        return self.state.next_offset
-
-    def _recorded_form(self) -> dict[str, Any]:
-        return recorded_form(self.state)
-
 
 def _as_recorded(state: ControllerState) -> None:
-    """Suppose nothing but what was recorded."""
+    """Suppose nothing beyond the recording."""
 
 
 def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Candidate]) -> Unexplained:
-    """The line, with the partitions that are concerned as they were before it."""
+    """The line, with the partitions that it concerns as they were before it."""
     nearest = candidates[0].differences
     concerned = [
         k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in nearest)
@@ -98,18 +264,20 @@ def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Cand
     )
 
 
-def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Report) -> Iterator[int]:
+def replay_operations(
+    meta: RecordingMeta, operations: Iterator[Operation], rules: frozenset[str], report: Report
+) -> Iterator[int]:
     """Replay a recording into a report; yields the number of operations so far.
 
     Raises TraceError where the recording cannot be read.
     """
     started = time.perf_counter()
-    replay, watch = ControllerReplay(trace, rules), PartitionWatch()
-    newer = trace.meta.newer
+    replay, watch = ControllerReplay(meta, rules), PartitionWatch()
+    newer = meta.newer
     if newer is not None:
         report.doubts.append(Doubt("newer version", newer, {"line": 1}))
     not_known: set[str] = set()
-    for op in trace.operations:
+    for op in operations:
         report.operations += 1
         report.records += len(op.records)
         report.changes += sum(kind == "PARTITION_CHANGE_RECORD" for kind, _, _ in op.records)
@@ -140,7 +308,7 @@ PROGRESS_EVERY = 100
 def rules_in_force(
     meta: RecordingMeta, profile: str | None = None, rules: Mapping[str, bool] | None = None
 ) -> RuleSet:
-    """The rules to replay with: what the recording says, unless told otherwise.
+    """The rules to replay with: those of the recording, unless a profile or rules override them.
 
     Raises LanguageError for a profile or a rule that does not exist.
     """
@@ -157,16 +325,16 @@ def replay_recording(
 ) -> Report:
     """Replay a recording. KeyboardInterrupt ends it with what was found so far (``Report.interrupted``).
 
-    ``profile`` and ``rules`` go over what the recording says. Raises TraceError where the file cannot be read,
+    ``profile`` and ``rules`` override the recording's. Raises TraceError where the file cannot be read,
     LanguageError where the profile or a rule does not exist.
     """
     if file.exists() and not file.is_file():
         raise TraceError(file, None, None, "not a file")
-    trace = read_controller_trace(file)
-    chosen = rules_in_force(trace.meta, profile, rules)
+    meta, operations = read_controller_trace(file)
+    chosen = rules_in_force(meta, profile, rules)
     report = Report(str(file), KIND, chosen.profile, tuple(sorted(chosen.rules)))
     try:
-        for done in replay_operations(trace, chosen.rules, report):
+        for done in replay_operations(meta, operations, chosen.rules, report):
             if progress and done % PROGRESS_EVERY == 0:
                 progress(report)
     except KeyboardInterrupt:

@@ -1,15 +1,25 @@
-"""The controller's state, line by line: brokers, topics, settings, directories; and what has to be supposed of it."""
+"""The controller's state between recorded operations, the records of its decisions, and facts that are not recorded."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from highwater.model.replication.controller import registrations
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Operation, RecordingMeta
+from highwater.traces.metadata.beliefs.belief_states import FIELDS
+from highwater.traces.operations.read_recording import (
+    RECOVERY_STATES,
+    RESOURCES,
+    Key,
+    Operation,
+    Record,
+    RecordingMeta,
+    can_be,
+)
+from highwater.traces.reports.observed import MIN_ISR, UNCLEAN
 from highwater.traces.rules.decisions import (
     UNASSIGNED,
     Decisions,
@@ -20,75 +30,43 @@ from highwater.traces.rules.decisions import (
     zero,
 )
 
-
-@dataclass
-class Directories:
-    """The directories that brokers list, by broker, and those of a partition's replicas, by partition and broker.
-
-    A broker that lists none is one of a recording without directories: all its replicas are online.
-    """
-
-    listed: dict[int, list[str]] = field(default_factory=dict)
-    replicas: dict[Key, dict[int, str]] = field(default_factory=dict)
-
-    def copy(self) -> Directories:
-        """A copy, which goes its own way."""
-        return replace(self, listed=self.listed.copy(), replicas=self.replicas.copy())
-
-    def place(self, key: Key, replicas: Iterable[int]) -> None:
-        """The replicas of a partition: those that stay keep their directories, new ones get their broker's default."""
-        before = self.replicas.get(key, {})
-        self.replicas[key] = {
-            b: before.get(b, default_directory(self.listed.get(b) or None)) for b in replicas
-        }
-
-    def assign(self, key: Key, broker: int, directory: str) -> None:
-        """A replica is in a directory."""
-        self.replicas[key] = {**self.replicas.get(key, {}), broker: directory}
-
-    def of(self, key: Key, replicas: Iterable[int]) -> list[str]:
-        """The directories of a partition's replicas, in their order."""
-        return [self.replicas.get(key, {}).get(b, UNASSIGNED) for b in replicas]
-
-    def offline(self, key: Key) -> list[int]:
-        """The replicas of a partition in a directory that their broker does not have any more."""
-        replicas = self.replicas.get(key, {}).items()
-        return [b for b, directory in replicas if not is_online(directory, self.listed.get(b, []))]
-
-    def within(self, broker: int, directory: str) -> list[Key]:
-        """The partitions with the broker's replica in a directory."""
-        return [key for key, replicas in self.replicas.items() if replicas.get(broker) == directory]
-
-
 UNKNOWN = "unknown broker"
-"""Stands for the id in the slot of all ids that nobody has."""
-
+"""The id of the slot that stands for all ids without a broker."""
 CLUSTER = ""
 """The name of the configuration of all brokers."""
-
 Contact = tuple[int, int]
-"""A broker and its epoch, as its heartbeats give them."""
+"""A broker and its epoch, as its heartbeats name them."""
+Rule = Callable[..., Any]
+"""A rule about a partition, out of ``Decisions``."""
+
+
+class DecisionFails(Exception):
+    """A decision throws: it writes no records and changes nothing."""
 
 
 @dataclass
 class ControllerState:
-    """What the controller knows; partitions, registrations and sessions are values of the rules.
+    """The controller's state; partitions, registrations and sessions are plain values of the rules' types.
 
     ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic, ``broker_configs`` by the name of the
-    resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the ISRs, of
-    which only a request with the same members in another order knows. ``contacts`` are the sessions of the
-    heartbeat tracker, ``entries`` the index of ELR members, ``without_feature`` the brokers that do not know
-    eligible.leader.replicas.version. What is in a mapping or a list is never changed, only replaced.
+    resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the ISRs;
+    they matter only for a request with the same members in another order. ``contacts`` are the sessions of the
+    heartbeat tracker, ``entries`` the index of ELR members. ``without_feature`` are the brokers that do not know
+    eligible.leader.replicas.version.
+
+    ``listed`` are the log directories that each broker lists; a recording without directories lists none, and all
+    replicas are online. ``directories`` are those of a partition's replicas, by broker.
+
+    Values in mappings and lists are replaced, never changed.
     """
 
     meta: RecordingMeta
     rules: Decisions
     elr_version: int
     last_known_is_elr: bool
-    """Whether the field lastKnownElr holds a last known ELR, and not the last known leader."""
+    """True if the field lastKnownElr holds a last known ELR, and not the last known leader."""
     registrations: list[dict[str, Any]]
     sessions: list[dict[str, Any]]
-    directories: Directories
     incarnations: dict[int, str] = field(default_factory=dict)
     partitions: dict[Key, dict[str, Any]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -98,6 +76,8 @@ class ControllerState:
     contacts: dict[Contact, int] = field(default_factory=dict)
     entries: dict[tuple[int, str, int], int] = field(default_factory=dict)
     without_feature: dict[int, bool] = field(default_factory=dict)
+    listed: dict[int, list[str]] = field(default_factory=dict)
+    directories: dict[Key, dict[int, str]] = field(default_factory=dict)
     next_offset: int | None = None
     step: int | None = None
     now_ms: int = 0
@@ -114,16 +94,13 @@ class ControllerState:
             "last_known_elr" in rules and "last_known_leader" not in rules,
             registrations=[zero(model.t.registration)] * slots,
             sessions=[zero(model.t.session)] * slots,
-            directories=Directories(),
             broker_configs={CLUSTER: dict(meta.broker_configs)},
         )
 
     def copy(self) -> ControllerState:
-        """A copy, which goes its own way."""
+        """An independent copy."""
         own: dict[str, Any] = {
-            name: value.copy()
-            for name, value in vars(self).items()
-            if isinstance(value, (dict, list, Directories))
+            name: value.copy() for name, value in vars(self).items() if isinstance(value, (dict, list))
         }
         return replace(self, **own)
 
@@ -132,7 +109,7 @@ class ControllerState:
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
-        """Topics and configurations are those of a state before an operation, and what its records make of them."""
+        """Set topics and configurations to those of a state before an operation, changed by its records."""
         self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
         self.broker_configs = dict(before.broker_configs)
         for kind, _, data in op.records:
@@ -144,25 +121,19 @@ class ControllerState:
 
     @property
     def model(self) -> Decisions:
-        """What is decided now: without ELR where a feature of that name is at level 0."""
+        """The decisions under the rules of now: without ELR if a feature of that name is at level 0."""
         if not self.meta.knows_elr_feature:
             return self.rules
         return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
-
-    @property
-    def nobody(self) -> dict[str, Any]:
-        """The registration and the session of a broker that is not registered."""
-        t = self.rules.t
-        return {"registration": zero(t.registration), "session": zero(t.session)}
 
     # --- partitions -------------------------------------------------------------------------------
 
     def store(
         self, key: Key, partition: dict[str, Any], indexed: bool = True, order: Sequence[int] | None = None
     ) -> None:
-        """Store a partition; the index of ELR members follows, unless the change passes it by.
+        """Store a partition; the index of ELR members follows if ``indexed``.
 
-        ``order`` is that of the ISR that was asked for; else the members stay in their order, new ones behind.
+        ``order`` is the requested order of the ISR; without it, members keep their order and new ones come last.
         """
         before = self.partitions.get(key, self.model.no_partition)
         self.partitions[key] = partition
@@ -183,18 +154,9 @@ class ControllerState:
                 self.entries[first] = self.entries.get(first, 0) + found["astray"]
 
     def reorders(self, key: Key, members: Sequence[int]) -> bool:
-        """Whether a list has the members of a partition's ISR in another order."""
+        """True if a list has the members of a partition's ISR in another order."""
         order = self.orders.get(key, [])
         return sorted(members) == sorted(order) and list(members) != order
-
-    def visits(self, broker: int, key: Key) -> int:
-        """How often a partition is changed because of a broker in its ELR."""
-        topic, number = key
-        found: int = self.model.visits(
-            entries=self.entries.get((broker, topic, number), 0),
-            is_member=broker in self.partitions[key]["elr"],
-        )
-        return found
 
     def stale_entries(self) -> list[tuple[int, str, int]]:
         """The entries of the index of ELR members that no partition has, one for each that is too many."""
@@ -205,10 +167,75 @@ class ControllerState:
             found += [(broker, topic, number)] * (entries - member)
         return sorted(found)
 
+    def as_seen(self, key: Key) -> dict[str, Any]:
+        """A partition as the rules see it: with its replicas in offline log directories."""
+        partition = self.partitions[key]
+        if "offline" not in partition:
+            return partition
+        replicas = self.directories.get(key, {}).items()
+        offline = [b for b, directory in replicas if not is_online(directory, self.listed.get(b, []))]
+        return {**partition, "offline": offline}
+
+    def place(self, key: Key, replicas: Iterable[int]) -> None:
+        """Replicas that stay keep their log directories, new ones get their broker's default."""
+        before = self.directories.get(key, {})
+        self.directories[key] = {
+            b: before.get(b, default_directory(self.listed.get(b) or None)) for b in replicas
+        }
+
+    def change(
+        self,
+        key: Key,
+        change: dict[str, Any],
+        directory: tuple[int, str] | None = None,
+        order: Sequence[int] | None = None,
+    ) -> list[Record]:
+        """Store the partition after a change; its record, if anything changes.
+
+        ``directory`` is a broker and the new log directory of its replica, ``order`` the requested order of the ISR.
+        Raises DecisionFails.
+        """
+        if change["fails"]:
+            raise DecisionFails
+        if change["nothing"]:
+            return []
+        after, written = change["after"], change["written"]
+        self.store(key, after, order=order)
+        if written["replicas"]:
+            self.place(key, after["replicas"])
+        if directory is not None:
+            self.directories[key] = {**self.directories.get(key, {}), directory[0]: directory[1]}
+        data = {"partitionId": key[1], "topicId": self.topic_ids[key[0]]}
+        for name, of in FIELDS.items():
+            if of != "last_known_elr" and written[of]:
+                data[name] = self.ids(after[of])
+        if written["last_known_leader"] or written["last_known_elr"]:
+            data["lastKnownElr"] = self.last_known_ids(after)
+        if written["leader"]:
+            data["leader"] = self.leader_id(after["leader"])
+        if written["leader_recovery_state"]:
+            data["leaderRecoveryState"] = RECOVERY_STATES.index(after["leader_recovery_state"])
+        return [("PARTITION_CHANGE_RECORD", self.partition_version, data)]
+
+    def change_all(self, rule: Rule) -> list[Record]:
+        """The records of a rule over all partitions. Raises DecisionFails."""
+        before = {key: self.as_seen(key) for key in self.partitions}
+        settings = {topic: self.settings(topic) for topic, _ in before}
+        records = []
+        for key, partition in before.items():
+            change = rule(partition=partition, registrations=self.registrations, **settings[key[0]])
+            records += self.change(key, change)
+        return records
+
+    @property
+    def partition_version(self) -> int:
+        """The version of records of partitions: 2 has the ELR."""
+        return 2 if self.meta.elr_supported else 1
+
     # --- sessions ---------------------------------------------------------------------------------
 
     def heard_of(self, broker: int, epoch: int) -> None:
-        """A heartbeat arrives, whatever the controller makes of it."""
+        """A heartbeat arrives, whatever the controller answers."""
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
@@ -221,19 +248,24 @@ class ControllerState:
 
     @property
     def tracks_contacts(self) -> bool:
-        """Whether sessions are those of the heartbeat tracker, by broker and epoch."""
+        """True if sessions are those of the heartbeat tracker, by broker and epoch."""
         return self.rules.t.on("fenced_broker_has_session")
+
+    @property
+    def clock(self) -> dict[str, int]:
+        """The time, and the timeout of sessions, as inputs of a rule."""
+        return {"now_ms": self.now_ms, "timeout_ms": self.meta.session_timeout_ms}
 
     # --- slots and ids ----------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """How many brokers there are; also the slot of all ids that nobody has."""
+        """The number of brokers; also the slot of all ids without a broker."""
         return self.meta.brokers
 
     def slot(self, broker: int) -> int:
         """The slot of an id."""
-        return broker if broker < self.count else self.count
+        return min(broker, self.count)
 
     def ids(self, slots: Iterable[int]) -> list[Any]:
         """The ids of slots."""
@@ -252,7 +284,7 @@ class ControllerState:
     # --- configuration ----------------------------------------------------------------------------
 
     def set_config(self, of_topic: bool, name: str, key: str, value: str | None) -> None:
-        """A configuration of a topic, or of a broker or the cluster, is set, or removed by None."""
+        """Set a configuration of a topic, or of a broker or the cluster; None removes it."""
         of = self.topic_configs if of_topic else self.broker_configs
         configs = {k: v for k, v in of.get(name, {}).items() if k != key}
         of[name] = configs if value is None else {**configs, key: value}
@@ -262,72 +294,212 @@ class ControllerState:
         own = self.broker_configs.get(str(self.meta.controller_id), {})
         cluster = self.broker_configs.get(CLUSTER, {})
         static = {MIN_ISR: str(self.meta.static_min_isr), UNCLEAN: "false"}
-        for configs in (self.topic_configs.get(topic, {}), own, cluster, static):
-            if name in configs:
-                return configs[name]
-        raise KeyError(name)
+        return next(c[name] for c in (self.topic_configs.get(topic, {}), own, cluster, static) if name in c)
 
     def min_isr(self, topic: str) -> int:
-        """966.2, with the replication factor of the topic's first partition, which is what this Kafka takes."""
+        """966.2, with the replication factor of the topic's first partition, as this Kafka computes it."""
         first = self.partitions[min(key for key in self.partitions if key[0] == topic)]
         return effective_min_isr(int(self.config(topic, MIN_ISR)), len(first["replicas"]))
 
     def unclean_election(self, topic: str) -> bool:
-        """Whether a leader may be elected that can lack committed records."""
+        """True if a leader may be elected that can lack committed records."""
         return self.config(topic, UNCLEAN) == "true"
 
     def settings(self, topic: str) -> dict[str, Any]:
-        """What the rules about a partition take from the configuration."""
+        """The configuration of a topic as inputs of rules about its partitions."""
         return {"min_isr": self.min_isr(topic), "unclean_election": self.unclean_election(topic)}
 
+    # --- recorded form ----------------------------------------------------------------------------
 
-def can_be(key: str, value: str | None) -> bool:
-    """Whether a configuration can have a value; None removes it."""
-    if value is None:
-        return True
-    return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
+    def recorded_form(self) -> dict[str, Any]:
+        """``partitions`` by name, as Kafka writes it, and the registered ``brokers`` by id."""
+        partitions = {}
+        for (topic, number), p in self.partitions.items():
+            where = self.directories.get((topic, number), {})
+            partitions[f"{topic}-{number}"] = {
+                **{name: self.ids(p[name]) for name in ("replicas", "isr", "elr")},
+                "lastKnownElr": self.last_known_ids(p),
+                "leader": self.leader_id(p["leader"]),
+                "leaderEpoch": p["leader_epoch"],
+                "partitionEpoch": p["partition_epoch"],
+                "leaderRecoveryState": p["leader_recovery_state"],
+                **{name: self.ids(p[name]) for name in ("adding", "removing")},
+                "effectiveMinIsr": self.min_isr(topic),
+                "unclean": self.unclean_election(topic),
+                "directories": [where.get(b, UNASSIGNED) for b in p["replicas"]],
+            }
+        brokers = {
+            broker: {
+                "epoch": r["epoch"],
+                "incarnation": self.incarnations.get(broker, ""),
+                "fenced": r["fenced"],
+                "inControlledShutdown": r["in_controlled_shutdown"],
+                "lastContactMs": self.contacts.get((broker, r["epoch"])),
+                "onlineDirs": sorted(self.listed.get(broker, [])),
+            }
+            for broker, r in enumerate(self.registrations[: self.count])
+            if r["registered"]
+        }
+        return {"partitions": partitions, "brokers": brokers}
 
+    def adopt(self, before: ControllerState, op: Operation) -> None:
+        """Go on from the recorded state, after a line that does not conform; ``before`` is the state before it.
+
+        Topics and configurations are changed by the line's records. Anything that the recording does not hold stays.
+        Raises TraceError if the recorded state has a broker that the meta line does not have.
+        """
+        self.step, self.next_offset = op.step, op.next_offset + len(op.records)
+        self.now_ms = max(self.now_ms, op.time_ms)
+        self.follow_records(before, op)
+        self.partitions = {key: self._adopted(op, key, p) for key, p in op.partitions.items()}
+        if op.elr_version is not None:
+            self.elr_version, self.entries = op.elr_version, {}
+            members = [(b, *key) for key, p in self.partitions.items() for b in p["elr"]]
+            for entry in [*members, *op.elr_index]:
+                self.entries[entry] = self.entries.get(entry, 0) + 1
+        for key, p in op.partitions.items():
+            if "directories" in p:
+                self.directories[key] = dict(zip(p["replicas"], p["directories"], strict=False))
+            self.topic_configs.setdefault(key[0], {})
+            self.topic_ids.setdefault(key[0], "")
+        self.orders = {key: p["isr"] for key, p in self.partitions.items()}
+        for broker in range(self.count):
+            self._adopt_broker(broker, op.brokers.get(broker))
+
+    def _adopt_broker(self, broker: int, recorded: dict[str, Any] | None) -> None:
+        if recorded is None:
+            self.registrations[broker] = zero(self.model.t.registration)
+            self.incarnations.pop(broker, None)
+            return
+        epoch = max(0, recorded["epoch"])
+        self.registrations[broker] = {
+            "registered": True,
+            "epoch": epoch,
+            "fenced": recorded["fenced"],
+            "in_controlled_shutdown": recorded["inControlledShutdown"],
+        }
+        self.incarnations[broker] = recorded["incarnation"]
+        if recorded.get("onlineDirs"):
+            self.listed[broker] = recorded["onlineDirs"]
+        if recorded.get("lastContactMs") is not None:
+            self.contacts[(broker, epoch)] = recorded["lastContactMs"]
+
+    def _adopted(self, op: Operation, key: Key, p: dict[str, Any]) -> dict[str, Any]:
+        place = op.place.at(f"partitions[{key[0]}-{key[1]}]")
+        for name in ("replicas", "isr", "elr", "adding", "removing", "lastKnownElr"):
+            least = NO_LEADER if name == "lastKnownElr" and not self.last_known_is_elr else 0
+            for broker in p[name]:
+                if not least <= broker < self.count:
+                    raise place.at(name).wrong(
+                        f"broker {broker}, where the meta line has {self.count} brokers"
+                    )
+            if len(p[name]) > self.count:
+                raise place.at(name).wrong("more replicas than brokers")
+        known, is_elr = p["lastKnownElr"], self.last_known_is_elr
+        return {
+            **{name: p[name] for name in ("replicas", "isr", "elr", "adding", "removing")},
+            "last_known_elr": known if is_elr else [],
+            "last_known_leader": known[0] if known and not is_elr else None,
+            "leader": None if p["leader"] == NO_LEADER else self.slot(p["leader"]),
+            "leader_epoch": max(0, p["leaderEpoch"]),
+            "partition_epoch": max(0, p["partitionEpoch"]),
+            "leader_recovery_state": p["leaderRecoveryState"],
+            **({"offline": []} if self.rules.t.on("offline_directory_check") else {}),
+        }
+
+
+class BrokerDecision:
+    """The records of one decision about a broker: all are built for the partitions as they were before it.
+
+    A partition that is visited twice therefore has two records, and the second repeats the first.
+    """
+
+    def __init__(self, state: ControllerState, broker: int) -> None:
+        self.state, self.broker = state, broker
+        self.before = {key: state.as_seen(key) for key in state.partitions}
+        self.registrations = list(state.registrations)
+        self.settings = {topic: state.settings(topic) for topic in {t for t, _ in self.before}}
+        self._visits = {
+            key: state.model.visits(
+                entries=state.entries.get((broker, *key), 0), is_member=broker in p["elr"]
+            )
+            for key, p in self.before.items()
+        }
+
+    def visited(self, part: str) -> list[Key]:
+        """The partitions of a part of a batch, once for each record."""
+        choose: dict[str, Callable[[Key, dict[str, Any]], int]] = {
+            registrations.IN_ISR: lambda key, p: self.broker in p["isr"],
+            registrations.IN_ELR: lambda key, p: self._visits[key],
+            registrations.LEADERLESS: lambda key, p: p["leader"] is None,
+        }
+        return [key for key, p in self.before.items() for _ in range(choose[part](key, p))]
+
+    def change(self, keys: Iterable[Key], rule: Rule, **more: Any) -> list[Record]:
+        """The records of a rule over partitions. Raises DecisionFails."""
+        records: list[Record] = []
+        for key in keys:
+            change = rule(
+                partition=self.before[key],
+                onto=self.state.partitions[key],
+                registrations=self.registrations,
+                broker=self.broker,
+                **self.settings[key[0]],
+                **more,
+            )
+            records += self.state.change(key, change)
+        return records
+
+    def batch(self, order: tuple[str, ...], own: list[Record], rule: Rule, **more: Any) -> list[list[Record]]:
+        """The records in the order of a batch; ``own`` are those of the broker. Raises DecisionFails."""
+        return [
+            own if part == registrations.BROKER else self.change(self.visited(part), rule, **more)
+            for part in order
+        ]
+
+    def registration_change(self, version: int, **fields: int) -> Record:
+        """The record that changes fields of the broker's registration."""
+        return ("BROKER_REGISTRATION_CHANGE_RECORD", version, self.named(**fields))
+
+    def named(self, **fields: int) -> dict[str, Any]:
+        """The fields of a record about the broker, with its registered epoch."""
+        epoch = self.registrations[self.broker]["epoch"]
+        return {"brokerId": self.broker, "brokerEpoch": epoch, **fields}
+
+
+# --- facts that are not recorded ----------------------------------------------------------------------------
 
 Supposition = Callable[[ControllerState], None]
-"""Makes the state what it is if something was not recorded."""
+"""Changes a state to what it is if something was not recorded."""
 
 
 def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
-    """Each possibility assumes as little as explains the operation.
+    """Possibilities that each assume as little as explains the operation.
 
-    A broker can have been heard of since its last recorded heartbeat, so that its session still lives; and it
-    can have replayed more metadata than it last reported, so that another's controlled shutdown is granted.
+    A broker can have sent a heartbeat since its last recorded one, so that its session still lives. A broker can have
+    replayed more metadata than it last reported, so that another's controlled shutdown is granted.
     """
     broker, every = op.arguments.get("broker", -1), range(state.count)
     others = [b for b in every if b != broker]
     if state.tracks_contacts:
         # Every heartbeat is recorded.
         return []
+    heard = partial(
+        _at_least, field="last_contact_ms", value=max(0, op.time_ms - state.meta.session_timeout_ms)
+    )
     if op.name == "registerBroker" and broker in every:
-        return [partial(_heard_of, brokers=[broker], now_ms=op.time_ms)]
+        return [partial(heard, brokers=[broker])]
     if op.name == "fenceStaleBroker":
-        return [partial(_heard_of, brokers=heard, now_ms=op.time_ms) for heard in (others, every)]
+        return [partial(heard, brokers=others), partial(heard, brokers=every)]
     if op.name == "brokerHeartbeat" and broker in every:
         shutdown = state.sessions[broker]["controlled_shutdown_offset"]
         if shutdown is not None:
-            return [partial(_have_replayed, brokers=others, offset=shutdown)]
+            return [partial(_at_least, field="metadata_offset", value=shutdown, brokers=others)]
     return []
 
 
-def _heard_of(state: ControllerState, brokers: Iterable[int], now_ms: int) -> None:
-    earliest = max(0, now_ms - state.meta.session_timeout_ms)
+def _at_least(state: ControllerState, brokers: Iterable[int], field: str, value: int) -> None:
     for broker in brokers:
-        session = state.sessions[broker]
-        heard = session["last_contact_ms"]
-        state.sessions[broker] = {
-            **session,
-            "last_contact_ms": earliest if heard is None else max(heard, earliest),
-        }
-
-
-def _have_replayed(state: ControllerState, brokers: Iterable[int], offset: int) -> None:
-    for broker in brokers:
-        session = state.sessions[broker]
-        reported = session["metadata_offset"]
-        at_least = offset if reported is None else max(reported, offset)
-        state.sessions[broker] = {**session, "metadata_offset": at_least}
+        known = state.sessions[broker][field]
+        at_least = value if known is None else max(known, value)
+        state.sessions[broker] = {**state.sessions[broker], field: at_least}

@@ -1,1 +1,1 @@
-"""What a replay asks of the model: its decisions, its rules about logs, and which sets of rules there are."""
+"""The model's decisions and its rules about logs, as functions of plain values; and the sets of rules in force."""

@@ -1,7 +1,7 @@
 """The controller's handlers and rules as functions of plain values: each traced once for a set of rules.
 
-There is no rule here. The rules stand in model/replication/controller; this module says which inputs they have and
-returns their checks, the record, and the partition after it.
+The rules stand in model/replication/controller. This module declares their inputs, and returns their checks, the
+record, and the partition after it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache, cached_property, lru_cache, partial, wraps
 from inspect import signature
 from typing import Any
 
-from highwater.model.language import ArrayValue, Bool, Int, Number, SeqValue, SetValue, StructValue, Truth
+from highwater.model.language import ArrayValue, Bool, Int, Number, SetValue, StructValue, Truth
 from highwater.model.language.function import Function
 from highwater.model.language.types import Type
 from highwater.model.replication.controller import handlers, outlook, registrations
@@ -48,7 +48,7 @@ _CONTEXT = ("partition", "registrations", "min_isr", "unclean_election", "partit
 
 
 class Decisions:
-    """What a controller with these rules decides, for brokers ``0 .. brokers-1``."""
+    """The decisions of a controller with these rules, for brokers ``0 .. brokers-1``."""
 
     def __init__(self, brokers: int, rules: frozenset[str]) -> None:
         self.t = t = ControllerTypes(brokers, rules)
@@ -75,11 +75,11 @@ class Decisions:
         """The inputs of rules by name."""
 
     def without_elr(self) -> Decisions:
-        """What it decides while eligible.leader.replicas.version is 0."""
+        """The decisions while eligible.leader.replicas.version is 0."""
         return decisions(self.t.broker.size, self.t.rules - ELR_FEATURE)
 
     def with_elr(self) -> Decisions:
-        """What it decides while the level is above 0, also where these rules were those of level 0."""
+        """The decisions while the level is above 0, also if these rules are those of level 0."""
         elr = frozenset() if self.t.rules & ELR_FEATURE else PROFILES["kafka_4_2"].rules & ELR_FEATURE
         return decisions(self.t.broker.size, self.t.rules | elr)
 
@@ -191,14 +191,14 @@ class Decisions:
     cancel = cached_property[Function](lambda d: d.handler(handlers.cancel_reassignment, context=5))
     assign = cached_property[Function](lambda d: d.handler(handlers.assign_directory, context=6))
     new_partition = cached_property[Function](lambda d: d.function(handlers.new_partition))
-    new_partition_checks = cached_property[Function](lambda d: d.function(_new_partition_checks))
+    new_partition_checks = cached_property[Function](lambda d: d.function(handlers.new_partition_checks))
     completeness = cached_property[Function](lambda d: d.function(_completeness))
 
     # Features and configuration.
     min_isr_change = cached_property[Function](lambda d: d.of_setting(handlers.change_min_isr))
     level_change = cached_property[Function](lambda d: d.of_setting(handlers.change_elr_level))
     feature = cached_property[Function](lambda d: d.function(_feature))
-    min_isr_checks = cached_property[Function](lambda d: d.function(_min_isr_checks))
+    min_isr_checks = cached_property[Function](lambda d: d.function(handlers.min_isr_checks))
 
 
 # --- rules with a result of several parts -----------------------------------------------------------------
@@ -223,12 +223,6 @@ def _completeness(
     decision = outlook.Decision(old, new, min_insync_replicas, none, joining, lost, chosen, none, none)
     logs = outlook.after_decision(t, outlook.AbstractLogs(complete, diminished), decision)
     return {"complete": logs.complete, "diminished": logs.diminished}
-
-
-def _new_partition_checks(
-    t: ControllerTypes, replicas: SeqValue, registrations: ArrayValue, factor: Number
-) -> Result:
-    return {"checks": handlers.new_partition_checks(t, replicas, registrations, factor)}
 
 
 def _entries_after(entries: Number, was_member: Truth, is_member: Truth) -> Result:
@@ -300,10 +294,6 @@ def _feature(
     }
 
 
-def _min_isr_checks(t: ControllerTypes, resource: Number, removes: Truth, valid: Truth) -> Result:
-    return {"checks": handlers.min_isr_checks(t, resource, removes, valid)}
-
-
 # --- rules without brokers --------------------------------------------------------------------------------
 
 
@@ -350,7 +340,7 @@ _RESERVED = {MIGRATING: "MIGRATING", UNASSIGNED: "UNASSIGNED", LOST: "LOST"}
 
 
 def is_online(directory: str, listed: Collection[str]) -> bool:
-    """Whether a replica's directory is online, by the directories that its broker lists."""
+    """True if a replica's directory is online, by the directories that its broker lists."""
     return _directory_is_online(_RESERVED.get(directory, "NAMED"), directory in listed, bool(listed))
 
 

@@ -1,16 +1,17 @@
-"""The rules to replay with: a profile and switches, or what a metadata log's feature records say."""
+"""The rules to replay with: from a profile and switches, or from a metadata log's features. And rules about logs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from highwater.invariants import statements
-from highwater.model.language import Index, Int, Option, Set, Struct
+from highwater.model.language import Index, Int, Option, Struct
 from highwater.model.language.function import Function
 from highwater.model.language.protocol import rules_on
+from highwater.model.language.types import Set as SetOf
 from highwater.model.language.types import Type
 from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import logs
@@ -29,7 +30,7 @@ class RuleSet:
 def rule_set(
     profile: str, switched: Mapping[str, bool] | None = None, also_on: Iterable[str] = ()
 ) -> RuleSet:
-    """The rules of a profile, those in ``also_on``, and over both what is switched.
+    """The rules of a profile and those in ``also_on``; ``switched`` overrides both.
 
     Raises ChoiceError for a profile or a rule that does not exist.
     """
@@ -43,7 +44,7 @@ OTHER_FEATURES = frozenset(
 )
 """Features that do not decide about replicas and leaders."""
 SUPPOSED_VERSION = 23
-"""The metadata.version that is supposed where the log does not say any."""
+"""The metadata.version of a log without that feature."""
 ANY = 1 << 15
 """Beyond every feature level."""
 
@@ -107,7 +108,7 @@ RELEASES = {
     20: "3.8-IV0", 21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0",
     27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
 }  # fmt: skip
-"""What Kafka calls the newer levels of metadata.version."""
+"""Kafka's names of the newer levels of metadata.version."""
 
 
 def rule_sets(
@@ -133,8 +134,8 @@ def rule_sets(
 def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
     """Why no profile is of these features; None where one is.
 
-    What ``controllers`` support says which code decided: a newer one can decide otherwise whatever the features say.
-    Also a feature that is not known can.
+    The levels that ``controllers`` support identify the code that decided. Newer code can decide otherwise at the same
+    levels, and an unknown feature can change decisions.
     """
     supported: dict[str, int] = {}
     for levels in controllers.values():
@@ -181,16 +182,90 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRu
     return next(version for version in VERSIONS if is_of(version))
 
 
-# What brokers' logs are held against, as functions of plain values: each traced once, when it is first
-# asked.
-#
-# There is no rule here. What a rule says stands in model/, what is promised in invariants/statements.py;
-# this module says
-# which values it is asked with.
+# --- the sets that explain a log ----------------------------------------------------------------------------
+
+
+class Narrowed(NamedTuple):
+    """From an offset on, only some sets of rules explain a partition ("" for a broker's registration).
+
+    ``version`` is the place of the possible sets in ``Agreement.versions``; ``tags`` are numbers of sets.
+    """
+
+    version: int
+    offset: int
+    partition: str
+    tags: frozenset[int]
+    time: int
+
+
+class Disagreement(NamedTuple):
+    """No set of rules is left: the profiles that explained all other partitions, and those that explain this one."""
+
+    at: Narrowed
+    others: list[str]
+    this: list[str]
+
+
+class Agreement:
+    """The possible sets of rules, likelier ones first, and the remaining ones: one set has to explain all partitions.
+
+    ``versions`` are the possible sets one after the other, as features change.
+    """
+
+    def __init__(self, sets: tuple[RuleSet, ...]) -> None:
+        self.versions = [sets]
+        self._narrowed: list[Narrowed] = []
+        self._version = 0
+        self._left: Set[int] = frozenset(range(len(sets)))
+
+    @property
+    def sets(self) -> tuple[RuleSet, ...]:
+        """The possible sets now."""
+        return self.versions[-1]
+
+    def renew(self, sets: tuple[RuleSet, ...]) -> None:
+        """Other sets are possible, from now on."""
+        self.versions.append(sets)
+
+    def narrow(self, offset: int, partition: str, tags: frozenset[int], time: int) -> None:
+        """Only these sets explain a partition."""
+        self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
+
+    def drain(self) -> list[Narrowed]:
+        """The narrowings since the last call, in the order in which they count."""
+        found, self._narrowed = self._narrowed, []
+        found.sort(key=lambda n: n[:3])
+        return found
+
+    def settle(self, narrowed: Iterable[Narrowed]) -> Iterable[Disagreement]:
+        """Apply narrowings in their order; if no set is left, those of the last one count."""
+        for said in narrowed:
+            self._reach(said.version)
+            left = self._left & said.tags
+            if not left:
+                sets = self.versions[said.version]
+                yield Disagreement(said, _profiles(sets, self._left), _profiles(sets, said.tags))
+            self._left = left or said.tags
+
+    def chosen(self) -> RuleSet:
+        """The likeliest remaining set, after all narrowings."""
+        self._reach(len(self.versions) - 1)
+        return self.sets[min(self._left)]
+
+    def _reach(self, version: int) -> None:
+        if version != self._version:
+            self._version, self._left = version, frozenset(range(len(self.versions[version])))
+
+
+def _profiles(sets: tuple[RuleSet, ...], tags: Set[int]) -> list[str]:
+    return [sets[tag].profile for tag in sorted(tags)]
+
+
+# --- rules about brokers' logs, on plain values -------------------------------------------------------------
 
 
 class AskedRule:
-    """A rule whose answer is yes or no, asked of plain values by the names of its arguments."""
+    """A rule that is true or false, as a function of plain values by name; traced when it is first called."""
 
     def __init__(self, rule: Callable[..., Truth], **inputs: Type) -> None:
         self._rule, self._inputs = rule, inputs
@@ -214,7 +289,7 @@ _OFFSET = Int(-1, MAX_LONG)
 """-1 stands for an offset that is not known: nothing is known to be reached."""
 _LOG = Struct("ReplicaLog", last_epoch=Option(Int(0, MAX_INT)), end=_OFFSET)
 _ONE = Index("broker", 1)
-"""A cluster that is looked at for one broker's sake has no others."""
+"""A cluster of one broker."""
 
 is_held = AskedRule(logs.is_held, end=_OFFSET, hwm=_OFFSET)
 end_is_told = AskedRule(logs.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
@@ -240,7 +315,7 @@ acknowledged_has_copies = AskedRule(
     statements.acknowledged_has_copies.function, hwm=_OFFSET, offset=_OFFSET, copies=_COUNT, min_isr=_COUNT
 )
 is_better_log = AskedRule(logs.is_better_log, theirs=_LOG, mine=_LOG)
-_clean = AskedRule(_is_clean, partition=Struct("Partition", isr=Set(_ONE), elr=Set(_ONE)), leader=_ONE)
+_clean = AskedRule(_is_clean, partition=Struct("Partition", isr=SetOf(_ONE), elr=SetOf(_ONE)), leader=_ONE)
 
 
 def is_clean(in_isr: bool, in_elr: bool) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.traces.rules.agreement import Agreement
-from highwater.traces.rules.profiles import RuleSet
+from highwater.traces.rules.profiles import Agreement, RuleSet
 
 SETS = tuple(RuleSet(name, frozenset({name})) for name in "abc")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from highwater.traces.kafka.batches import read_batches
 from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode, encode_unknown
 from highwater.traces.metadata.reporting import OTHERS, Doubts
 from highwater.traces.replay import replay
-from highwater.traces.reports.findings import DOUBTS, LIMIT
+from highwater.traces.reports.findings import DOUBTS, LIMIT, Unexplained
 from highwater.traces.reports.report import Report, summary
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
@@ -362,9 +363,9 @@ def test_doubts_that_are_too_many_to_tell_are_kept_as_one() -> None:
     told = found.listed()
     assert len(told) == LIMIT + 1
     assert [d.position["offset"] for d in told if d.summary == OTHERS] == [LIMIT]
-    assert found.is_reliable(LIMIT, "u-0")
-    assert not found.is_reliable(LIMIT + 1, "u-0")
-    assert Doubts.from_json(json.loads(json.dumps(found.to_json()))).listed() == told
+    line = Unexplained({"offset": LIMIT}, None, "u-0", {}, ())
+    assert found.marked(line).reliable
+    assert not found.marked(replace(line, position={"offset": LIMIT + 1})).reliable
 
 
 # --- transactions ---------------------------------------------------------------------------------------
