@@ -11,9 +11,8 @@ import pytest
 from highwater.checker.engines import reference
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.frontier import Store
-from highwater.checker.engines.native.text.runtime import SLACK, Runtime
+from highwater.checker.engines.native.text.runtime import SLACK, find_function, slot_function
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress, SearchOptions, SearchResult
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.interpreter import BoundError, Interpreter
@@ -201,22 +200,10 @@ def test_an_action_never_taken_is_counted_as_such() -> None:
     assert found.actions["add"] > 0
 
 
-class _Finding(Runtime):
-    """The search's functions, and one of them that is otherwise seen from within only."""
-
-    def text(self) -> str:
-        return "\n".join([super().text(), self._find().replace("internal ", "", 1)])
-
-
-class _FindingProgram(Program):
-    runtime = _Finding
-
-
 @pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("effort", list(Effort))
 def test_a_look_up_finds_what_is_there_and_comes_to_an_end(effort: Effort) -> None:
-    text = _FindingProgram(counters(1, 3), effort=Effort.QUICK).text
-    machine = Machine(text, effort)
+    machine = Machine(slot_function() + find_function().replace("internal ", "", 1), effort)
     find = machine.function("find", 3, result=True)
     capacity, random = 1000, np.random.default_rng(1)
     slots = np.zeros(capacity + SLACK, dtype=np.uint64)

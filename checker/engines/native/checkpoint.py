@@ -114,7 +114,7 @@ def content_of(run: SearchState) -> str:
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
-    for part in (key, run.code.digest, repr(run.start.tolist())):
+    for part in (key, run.program.name.digest, repr(run.start.tolist())):
         content = part.encode()
         digest.update(b"%d:" % len(content) + content)
     return digest.hexdigest()

@@ -20,7 +20,6 @@ from highwater.checker.engines.breadth_first import BreadthFirst, Totals
 from highwater.checker.engines.native.checkpoint import Checkpointer
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.code import RowWorker
 from highwater.checker.engines.native.frontier import Level, Part, not_written
 from highwater.checker.engines.native.search_state import SearchState
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
@@ -258,7 +257,7 @@ class NativeLevels(SearchState):
 
     def _put_away(self, worker: Worker, level: Level) -> None:
         """Take over a worker's output: candidates where they are collected, else states."""
-        if self.delayed is not None and isinstance(worker, RowWorker):
+        if self.delayed is not None:
             self.delayed.collect(worker)
         else:
             self._hand_over(worker, level)
@@ -322,10 +321,11 @@ class NativeLevels(SearchState):
         """Where duplicates are found on disk: find out which candidates are new."""
         if self.delayed is None or self.lost:
             return
-        workers = [w for w in self.workers if isinstance(w, RowWorker)]
         try:
             left = level.size - self.expanded
-            self.delayed.resolve(workers, lambda w: self._hand_over(w, following), left or following.size)
+            self.delayed.resolve(
+                self.workers, lambda w: self._hand_over(w, following), left or following.size
+            )
         except OSError as wrong:
             self._fail(wrong)
         self._check_limits()

@@ -10,7 +10,6 @@ from collections import deque
 
 from highwater.checker.base.memory import available_memory
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.code import DiskProgram
 from highwater.checker.engines.native.disk.visited import Delayed, reserved_bytes
 from highwater.checker.engines.native.frontier import DataFile, Level, NewFile, Part, Store
 from highwater.checker.engines.native.initial import initial_words
@@ -34,7 +33,6 @@ class SearchState:
         self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
         self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
         self._divide_memory(options.memory_bytes or int(available_memory() * 0.8))
-        self.code = program.name
         self.delayed: Delayed | None = None
         self.new_file: NewFile = self._unnamed_file
         self.levels: list[Level] = []
@@ -68,20 +66,12 @@ class SearchState:
 
     def use_disk(self) -> None:
         """From now on find duplicates on disk. Nothing is there yet. EngineError where memory is too small."""
-        options, before = self.options, self.program
+        directory = self.options.spill_directory
         if self.table.most < sum(worker.capacity for worker in self.workers):
             raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
-        # It is the same model: whether it is symmetric was asked before.
-        program = DiskProgram(before.model, options.symmetry, ask=False, effort=before.effort)
-        self.delayed = Delayed(program, self.table, self.new_file, options.spill_directory, self.count)
-        before.settle(0)
-        self.program, old_workers = program, self.workers
-        self.workers = []
-        for old in old_workers:
-            worker = program.worker(options.deadlock)
-            worker.take_over(old)
+        self.delayed = Delayed(self.program, self.table, self.new_file, directory, self.count)
+        for worker in self.workers:
             worker.collect()
-            self.workers.append(worker)
         self.states.bounded = self.predecessors.bounded = True
 
     # --- counts -----------------------------------------------------------------------------------

@@ -217,9 +217,9 @@ class Worker(Buffers):
         words: int,
         *,
         want_deadlock: bool = False,
-        places: Mapping[str, int] = CONTEXT,
     ) -> None:
-        super().__init__(model, words, places, want_deadlock=want_deadlock, judging=True)
+        super().__init__(model, words, CONTEXT, want_deadlock=want_deadlock, judging=True)
+        self.rows: Words = np.empty((0, WORDS + words), dtype=np.uint64)
         self.out_states: Words = np.empty((self.capacity, words), dtype=np.uint64)
         self.out_predecessors: Words = np.empty(self.capacity, dtype=np.uint64)
         self["out_states"] = self.out_states.ctypes.data
@@ -228,7 +228,7 @@ class Worker(Buffers):
     @property
     def bytes(self) -> int:
         """Memory of its output."""
-        return self.out_states.nbytes + self.out_predecessors.nbytes
+        return self.out_states.nbytes + self.out_predecessors.nbytes + self.rows.nbytes
 
     def run(self, function: Any, table: Table, states: Words, start: int, end: int, base: int) -> int:
         """Call expand() or admit() on some states; the index of the first that was not taken yet."""
@@ -243,9 +243,12 @@ class Worker(Buffers):
         self["out_count"] = 0
         self["violation_count"] = 0
 
-    def take_over(self, other: Worker) -> None:
-        """Add another one's counters to these, and take over what it has noted."""
-        self.counts += other.counts
-        self.cuts += other.cuts
-        self.premises += other.premises
-        self["deadlock"] = other["deadlock"]
+    def collect(self) -> None:
+        """From now on write candidates as rows, and judge nothing."""
+        if not len(self.rows):
+            self.rows = np.empty((self.capacity, self.rows.shape[1]), dtype=np.uint64)
+        self["rows"], self["judging"] = self.rows.ctypes.data, 0
+
+    def keep(self) -> None:
+        """From now on write states, and judge them."""
+        self["rows"], self["judging"] = 0, 1

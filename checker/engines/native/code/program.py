@@ -178,6 +178,7 @@ class Program(CompiledModel):
         """Take the functions from machine code."""
         super().bind(machine)
         self.walk = machine.function("walk", 1)
+        self.sift = machine.function("sift", 1)
         self._judge = machine.function("judge", 2, result=True)
         self._successors = machine.function("successors", 8, result=True)
 

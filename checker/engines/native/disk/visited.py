@@ -18,11 +18,12 @@ from typing import TypeVar
 import numpy as np
 
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.native.disk.code import BLOCK, DiskProgram, RowWorker, code
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk.code import BLOCK, code
 from highwater.checker.engines.native.disk.runs import Room, SortedRun, written_run
 from highwater.checker.engines.native.frontier import KeptArray, NewFile, Store
 from highwater.checker.engines.native.text.runtime import SLACK
-from highwater.checker.engines.native.worker import Table
+from highwater.checker.engines.native.worker import Table, Worker
 from highwater.checker.engines.state_graph import Words
 
 MOST_RUNS = 8
@@ -269,7 +270,7 @@ class Delayed:
     """The candidates of a batch, and the visited states on disk."""
 
     def __init__(
-        self, program: DiskProgram, table: Table, new_file: NewFile, directory: str | None, threads: int
+        self, program: Program, table: Table, new_file: NewFile, directory: str | None, threads: int
     ) -> None:
         self.program, self.table = program, table
         self.marks: Words = np.zeros(table.most_slots // 64 + 1, dtype=np.uint64)
@@ -290,7 +291,7 @@ class Delayed:
         """Whether there are so many candidates that more new states may be among them than are wanted."""
         return self.table.taken > max(wanted, _LEAST)
 
-    def collect(self, worker: RowWorker) -> None:
+    def collect(self, worker: Worker) -> None:
         """Take over a worker's output. Raises OSError."""
         count = worker["out_count"]
         if count:
@@ -299,9 +300,7 @@ class Delayed:
                 self._chunks.append(kept)
         worker.reset_output()
 
-    def resolve(
-        self, workers: Sequence[RowWorker], hand_over: Callable[[RowWorker], None], to_expand: int
-    ) -> None:
+    def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
         """Find out what is new, and hand it over; the next batch comes from so many states. Raises OSError."""
         if not self.table.taken:
             return
@@ -317,10 +316,10 @@ class Delayed:
         self.table.clear(_MORE * to_expand)
         self.visited.merge()
 
-    def _sift(self, workers: Sequence[RowWorker], hand_over: Callable[[RowWorker], None]) -> int:
+    def _sift(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None]) -> int:
         waiting = deque(self._chunks)
 
-        def serve(worker: RowWorker) -> int:
+        def serve(worker: Worker) -> int:
             worker.keep()
             worker["marks"] = self.marks.ctypes.data
             kept = 0

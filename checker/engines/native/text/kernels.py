@@ -27,7 +27,7 @@ FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class _Output:
+class Output:
     """Where candidates go: the next one's address, the index part of their predecessor, the state's words."""
 
     start: str
@@ -94,19 +94,12 @@ class Kernels:
     def text(self) -> str:
         """The text of all kernels."""
         large = [self._asked_apart(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
-        return "\n".join([self._fingerprint(), self._slot(), *large, self._successors(), self._judge()])
+        return "\n".join([self._fingerprint(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
         """``@fingerprint(words)``: that of a state."""
         f = FunctionText("internal i64 @fingerprint(ptr %words) alwaysinline")
         return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
-
-    def _slot(self) -> str:
-        """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""
-        f = FunctionText("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
-        product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
-        high = f.op(f"lshr i128 {product}, 64")
-        return f.end(f"i64 {f.op(f'trunc i128 {high} to i64')}")
 
     def _load(self, f: FunctionText, pointer: str) -> list[str]:
         return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
@@ -127,8 +120,11 @@ class Kernels:
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
         scope = ValueScope(f, self.layout, words)
         f.store(0, "%enabled")
-        out = self._decide(f, scope, list(enumerate(self.model.instances)), 0, _Output("%out", base, words))
-        return f.end(f"ptr {out}")
+        return f.end(f"ptr {self._every_step(f, scope, Output('%out', base, words))}")
+
+    def _every_step(self, f: FunctionText, scope: ValueScope, output: Output) -> str:
+        """Code for all instances; returns the end of what was written."""
+        return self._decide(f, scope, list(enumerate(self.model.instances)), 0, output)
 
     def _decide(
         self,
@@ -136,7 +132,7 @@ class Kernels:
         scope: ValueScope,
         instances: list[tuple[int, Instance]],
         depth: int,
-        output: _Output,
+        output: Output,
     ) -> str:
         """Code for instances whose first ``depth`` guards hold; gives the end of what was written.
 
@@ -160,7 +156,7 @@ class Kernels:
         return out
 
     def _take(
-        self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: _Output
+        self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: Output
     ) -> str:
         """Code for an instance whose guards hold; gives the end of what was written."""
         f.store(1, "%enabled")
@@ -213,7 +209,7 @@ class Kernels:
             mask = f.op(f"or i64 {mask}, {bad}")
         return mask
 
-    def _judged_apart(self, f: FunctionText, number: int, output: _Output, mask: str) -> str:
+    def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
         """The same of the large properties, where the step changes something that they read; the step is written."""
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
@@ -229,7 +225,7 @@ class Kernels:
             mask = f.join("i64", [(before, here), (found, ask)])
         return mask
 
-    def _touched(self, f: FunctionText, prop: TracedStepProperty, output: _Output) -> str:
+    def _touched(self, f: FunctionText, prop: TracedStepProperty, output: Output) -> str:
         """Whether a step changes something that a property reads, by the bits of the words that differ."""
         masks = [0] * self.layout.words
         for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):

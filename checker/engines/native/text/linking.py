@@ -25,7 +25,6 @@ FIELDS = {
             (
                 "numbers",  # beside each slot of the table: the number of its state, 32 bits
                 "exact",  # 1 to compare the states that steps lead to word by word
-                "lost",  # 1 + the number of a state with a step to a state that is not in the table
                 "mixed",  # 1 + the number of a state that shares its fingerprint with another one
                 "out_targets",  # of each step: the state that it leads to
                 "out_instances",  # and its instance
@@ -62,7 +61,7 @@ class LinkRuntime(Runtime):
 
     def text(self) -> str:
         """The text of all functions."""
-        own = self._find(), self._number_states(), self._note_cuts(), self._resolve(), self._link()
+        own = self._number_states(), self._note_cuts(), self._resolve(), self._link()
         return "\n".join([super().text(), *own])
 
     def _entry(self, f: FunctionText, slot: str) -> str:
@@ -71,30 +70,15 @@ class LinkRuntime(Runtime):
     def _number_states(self) -> str:
         """``@number(context)``: give the states from start to end their numbers."""
         f = FunctionText("void @number(ptr %context)")
-        table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
-        states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
-        with f.each(start, end) as index:
-            # The slot of a state further on is asked for now.
-            ahead = f.op(f"add i64 {index}, 16")
-            last = f.op(f"sub i64 {end}, 1")
-            ahead = f.op(f"select i1 {f.op(f'icmp ult i64 {ahead}, {end}')}, i64 {ahead}, i64 {last}")
-            later = f.op(
-                f"call i64 @{self.canonical}(ptr {f.at(states, f.op(f'mul i64 {ahead}, {self.words}'))})"
+        states = self._pointer(f, "states")
+
+        def fingerprint(index: str) -> str:
+            return f.op(
+                f"call i64 @{self.canonical}(ptr {f.at(states, f.op(f'mul i64 {index}, {self.words}'))})"
             )
-            home = f.op(f"call i64 @slot(i64 {later}, i64 {capacity})")
-            f.do(f"call void @llvm.prefetch.p0(ptr {f.at(table, home)}, i32 0, i32 3, i32 1)")
-            f.do(f"call void @llvm.prefetch.p0(ptr {self._entry(f, home)}, i32 1, i32 3, i32 1)")
-            state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
-            fingerprint = f.op(f"call i64 @{self.canonical}(ptr {state})")
-            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-            f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
-            f.start("lost")
-            f.store(f.op(f"add i64 {index}, 1"), self._field(f, "lost"))
-            f.jump("more")
-            f.start("found")
+
+        with self._each_slot(f, fingerprint, lambda home: [self._entry(f, home)]) as (index, slot):
             f.do(f"store i32 {f.op(f'trunc i64 {index} to i32')}, ptr {self._entry(f, slot)}, align 4")
-            f.jump("more")
-            f.start("more")
         return f.end()
 
     def _note_cuts(self) -> str:
@@ -167,22 +151,14 @@ class LinkRuntime(Runtime):
         f = FunctionText("void @link(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
-        buffer, counts, cuts = (
-            self._pointer(f, "candidates"),
-            self._pointer(f, "counts"),
-            self._pointer(f, "cuts"),
-        )
-        error, step_counts = self._field(f, "error"), self._pointer(f, "out_step_counts")
+        buffer, step_counts = self._pointer(f, "candidates"), self._pointer(f, "out_step_counts")
         enabled = f.op("alloca i64, align 8")
         batch_end = f.at(buffer, BATCH * self.width)
         with f.loop(f"i64 {start}", f"ptr {buffer}") as loop:
             index, free = loop.values
             loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
             state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
-            after = f.op(
-                f"call ptr @successors(ptr {state}, i64 {index}, ptr {free}, ptr {counts}, ptr {cuts}, ptr {error}, "
-                f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
-            )
+            after = self._call_successors(f, state, index, free, enabled)
             place = f.op(f"sub i64 {index}, {start}")
             size = f.op(
                 f"sub i64 {f.op(f'ptrtoint ptr {after} to i64')}, {f.op(f'ptrtoint ptr {free} to i64')}"
