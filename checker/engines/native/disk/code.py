@@ -1,8 +1,8 @@
-"""Loops over fingerprints that know no model, as machine code: tables in order, packed blocks, and their merge.
+"""Machine code for fingerprints, the same for all models: sorting tables, packing blocks, merging.
 
-Fingerprints in order are packed in blocks: the first one stands in the index, and each later one as its distance from
-the one before, in as many bits as the largest distance of the block takes. Fingerprints are spread evenly, so a
-distance takes little more than the 64 bits less the logarithm of how many there are.
+A block packs fingerprints in order: the first is in the index, each other as its distance from the one before, in as
+many bits as the largest distance needs. Fingerprints are spread evenly, so among n of them a distance needs little
+more than 64 - log2(n) bits.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from highwater.checker.engines.native.text.runtime import find_function, insert_
 BLOCK = 1 << 15
 """Fingerprints that are packed, and unpacked, together."""
 WIDEST = 57
-"""The most bits that a word read from any byte on has for sure; a wider distance takes all 64."""
+"""The most bits that one word, read at any byte, can always supply; a wider distance takes 64."""
 
 
 class Code:
-    """The functions. All take and give whole numbers; a pointer is one."""
+    """The compiled functions. Arguments and results are integers or addresses."""
 
     def __init__(self) -> None:
         machine = Machine(text(), Effort.FULL)
         self._machine = machine
         self.tidy: Any = machine.function("tidy", 3)
-        """``tidy(table, start, end)``: put runs of taken slots into order; both ends lie in no run."""
+        """``tidy(table, start, end)``: sort each run of taken slots; both ends lie in no run."""
         self.extract: Any = machine.function("extract", 5, result=True)
-        """``extract(table, start, end, marks, out)``: the fingerprints that are not marked; how many."""
+        """``extract(table, start, end, marks, out)``: write the fingerprints that are not marked; returns how many."""
         self.pack: Any = machine.function("pack", 3, result=True)
-        """``pack(fingerprints, count, out)``: a block, into zeros; the bits of a distance."""
+        """``pack(fingerprints, count, out)``: pack a block into zeros; returns the bits of a distance."""
         self.unpack: Any = machine.function("unpack", 5)
         """``unpack(data, first, width, count, out)``: a block's fingerprints."""
         self.merge: Any = machine.function("merge", 6, result=True)
-        """``merge(table, start, end, marks, fingerprints, count)``: mark what is in both; how many were."""
+        """``merge(table, start, end, marks, fingerprints, count)``: mark what is in both; returns how many."""
         self.fill: Any = machine.function("fill", 4, result=True)
         """``fill(table, capacity, fingerprints, count)``: insert all; 1 if there is no room or one is a duplicate."""
         self.held: Any = machine.function("held", 4, result=True)
-        """``held(table, capacity, fingerprints, count)``: how many of them a table holds."""
+        """``held(table, capacity, fingerprints, count)``: returns how many of them a table holds."""
 
 
 @functools.cache
@@ -56,11 +56,10 @@ def text() -> str:
 
 
 def _tidy() -> str:
-    """Insertion sort of each run of taken slots: few lie far from where they belong.
+    """Insertion sort of each run of taken slots, where few are far from their place.
 
-    Runs among themselves are in order, as home slots grow with the fingerprint; and an empty slot, 0, is less than
-    all, so that nothing moves past it. A run in order is one that look-ups find everything in: its k-th least is
-    never before its home.
+    Runs are in order among themselves, as home slots grow with the fingerprint. Nothing moves past an empty slot: 0 is
+    less than every fingerprint. Look-ups work in a sorted run: its k-th least is never before its home.
     """
     f = FunctionText("void @tidy(ptr %table, i64 %start, i64 %end)")
     with f.each("%start", "%end") as index:
@@ -84,7 +83,7 @@ def _extract() -> str:
         index, count = loop.values
         loop.while_(f.op(f"icmp ult i64 {index}, %end"))
         value = f.load(f.at("%table", index))
-        # Written always, and counted only where it stays: no branch that cannot be foreseen.
+        # Always written, and counted only if it stays: this avoids an unpredictable branch.
         f.store(value, f.at("%out", count))
         word = f.load(f.at("%marks", f.op(f"lshr i64 {index}, 6")))
         bit = f.op(f"and i64 {index}, 63")
@@ -144,7 +143,7 @@ def _unpack() -> str:
 
 
 def _merge() -> str:
-    """Both come in order; an empty slot, 0, is less than all. Who goes on is no branch: it cannot be foreseen."""
+    """Both are sorted; an empty slot, 0, is least. Both sides advance without an unpredictable branch."""
     f = FunctionText("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
     with f.loop("i64 %start", "i64 0", "i64 0") as loop:
         slot, index, hits = loop.values

@@ -1,8 +1,8 @@
-"""From the states that a search found to the steps between them: the loops around the kernels, as LLVM text.
+"""Loops around the kernels that find the steps between the states of a search, as LLVM text.
 
-``@number`` writes the number of each state beside its fingerprint's slot in the search's table. ``@link`` takes
-the steps of states again and looks up which states they lead to, a batch of candidates at a time, so that the
-waits for memory overlap.
+``@number`` writes each state's number beside its fingerprint's slot in the search's table. ``@link`` expands states
+again and looks up the states that their steps lead to, a batch of candidates at a time, so that memory accesses
+overlap.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FIELDS = {
 
 
 class CutKernels(Kernels):
-    """Kernels that also note which instances are cut: as bits, in the words before the counters of bounds."""
+    """Kernels that also note the pruned instances, as bits in the words before the counters of bounds."""
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
@@ -50,7 +50,7 @@ class CutKernels(Kernels):
 
 
 def cut_words(instances: int) -> int:
-    """The words before ``%cuts`` that these kernels write to."""
+    """The number of words before ``%cuts`` for these bits."""
     return -(-instances // 64)
 
 
@@ -82,7 +82,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _note_cuts(self) -> str:
-        """``@note_cuts(context, place)``: write down the instances cut since the last call, as those of a state."""
+        """``@note_cuts(context, place)``: write the instances pruned since the last call, as those of a state."""
         f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")
@@ -106,7 +106,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _resolve(self) -> str:
-        """``@resolve(context, end)``: look up where the candidates before ``end`` lead to, and write the steps."""
+        """``@resolve(context, end)``: look up the targets of the candidates before ``end``, and write the steps."""
         f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, exact = self._pointer(f, "states"), self._number(f, "exact")

@@ -1,4 +1,4 @@
-"""The parts of the search that run beside the kernels, as LLVM text: fingerprint table, expansion, growth, walks.
+"""The loops of a search around the kernels, as LLVM text: fingerprint table, expansion, growth, walks.
 
 All functions take one argument, a context: an array of i64 whose places CONTEXT names. Workers share the
 table and nothing else; a slot is taken by compare-and-swap, and a fingerprint lies at its home slot or in the
@@ -31,7 +31,7 @@ CONTEXT = {
             "candidates",  # room for a batch of candidates
             "counts",  # steps taken, by instance
             "cuts",  # steps cut, by bound
-            "premises",  # states in which a property had something to say
+            "premises",  # states in which the premise of a property holds
             "known",  # bits of the properties whose violation was recorded
             "violations",  # pairs: index in out_states, bits
             "violation_count",
@@ -55,7 +55,7 @@ CONTEXT = {
     )
 }
 BATCH = 256
-"""Candidates that are looked up together, so that their slots travel from memory at the same time."""
+"""Candidates that are looked up together, so that their memory accesses overlap."""
 SLACK = 1 << 16
 """Slots past the last home slot, instead of going round to the first one."""
 _AHEAD = 16
@@ -64,7 +64,7 @@ _AHEAD = 16
 
 @contextmanager
 def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iterator[tuple[str, str]]:
-    """The slots from a home slot on, with their addresses, until the text within goes elsewhere; then to ``full``."""
+    """The slots from ``home`` to ``end`` with their addresses, until the body jumps elsewhere; then ``full``."""
     with f.loop(f"i64 {home}") as probe:
         (slot,) = probe.values
         yield slot, f.at(table, slot)
@@ -94,7 +94,7 @@ def insert_function() -> str:
         f.start("free")
         pair = f.op(f"cmpxchg ptr {slot}, i64 0, i64 %fp monotonic monotonic, align 8")
         f.branch(f.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "taken", "lost")
-        f.start("lost")  # another worker was faster: with the same fingerprint, or with another one
+        f.start("lost")  # another worker took the slot, perhaps with the same fingerprint
         winner = f.op(f"extractvalue {{ i64, i1 }} {pair}, 0")
         f.branch(f.op(f"icmp eq i64 {winner}, %fp"), "known", "onward")
         f.start("onward")
@@ -107,7 +107,7 @@ def insert_function() -> str:
 
 
 def find_function() -> str:
-    """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1; no one may change the table."""
+    """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1. The table must not change."""
     f = FunctionText("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
     home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
     end = f.op(f"add i64 %capacity, {SLACK}")
@@ -263,7 +263,7 @@ class Runtime:
         return f.end()
 
     def _emit(self) -> str:
-        """``@emit(context, candidate)``: keep a candidate, and judge its state where that is asked."""
+        """``@emit(context, candidate)``: keep a candidate; judge its state if ``judging`` is set."""
         f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
@@ -305,13 +305,13 @@ class Runtime:
         return f.end()
 
     def _noting_steps(self) -> list[str]:
-        """What notes violations by steps; nothing where the model has no property of steps."""
+        """``@note_steps``, if the model has step properties."""
         return [self._note_steps()] if self.of_steps else []
 
     def _note_steps(self) -> str:
-        """``@note_steps(context, begin, end)``: of each property of steps the first candidate that violates it is kept.
+        """``@note_steps(context, begin, end)``: record the predecessor of the first violation of each step property.
 
-        What is kept is the candidate's predecessor. Candidates must not be fingerprinted yet.
+        Candidates must not be fingerprinted yet.
         """
         f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         with f.each("%begin", "%end", self.width) as candidate:
