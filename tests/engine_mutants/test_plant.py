@@ -52,15 +52,19 @@ def test_what_is_planted() -> None:
         assert ast.dump(ast.parse(mutant.of(SOURCE))) != ast.dump(ast.parse(SOURCE)), mutant
 
 
-def test_every_mutant_of_the_engines_can_be_compiled() -> None:
-    every = plant.mutants(ROOT)
+@pytest.fixture(scope="module")
+def every() -> list[plant.Mutant]:
+    """All mutants of the package of engines."""
+    return plant.mutants(ROOT, ("checker/engines",))
+
+
+def test_every_mutant_of_the_engines_can_be_compiled(every: list[plant.Mutant]) -> None:
     assert len({m.kind for m in every}) == 5
     for mutant in plant.chosen(every, 1, 60):
         compile(mutant.of((ROOT / mutant.file).read_bytes()), mutant.file, "exec")
 
 
-def test_a_seed_chooses_the_same_ones_of_every_kind() -> None:
-    every = plant.mutants(ROOT, ("traces",))
+def test_a_seed_chooses_the_same_ones_of_every_kind(every: list[plant.Mutant]) -> None:
     assert plant.chosen(every, 1, 30) == plant.chosen(every, 1, 30) != plant.chosen(every, 2, 30)
     assert plant.chosen(every, 1, 30)[:20] == plant.chosen(every, 1, 20)
     assert {m.kind for m in plant.chosen(every, 1, 30)} == {m.kind for m in every}
@@ -70,7 +74,9 @@ def test_every_module_has_tests_that_are_near() -> None:
     assert "tests/gate/test_baseline.py" in near.naming(ROOT, "checker/comparing/gate/baseline.py")
     assert "tests/traces/test_bad_input.py" in near.naming(ROOT, "traces/operations/replay.py")
     assert near.beside(ROOT, "checker/comparing/gate/baseline.py") == ["tests/gate"]
-    for file in {m.file for m in plant.mutants(ROOT)}:
+    for file in (
+        p.relative_to(ROOT).as_posix() for f in plant.FOLDERS for p in (ROOT / f).rglob("[a-z]*.py")
+    ):
         assert near.beside(ROOT, file), file
 
 

@@ -288,7 +288,7 @@ def test_the_name_of_a_model_that_is_made_otherwise() -> None:
     assert asked().model().identity is None
     assert model_of(asked()).identity == request_key(asked())
     for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
-        options = SearchOptions(workers=1)
+        options = SearchOptions(workers=1, limit_states=100)
         model, _ = one.explore(asked(), engine, by_name.search(engine), options, keep=keep)
         assert model is not None
         assert (model.identity is not None) == (engine == "native" and keep)

@@ -28,13 +28,9 @@ def found_by_the_reference(name: str) -> SearchResult:
     return reference.search(models.scenario_model(name, max_records=1), SearchOptions())
 
 
-SAID = "truncation/small-kip-279"
-"""It watches what ``small-kip-101-steps`` does, and the rest is found without watching."""
-
-
-@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(
-    "name", [n for n in models.scenario_names() if n.startswith("truncation/") and n != SAID]
+    "name", [f"truncation/{n}" for n in ("kip-101", "kip-320", "reach", "truncate-to-hwm")]
 )
 def test_same_result_as_the_reference(name: str, workers: int) -> None:
     model = models.scenario_model(name, max_records=1)
@@ -46,10 +42,10 @@ def test_same_result_as_the_reference(name: str, workers: int) -> None:
 
 def test_same_result_as_the_reference_on_the_replication_protocol() -> None:
     model = models.scenario_model(
-        "replication/large-operator", brokers=2, replication_factor=2, initial_isr=2
+        "replication/large-operator", brokers=2, replication_factor=2, initial_isr=2, elections=0
     )
     native, plain = search(model, SearchOptions()), reference.search(model, SearchOptions())
-    assert native.distinct_states > 10_000
+    assert native.distinct_states == 5937
     for part in ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by"):
         assert getattr(native, part) == getattr(plain, part), part
 
@@ -108,8 +104,6 @@ def test_too_little_memory_ends_the_search_with_what_was_found() -> None:
 def test_a_disk_that_cannot_be_written_is_survived(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
     store = Store(0, missing)
-    import numpy as np
-
     array = np.arange(10, dtype=np.uint64).reshape(5, 2)
     kept = store.put(array)
     assert store.failure is not None
@@ -160,7 +154,7 @@ def test_symmetry_saves_states_and_keeps_verdicts() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["truncation/kip-320", "truncation/kip-279", "truncation/kip-101"])
+@pytest.mark.parametrize("name", ["truncation/kip-320", "truncation/kip-101"])
 def test_symmetry_of_brokers(name: str) -> None:
     plain = search(models.scenario_model(name), SearchOptions())
     reduced = search(models.scenario_model(name), SearchOptions(symmetry=True))
