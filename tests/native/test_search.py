@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import numpy as np
 import pytest
 
 from highwater.checker.engines import reference
+from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.frontier import Store
+from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK, find_function, slot_function
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress, SearchOptions, SearchResult
 from highwater.model.language import LanguageError, Model
@@ -109,6 +113,18 @@ def test_a_disk_that_cannot_be_written_is_survived(tmp_path: Path) -> None:
     assert store.failure is not None
     assert missing in store.failure
     assert (store.get(kept) == array).all()
+
+
+def test_a_search_stops_for_the_first_reason_and_counts_the_seconds_before_it_was_resumed() -> None:
+    options = SearchOptions(workers=1, limit_states=10)
+    with closing(NativeLevels(Program(counters(2, 5)), options)) as levels:
+        run = BreadthFirst(levels.program.model, levels, options, None)
+        assert not run.check_limits(10)
+        assert run.check_limits(11)
+        run.end("interrupted")
+        assert run.stop == "states"
+        run.seconds_before = 1000.0
+        assert run.seconds > 1000
 
 
 def test_limits() -> None:
