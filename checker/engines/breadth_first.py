@@ -1,6 +1,6 @@
-"""Breadth-first search, level by level, whatever keeps the visited states.
+"""Breadth-first search, level by level, for every store of visited states.
 
-``Visited`` is what an engine keeps: fingerprints in memory, sorted runs on disk, or Parquet. ``BreadthFirst`` is the
+``Visited`` is an engine's store: fingerprints in memory, sorted runs on disk, or Parquet. ``BreadthFirst`` is the
 loop around it. The loop ends after the last level, at a limit, at an interruption, or when every verdict is known.
 """
 
@@ -55,13 +55,13 @@ class Visited(Protocol):
         """The first violation of each property that is violated so far."""
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level, or go on from a checkpoint."""
+        """Find the first level, or resume from a checkpoint."""
 
     def expand(self, search: BreadthFirst) -> None:
-        """Make the new successors of the frontier the next level, unless the search is stopped meanwhile."""
+        """Find the next level: the new successors of the frontier. A search can be stopped within it."""
 
     def finish(self) -> None:
-        """Save a search that is over."""
+        """Save the finished search."""
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts so far."""
@@ -77,7 +77,7 @@ class Visited(Protocol):
 
 
 class BreadthFirst:
-    """One search of a model. ``stop`` is the reason why it stops; ``seconds_before`` those before it was resumed."""
+    """One search of a model. ``stop`` is the reason to stop, ``seconds_before`` the time before the resumption."""
 
     def __init__(
         self, model: Model, visited: Visited, options: SearchOptions, progress: ProgressCallback | None
@@ -92,7 +92,7 @@ class BreadthFirst:
 
     @property
     def seconds(self) -> float:
-        """Seconds of searching, those before a resumption included."""
+        """Seconds of searching, including those before a resumption."""
         return self.seconds_before + time.perf_counter() - self.started
 
     @property
@@ -116,7 +116,7 @@ class BreadthFirst:
         return self._conclude()
 
     def decided(self) -> bool:
-        """True if the violations found so far are all verdicts that are wanted."""
+        """True if the violations found so far decide every wanted verdict."""
         wanted = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
         return not missing_verdicts(wanted, self.visited.found, self.options)
 
@@ -125,7 +125,7 @@ class BreadthFirst:
         self.stop = self.stop or why
 
     def check_limits(self, distinct: int) -> bool:
-        """True if the search is to stop: for its limits, or for an earlier reason."""
+        """Stop at a limit. Returns True if the search stops."""
         states, seconds = self.options.limit_states, self.options.limit_seconds
         if states is not None and distinct > states:
             self.end("states")
@@ -134,7 +134,7 @@ class BreadthFirst:
         return self.stop is not None
 
     def report(self) -> None:
-        """Note what the search has in use, and report its progress."""
+        """Note the memory and disk in use, and report progress."""
         progress = self._note_resources()
         if self.progress:
             self.progress(progress)

@@ -1,4 +1,4 @@
-"""The engines by name. Each is imported only when it is asked for."""
+"""The engines by name. Each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine that an exhaustive search is asked of: its name, where Spark runs, and where the search is kept."""
+    """The engine of an exhaustive search: its name, Spark's master, and the directory of its checkpoint."""
 
     name: str
     spark_master: str | None = None
@@ -46,9 +46,9 @@ class Engine:
     resume: bool = False
 
     def on_spark(self, scenarios: int) -> SparkOptions | None:
-        """What Spark is asked, for so many scenarios; None where it is another engine.
+        """Spark's options for this number of scenarios; None for another engine.
 
-        InputError where what is asked cannot be had, or is Spark's alone.
+        Raises InputError if Spark is not available, or an option needs Spark.
         """
         if self.name == "spark":
             return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
@@ -57,12 +57,12 @@ class Engine:
         return None
 
     def in_memory(self) -> None:
-        """InputError where a checkpoint is asked for of an engine that makes the explored graph in memory."""
+        """Raise InputError for a checkpoint option if the engine makes the explored graph in memory."""
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
-        """The exhaustive search of so many scenarios; InputError as of ``on_spark``."""
+        """The search function for this number of scenarios. Raises InputError as ``on_spark``."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)
@@ -76,16 +76,16 @@ class Engine:
     def _kept(
         self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
     ) -> SearchResult:
-        """The native search, kept in the checkpoint."""
+        """The native search with the checkpoint's options."""
         kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
         return search(self.name)(model, kept, progress)
 
     def request(self, scenario: Scenario, overrides: Overrides) -> Request:
-        """What the engine is asked of a scenario; InputError where it cannot do that."""
+        """The request for a scenario. Raises InputError if the engine does not support it."""
         return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
 
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
-        """A request as the engine can take it; InputError where ``symmetry`` was asked of one that has none."""
+        """The request without symmetry if the engine has none. Raises InputError if an option needs what it lacks."""
         if self.name == "spark" and request.outside:
             raise InputError(
                 "--outside: the Spark engine does not look outside the bounds; use --engine native"
@@ -98,21 +98,21 @@ class Engine:
 
 
 def search(name: str) -> Search:
-    """The exhaustive search of an engine; InputError where it is not available."""
+    """An engine's exhaustive search. Raises InputError if it is not available."""
     function: Search = _load(name, "search")
     return function
 
 
 def explore(name: str) -> Explore:
-    """What makes the explored graph with an engine of one machine; InputError where it is not available."""
+    """An engine's function that makes the explored graph. Raises InputError if it is not available."""
     function: Explore = _load(name, "explore")
     return function
 
 
 def spark_options(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> SparkOptions:
-    """Options of the Spark engine; InputError where it, or what they ask for, cannot be had.
+    """Options of the Spark engine. Raises InputError if they or the engine are not available.
 
-    A checkpoint is of one scenario. ``master`` None means all cores of this machine.
+    A checkpoint belongs to one scenario. ``master`` None means all cores of this machine.
     """
     _refuse_checkpoint(checkpoint, resume, scenarios)
     try:
@@ -134,7 +134,7 @@ def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> 
 
 
 def simulate(name: str) -> Simulate:
-    """The random walks of an engine; InputError where they are not available."""
+    """An engine's random walks. Raises InputError if they are not available."""
     function: Simulate = _load(name, "simulate")
     return function
 

@@ -1,9 +1,9 @@
-"""Machine code, and what was found out about models, kept on disk, so that nothing is compiled or traced twice.
+"""The cache on disk: machine code and facts about models, so that nothing is compiled or traced twice.
 
-What lies there is not trusted: a directory or a file that somebody else owns or can write is not read, and a file says
-which key it is for and what the digest of its content is. One that is damaged, cut off or of another key is made anew.
-Any number of processes may use a directory: a file is written under another name and renamed. Nothing that goes wrong
-with the cache ends a command; it compiles.
+Its content is not trusted. A directory or file that another user owns or can write is not read. A file starts with its
+key and the digest of its content; a damaged file is removed, and its content is made again.
+Any number of processes may use a directory: a file is written under another name and renamed. A failure of the cache
+never ends a command: the command compiles.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ VARIABLE = "HIGHWATER_CACHE"
 """The environment variable: a directory, or OFF."""
 OFF = "off"
 MOST_BYTES = 256 << 20
-"""What a directory may hold. The standard scenarios take an eighth of it."""
+"""The most bytes in a directory. The standard scenarios take an eighth of it."""
 _LOOKS = 32
-"""A process looks how much there is when it has put such a part of that: so much more there may be for each process."""
+"""A process measures the directory each time it has written this part of the limit."""
 
 _FORMAT = b"highwater code 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -39,21 +39,21 @@ _HOUR = 3600
 
 
 class Cache:
-    """Contents by their keys in a directory, the least recently used of which go when they are too many."""
+    """A directory of contents by key. The least recently used are removed when they take too many bytes."""
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self.directory, self._most = directory, most_bytes
-        self._put = most_bytes  # since it was last looked how much there is: at first that is not known
+        self._put = most_bytes  # since the directory was last measured, which is at the first write
 
     def get(self, key: bytes) -> bytes | None:
-        """The content that was put under a key of 32 bytes; None where there is none that can be trusted."""
+        """The content of a key of 32 bytes; None if there is none that can be trusted."""
         with suppress(OSError), self._open() as folder:
             if folder is not None:
                 return self._read(folder, key)
         return None
 
     def put(self, key: bytes, content: bytes) -> None:
-        """Keep a content; where that cannot be, nothing is kept."""
+        """Store a content, if the directory can be written."""
         with suppress(OSError):
             self.directory.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -68,7 +68,7 @@ class Cache:
 
     @contextmanager
     def _open(self) -> Iterator[int | None]:
-        """The directory, opened; None where others could have put something there."""
+        """The opened directory; None if another user could have written in it."""
         folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             trusted = _ours(os.fstat(folder))
@@ -79,7 +79,7 @@ class Cache:
             os.close(folder)
 
     def _read(self, folder: int, key: bytes) -> bytes | None:
-        # Without waiting: it might be a pipe.
+        # Without blocking: it might be a pipe.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(_name(key), flags, dir_fd=folder), "rb") as file:
             found = os.fstat(file.fileno())
@@ -105,7 +105,7 @@ class Cache:
             raise
 
     def _trim(self, folder: int) -> None:
-        """Remove what was used longest ago, down to three quarters, where there is too much; and what was given up."""
+        """Remove unfinished files; above the limit also those used longest ago, down to three quarters of it."""
         kept: list[tuple[float, int, str]] = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -127,7 +127,7 @@ class Cache:
 
 
 def chosen() -> Cache | None:
-    """The cache that the environment names, or the user's own; None where there is none."""
+    """The cache that the environment names, or the user's own; None if the cache is off."""
     named = os.environ.get(VARIABLE, "")
     if named == OFF:
         return None
@@ -152,7 +152,7 @@ def _name(key: bytes) -> str:
 
 
 def _head(key: bytes, content: bytes) -> bytes:
-    """What stands before a content: whose it is, and its digest."""
+    """The head of a file: its key, and the digest of its content."""
     return _FORMAT + key + hashlib.sha256(content).digest()
 
 
@@ -161,21 +161,21 @@ def _ours(found: os.stat_result) -> bool:
 
 
 def _refuse(directory: Path) -> None:
-    """Say it once, and go on without, in the processes that this one starts too."""
+    """Report it once, and turn the cache off, in the processes that this one starts, too."""
     if os.environ.get(VARIABLE) != OFF:
         os.environ[VARIABLE] = OFF
         said = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
         print(said, file=sys.stderr, flush=True)
 
 
-# Facts about a request lie beside the machine code, under the request's key (``scenarios/model_key.py``) and what
-# else was asked. They are read as JSON of the fact's form; anything else is computed again.
+# Facts about a request lie beside the machine code, under the request's key (``scenarios/model_key.py``) and further
+# arguments. A fact is JSON of its dataclass; a file that is not is ignored.
 
 Fact = TypeVar("Fact")
 
 
 def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | None:
-    """The fact of this kind that was kept, a dataclass; None where there is none, or the request has no name."""
+    """The cached fact of this kind, a dataclass; None if there is none, or the request has no key."""
     place = None if identity is None else chosen()
     content = None if place is None else place.get(_key(kind, identity, asked))
     if content is None:
@@ -187,7 +187,7 @@ def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | No
 
 
 def keep(fact: object, identity: bytes | None, *asked: object) -> None:
-    """Keep a fact for the next time, where the request has a name."""
+    """Cache a fact, if the request has a key."""
     place = None if identity is None else chosen()
     if place is not None:
         place.put(_key(type(fact), identity, asked), msgspec.json.encode(fact))

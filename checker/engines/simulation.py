@@ -1,8 +1,8 @@
-"""Random walks: what a simulation is asked and answers, and the reference for it, with the interpreter.
+"""Random walks: options and results of a simulation, and the reference simulation, by the interpreter.
 
-A walk starts in an initial state and takes one of the steps that can be taken there, each as likely as the
-others, until it has seen ``depth`` states, no step is left, or a property is violated, which ends the simulation.
-Walks are seeded one by one, by the simulation's seed and the walk's number.
+A walk starts in an initial state and takes one of the enabled steps, all equally likely, until it has seen ``depth``
+states or no step is enabled. A violated property ends the simulation.
+The simulation's seed and the walk's number seed each walk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from highwater.model.language.model import Model
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """What a simulation is asked. ``depth`` is the most states of a walk; ``workers`` 0 means all cores."""
+    """Options of a simulation. ``depth`` is the most states of a walk; ``workers`` 0 means all cores."""
 
     walks: int = 10_000
     depth: int = 100
@@ -38,11 +38,11 @@ class SimulationOptions:
 
 @dataclass
 class SimulationResult(SearchResult):
-    """What the walks found. ``generated_states`` counts every state visited, ``distinct_states`` nothing.
+    """The result of a simulation. ``generated_states`` counts every visited state; ``distinct_states`` is 0.
 
-    ``walks`` is how many were begun, ``depth`` the states of the longest one, ``seed`` what reproduces them.
-    A violation's run is the walk that came to it first, not a shortest run. Premises of properties of steps are counted
-    for all steps that can be taken where the walks are.
+    ``walks`` is the number of walks begun, ``depth`` the states of the longest one, ``seed`` reproduces them.
+    A violation's run is the first walk that found it, not a shortest run. The premise of a step property is counted
+    for every step that is enabled in a visited state.
     """
 
     walks: int = 0

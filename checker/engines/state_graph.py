@@ -54,7 +54,7 @@ class Layout:
         self.bits = sum(used)
 
     def twice(self) -> Layout:
-        """The places of the scalars of two states, one behind the other: those before a step and after it."""
+        """The layout of two states, one behind the other: before and after a step."""
         both = copy(self)
         both.slots = self.slots + [replace(slot, word=slot.word + self.words) for slot in self.slots]
         both.words, both.bits = 2 * self.words, 2 * self.bits
@@ -84,9 +84,8 @@ class Explored:
     lie state by state: those of state ``i`` are ``offsets[i]:offsets[i + 1]`` of ``targets`` and ``instances``.
     Steps that are cut at a bound lead nowhere and lie in arrays of their own.
 
-    Of a search that ended early the last states have no steps here, known or not: only those before
-    ``expanded`` have all of theirs. With symmetry a state stands for all that renaming makes of it, and a step
-    leads to the state that stands for the one it reaches.
+    If the search ended early, only the states before ``expanded`` have steps, and these have all of theirs. With
+    symmetry, a state represents all its renamings, and a step leads to the representative of its target.
     """
 
     model: Model
@@ -109,15 +108,15 @@ class Explored:
     parent_instances: NDArray[np.int32]
     """The instance that leads from there; -1 for initial ones."""
     expanded: int
-    """So many states have their steps here: all of them where the search came to its end."""
+    """The number of states whose steps are here: all if the search finished."""
     stopped_by: str | None = None
-    """What ended the search early, as in SearchResult; None where every reachable state was seen."""
+    """The reason why the search stopped early, as in SearchResult; None if all reachable states were seen."""
     symmetry: bool = False
-    """Whether states stand for their renamings."""
+    """True if states represent their renamings."""
 
     @property
     def complete(self) -> bool:
-        """Whether all states and all steps are here."""
+        """True if all states and all steps are here."""
         return self.stopped_by is None
 
     @cached_property
@@ -127,7 +126,7 @@ class Explored:
 
     @cached_property
     def sources(self) -> NDArray[np.uint32]:
-        """The state that each step starts from, beside ``targets``. Four bytes a step, made when asked for."""
+        """The state that each step starts from, parallel to ``targets``. Computed on first use, 4 bytes a step."""
         return np.repeat(np.arange(len(self.states), dtype=np.uint32), np.diff(self.offsets))
 
     def depths(self, start: int = 0, end: int | None = None) -> NDArray[np.int64]:

@@ -116,7 +116,7 @@ def test_what_a_limit_left_unexpanded_takes_no_part(flapping: Model) -> None:
     [
         (("send",), 0, "does not close"),
         (("send", "link_up", "deliver"), 3, "the goal is reached"),
-        (("link_up", "link_down"), 0, "the goal is reached, or never asked for"),
+        (("link_up", "link_down"), 0, "the goal is reached, or never due"),
         (("send", "link_up"), 2, "not fair: strong deliver"),
         (("send",), 1, "not fair: weak link_up"),
     ],

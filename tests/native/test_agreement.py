@@ -89,7 +89,7 @@ QUICK = {
 def test_engines_agree_on_every_scenario(name: str) -> None:
     """By the code that is made fastest: the efforts are compared on every operation below."""
     model = models.scenario_model(name)
-    assert disagreements(model, Program(model, effort=Effort.QUICK), 2000) == []
+    assert disagreements(model, Program(model, effort=Effort.QUICK), 600) == []
 
 
 @pytest.mark.usefixtures("compiled_anew")
@@ -108,8 +108,8 @@ def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -
     model = models.everything(nodes=nodes)
     program = Program(model, effort=effort)
     assert not models.bounded(model)  # cuts and errors are compared too
-    assert disagreements(model, program, 4000) == []
-    states = list(models.arbitrary_states(model, 2000))
+    assert disagreements(model, program, often(1200, 4000)) == []
+    states = list(models.arbitrary_states(model, 600))
     outcomes = [steps_of(model, Interpreter(model), state) for state in states[:300]]
     assert "bound error" in outcomes
     assert any(outcome != "bound error" for outcome in outcomes)
@@ -212,7 +212,7 @@ def _bool(draw: Any, s: State, depth: int) -> Any:
 
 
 @pytest.mark.usefixtures("compiled_anew")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=often(10, 25), deadline=None)
 @given(st.data())
 def test_engines_agree_on_random_expressions(data: st.DataObject) -> None:
     _Random.draw = data.draw

@@ -444,14 +444,14 @@ def test_killed_and_resumed(tmp_path: Path, whole: SearchResult) -> None:
         assert found[key] == getattr(whole, key), key
 
 
-def test_a_finished_search_on_disk_keeps_its_counts_when_resumed(tmp_path: Path) -> None:
-    output, directory = tmp_path / "result.json", tmp_path / "kept"
-    arguments = [SCENARIO, "--set", "max_leader_epoch=2", "--memory", "0.032", "--checkpoint", str(directory)]
-    for more in ([], ["--resume"], ["--resume"]):
-        command = [sys.executable, "-c", CHECK, *arguments, *more, "--json", str(output)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1, done.stderr
-        assert json.loads(output.read_text())[0]["distinct_states"] == 1_613_089
+def test_a_finished_search_on_disk_keeps_its_counts_when_resumed(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    whole = part(model, "on disk", tmp_path, resume=False)
+    assert whole.distinct_states == STATES
+    for _ in range(2):
+        assert_same(search(model, SearchOptions(workers=1, checkpoint=str(tmp_path), resume=True)), whole)
 
 
 @slow("searches of 300,000 states, killed dozens of times; one that is killed once is fast")

@@ -16,10 +16,12 @@ from docs.bench.measure import highwater
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.disk import runs, visited
-from highwater.checker.engines.native.disk.code import BLOCK, DiskRuntime
+from highwater.checker.engines.native.disk.code import BLOCK
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, RunWriter, SortedRun, written_run
 from highwater.checker.engines.native.disk.visited import Delayed, VisitedRuns
 from highwater.checker.engines.native.frontier import DataFile, Scratch
+from highwater.checker.engines.native.text.runtime import Runtime
+from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
@@ -310,28 +312,26 @@ def test_a_chunk_of_candidates_that_is_lost(model: Model, monkeypatch: pytest.Mo
     ],
 )
 def test_a_sieve_with_a_hole(text: str, broken: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = DiskRuntime._sift
+    honest = Runtime._sift
 
-    def holed(self: DiskRuntime) -> str:
+    def holed(self: Runtime) -> str:
         altered, count = re.subn(text, broken, honest(self))
         assert count
         return altered
 
-    monkeypatch.setattr(DiskRuntime, "_sift", holed)
+    monkeypatch.setattr(Runtime, "_sift", holed)
     assert found_out(model)
 
 
 def test_states_judged_before_duplicates_are_gone(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Premises count states: a candidate that is judged each time it is found is counted too often."""
-    from highwater.checker.engines.native.disk.code import RowWorker
+    honest = Worker.collect
 
-    honest = RowWorker.collect
-
-    def eager(self: RowWorker) -> None:
+    def eager(self: Worker) -> None:
         honest(self)
         self["judging"] = 1
 
-    monkeypatch.setattr(RowWorker, "collect", eager)
+    monkeypatch.setattr(Worker, "collect", eager)
     assert found_out(model)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,3 +38,12 @@ def test_each_state_of_a_level_is_in_one_chunk() -> None:
     assert level.size == sum(sizes)
     places = [(chunk.count, index - chunk.base) for index in range(8) for chunk in [level.chunk_of(index)]]
     assert places == [(size, place) for size in sizes for place in range(size)]
+
+
+def test_a_file_without_arrays_is_filled_from_its_start_again(tmp_path: Path) -> None:
+    store = Store(0, str(tmp_path))
+    for kept in [store.put(np.arange(8, dtype=np.uint64)) for _ in range(2)]:
+        store.drop(kept)
+    store.put(np.arange(16, dtype=np.uint64))
+    assert store.spilled_bytes == 16 * 8
+    store.close()

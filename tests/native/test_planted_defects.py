@@ -101,15 +101,15 @@ def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPat
 
 def test_a_table_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot that is not really taken: states are found again and again."""
-    honest = runtime.Runtime._insert
+    honest = runtime.insert_function
 
-    def forgetful(self: runtime.Runtime) -> str:
-        text = honest(self)
+    def forgetful() -> str:
+        text = honest()
         broken = text.replace("i64 0, i64 %fp monotonic", "i64 0, i64 0 monotonic")
         assert broken != text
         return broken
 
-    monkeypatch.setattr(runtime.Runtime, "_insert", forgetful)
+    monkeypatch.setattr(runtime, "insert_function", forgetful)
     found = search(counters(), SearchOptions(workers=1, limit_states=200_000))
     assert found.distinct_states != 10**4
 

@@ -21,7 +21,7 @@ from highwater.model.language.types import Leaf
 from tests import models
 from tests.language.random_protocols import a_protocol
 from tests.native import test_agreement as agreement
-from tests.slow import slow
+from tests.slow import often, slow
 
 PLAIN, INTEGERS = Numbers(), Numbers(integers=True)
 
@@ -78,7 +78,7 @@ def disagreements(model: Model, count: int, numbers: Numbers) -> Iterator[Scalar
 )
 def test_terms_agree_on_a_scenario_of_each_protocol(name: str) -> None:
     """Operation by operation the tests below and those of numbers say it of all."""
-    assert list(disagreements(models.scenario_model(name), 20, PLAIN)) == []
+    assert list(disagreements(models.scenario_model(name), 8, PLAIN)) == []
 
 
 @pytest.mark.parametrize("numbers", [PLAIN, INTEGERS], ids=["bit-vectors", "integers"])
@@ -86,10 +86,10 @@ def test_terms_agree_on_a_scenario_of_each_protocol(name: str) -> None:
     "nodes", [2, pytest.param(3, marks=slow("a size between; fast are those with two and five nodes")), 5]
 )
 def test_terms_agree_on_every_type_and_operation(nodes: int, numbers: Numbers) -> None:
-    assert list(disagreements(models.everything(nodes=nodes), 100, numbers)) == []
+    assert list(disagreements(models.everything(nodes=nodes), often(40, 100), numbers)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=often(15, 40), deadline=None)
 @given(st.data())
 def test_terms_agree_on_random_expressions(data: st.DataObject) -> None:
     agreement._Random.draw = data.draw
@@ -98,7 +98,7 @@ def test_terms_agree_on_random_expressions(data: st.DataObject) -> None:
         assert list(disagreements(model, 10, numbers)) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=often(10, 25), deadline=None)
 @given(seed=st.integers(0, 1 << 60))
 def test_terms_agree_on_random_protocols(seed: int) -> None:
     stated = a_protocol(random.Random(seed))

@@ -16,6 +16,7 @@ if shutil.which("java") is None:
     pytest.skip("Java is not installed", allow_module_level=True)
 
 from highwater.checker.engines.cache import VARIABLE
+from tests.slow import slow
 from tests.spark.test_survival import command, environment, standalone_cluster
 
 SCENARIO, STATES, DEPTH = "truncation/kip-320", 39_619, 22
@@ -36,6 +37,7 @@ def bare_python(tmp_path: Path) -> Path:
     return python
 
 
+@slow("a cluster of processes; test_pieces traces a protocol from the same archive, fast")
 def test_a_standalone_cluster_gets_the_package(tmp_path: Path, bare_python: Path) -> None:
     """Its executors compile for themselves, with nothing kept: they read the package out of the archive."""
     absent = subprocess.run([bare_python, "-c", "import highwater"], capture_output=True, cwd=tmp_path)

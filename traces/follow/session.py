@@ -326,7 +326,7 @@ class Following:
             key = (finding.property, finding.partition, str(finding.position))
             if key not in self._seen_findings and len(self._seen_findings) < MAX_FINDINGS:
                 self._seen_findings.add(key)
-                is_reliable = follower.doubts.is_reliable(self.counts.next_offset, finding.partition)
+                is_reliable = not follower.doubts.concern(self.counts.next_offset, finding.partition)
                 kip = finding.kip or RULEBOOK.origin(finding.rule)
                 new.append(replace(finding, kip=kip, reliable=is_reliable))
         touched = self.ledger.take(new)

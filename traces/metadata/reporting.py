@@ -76,10 +76,13 @@ class Doubts:
         for name in partitions:
             doubt.partitions[name] = min(doubt.partitions.get(name, begin), begin)
 
+    def concern(self, offset: int, partition: str | None) -> bool:
+        """True if something at an offset, about a partition or all of them, stands behind a doubt."""
+        return any(doubt.concerns(offset, partition) for doubt in self._found.values())
+
     def marked(self, line: Line) -> Line:
         """A line with the mark of a doubt, if it stands behind one."""
-        offset, partition = line.position["offset"], line.partition
-        concerned = any(doubt.concerns(offset, partition) for doubt in self._found.values())
+        concerned = self.concern(line.position["offset"], line.partition)
         return replace(line, reliable=False) if concerned else line
 
     def listed(self) -> list[Doubt]:

@@ -22,7 +22,7 @@ from highwater.checker.engines.native.frontier import Level
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.state_graph import GraphLevels, Linking, LinkProgram, make_room_for_cuts
 from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
-from highwater.checker.engines.native.text.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, _Output
+from highwater.checker.engines.native.text.kernels import PREDECESSOR, WORDS, Output
 from highwater.checker.engines.native.text.linking import FIELDS as OF_LINKS
 from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
 from highwater.checker.engines.native.text.runtime import BATCH
@@ -85,20 +85,11 @@ class MutantKernels(CutKernels):
         )
         return variables + super().text()
 
-    def _successors(self) -> str:
-        f = FunctionText(
-            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
-            "ptr %premises)"
-        )
-        words = self._load(f, "%state")
-        base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
-        scope = ValueScope(f, self.layout, words)
-        f.store(0, "%enabled")
+    def _every_step(self, f: FunctionText, scope: ValueScope, output: Output) -> str:
         asked, mutated = f.load("@asked"), f.load("@mutated")
-        output = _Output("%out", base, words)
         for bit, wrong, plain in self._groups():
             output = replace(output, start=self._group(f, scope, asked, mutated, bit, wrong, plain, output))
-        return f.end(f"ptr {output.start}")
+        return output.start
 
     def _groups(self) -> list[tuple[int, list[tuple[int, Instance]], list[tuple[int, Instance]]]]:
         """For each bit its instances with mutants, and those of them that the protocol has, without."""
@@ -119,7 +110,7 @@ class MutantKernels(CutKernels):
         bit: int,
         wrong: list[tuple[int, Instance]],
         plain: list[tuple[int, Instance]],
-        output: _Output,
+        output: Output,
     ) -> str:
         """Code for the instances of one action; gives the end of what was written."""
         here, ask, other, usual, done = (f.block, *map(f.fresh, ("ask", "other", "usual", "done")))
@@ -156,10 +147,7 @@ class MutantRuntime(LinkRuntime):
         f.store(0, error)
         for bound in range(self.bounds):
             f.store(0, f.at(cuts, bound))
-        end = f.op(
-            f"call ptr @successors(ptr {state}, i64 0, ptr {out}, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
-        )
+        end = self._call_successors(f, state, "0", out, enabled, counts=counts, cuts=cuts, error=error)
         return end, f.load(error), f.load(enabled)
 
     def _differ(self) -> str:

@@ -143,7 +143,7 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
 
 class _Components:
-    """The strongly connected components of some states that have more than one, numbered from 0."""
+    """The strongly connected components with more than one state, numbered from 0."""
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:
         self.states, self.labels, self.count = states[:0], states[:0], 0
@@ -174,7 +174,7 @@ class _Components:
 
 
 def _by_label(function: np.ufunc, bits: Bits, labels: NDArray[np.int64], count: int) -> Bits:
-    """Rows of bits joined by label; each label has one at least."""
+    """Rows of bits joined by label; each label has at least one row."""
     order = np.argsort(labels, kind="stable")
     firsts = np.searchsorted(labels[order], np.arange(count))
     joined: Bits = function.reduceat(bits[order], firsts, axis=0)
@@ -230,7 +230,7 @@ class FairGroups:
         self.enabled = self._enabled()
 
     def of_step(self, numbers: NDArray[np.int64], sources: NDArray[Any]) -> Bits:
-        """The groups of steps, given with the states that they start from."""
+        """The groups of steps; ``sources`` are the states that they start from."""
         bits: Bits = self._table[self._instances[numbers]]
         bits[self._targets[numbers] == sources] = 0
         if self._counts is not None:
@@ -256,6 +256,6 @@ class FairGroups:
 
 def _join(into: Bits, offsets: NDArray[np.int64], bits: Bits) -> None:
     """Or the bits of each state's steps into the state's."""
-    some = np.flatnonzero(np.diff(offsets))  # reduceat has no word for an empty part
+    some = np.flatnonzero(np.diff(offsets))  # reduceat needs parts that are not empty
     if len(some):
         into[some] |= np.bitwise_or.reduceat(bits, offsets[some] - offsets[0], axis=0)

@@ -1,4 +1,4 @@
-"""The second opinion on a run that violates a liveness property: the interpreter looks at its states one by one."""
+"""Confirms a run that violates a liveness property: the interpreter judges its states one by one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class NotViolatedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Confirmed:
-    """From which state on (counted from 0) the goal is missed, and for each fair group why the loop is fair to it.
+    """A confirmed violation. ``due`` is the state (from 0) where the goal is due; it is never reached from there.
 
-    Of a goal that has to last ``missed`` has a state of the loop for each of its alternatives, in which that one does
-    not hold; ``due`` is the least of them.
+    ``fairness`` says for each fair group why the loop is fair to it. If the goal has to last, ``missed`` has for each
+    of its alternatives a state of the loop in which that one does not hold, and ``due`` is the least of them.
     """
 
     due: int
@@ -37,11 +37,9 @@ def confirm(
     loop_start: int,
     case: Case,
 ) -> Confirmed:
-    """Whether a run with a loop violates a property for a choice of its parameters.
+    """Confirm that a run with a loop violates a property for one choice of its parameters.
 
-    The last state of the run goes over into the one at ``loop_start``.
-
-    Raises NotViolatedError, with the reason, where it does not.
+    The run continues from its last state as from ``loop_start``. Raises NotViolatedError with the reason.
     """
     if states[-1] != states[loop_start]:
         raise NotViolatedError("its loop does not close")
@@ -55,7 +53,7 @@ def confirm(
     loop, taken = states[loop_start:], path[loop_start:]
     moved = [
         (i, number) for i, (number, a, b) in enumerate(zip(taken, loop, loop[1:], strict=False)) if a != b
-    ]  # what changes nothing is no step
+    ]  # a step that changes nothing does not count
     possible = [_possible(interpreter, state) for state in loop]
     reasons = []
     for group in prop.groups:
@@ -68,21 +66,21 @@ def confirm(
 
 
 def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
-    """From which state on the goal is asked for and never reached."""
+    """The state where the goal is due and from which it is never reached."""
     missed = len(verdicts)
     while missed and not verdicts[missed - 1][1]:
         missed -= 1
     first = [0] if kind.of_start else range(missed, len(verdicts))
     due = next((i for i in first if i >= missed and verdicts[i][0]), None)
     if due is None or missed > loop_start:
-        raise NotViolatedError("the goal is reached, or never asked for")
+        raise NotViolatedError("the goal is reached, or never due")
     return due
 
 
 def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> tuple[int, ...]:
-    """For each alternative of a goal that has to last a state of the loop in which it does not hold."""
+    """For each alternative of a lasting goal, a state of the loop in which it does not hold."""
     if not any(premise for premise, *_ in (verdicts[:1] if kind.of_start else verdicts)):
-        raise NotViolatedError("the goal is never asked for")
+        raise NotViolatedError("the goal is never due")
     found = []
     for number in range(1, len(verdicts[0])):
         failed = next((i for i in range(loop_start, len(verdicts)) if not verdicts[i][number]), None)
@@ -93,7 +91,7 @@ def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int)
 
 
 def _possible(interpreter: Interpreter, state: Scalars) -> set[int]:
-    """The instances that can be taken in a state and change it, those that are cut among them."""
+    """The instances that are enabled in a state and change it, including those pruned at a bound."""
     return {n for n in interpreter.enabled(state) if interpreter.step(state, n).state != state}
 
 
@@ -104,7 +102,7 @@ def _fair(
     moved: Sequence[tuple[int, int]],
     loop_start: int,
 ) -> str:
-    """Why a loop is fair to a group, whose steps count from those states; NotViolatedError where it is not."""
+    """Why a loop is fair to a group; ``counts`` are the states whose steps count. Raises NotViolatedError."""
     if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"
     idle = [i for i, numbers in enumerate(possible) if not (counts[i] and numbers & group.instances)]

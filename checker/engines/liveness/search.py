@@ -1,4 +1,4 @@
-"""Is there a fair run on which what must happen never does? Asked of an explored graph, one property at a time."""
+"""Liveness checking: find a fair run in the explored graph on which a goal is due and never reached."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from highwater.model.language.model import Model
 
 @dataclass(frozen=True)
 class LivenessResult:
-    """What came of a property: a fair run that violates it, or none; and the states in which it asked for its goal.
+    """The result for a property: a violating fair run, or None; ``premises`` counts the states where the goal is due.
 
-    Of a goal that has to last these are the states in which it does not hold, of those that a run can come to when it
-    is asked for. Of a property with parameters it is the sum over their choices.
+    If the goal has to last, ``premises`` counts the states without it that a run can reach after it was due. With
+    parameters, it is the sum over their choices.
     """
 
     violation: ViolatingRun | None
@@ -41,11 +41,10 @@ class LivenessResult:
 
 
 def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
-    """Look for a run that comes to a state where the property asks for its goal, and is fair, and never reaches it.
+    """Look for a fair run that reaches a state where the goal is due, and never reaches the goal.
 
-    Only states whose steps are all known take part, so a run that is found is real, even where the search was
-    stopped by a limit. That there is none is known only where the graph is complete. Of a property with parameters each
-    choice is looked at, and a run for the one that has the shortest is told.
+    Only expanded states take part, so a run is real even if a limit stopped the search. Only a complete graph shows
+    that there is none. Each choice of a property's parameters is checked; the shortest of their runs is returned.
     """
     looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
     nodes = [node for case in prop.cases for node in (case.premise, *case.goals)]
@@ -81,7 +80,7 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
 def _open(
     explored: Explored, kind: Kind, premise: Flags, goals: Sequence[Flags]
 ) -> tuple[int, Tree, Sequence[Flags]]:
-    """In how many states a goal is missed, the states that a run can go through, and what its loop has to visit."""
+    """The number of states that miss a goal, the states that a run can visit, and the sets that its loop must visit."""
     missed = np.logical_or.reduce([~goal for goal in goals])
     open_ = np.ones(len(premise), dtype=bool) if kind.lasting else missed.copy()
     asks = premise.copy() if kind.lasting else premise & missed
@@ -98,10 +97,7 @@ def _open(
 def shortest_loop(
     steps: StepTable, tree: Tree, fairness: FairGroups, visits: Sequence[Flags] = ()
 ) -> Loop | None:
-    """Of the fair loops at hand in the states that the tree reached, one that makes the run shortest.
-
-    It goes through a state of each of ``visits``.
-    """
+    """A fair loop in the reached states that visits a state of each of ``visits`` and makes the run shortest."""
     reached: Flags = tree.distance >= 0
     quiet = reached & ~np.any(fairness.enabled, axis=1)
     still = np.flatnonzero(np.logical_and.reduce([quiet, *visits]))
@@ -128,7 +124,7 @@ def _violation(
 
 _COMPONENTS = 8
 _ENTRIES = 16
-"""So many components, and states of each, are tried; the nearest ones."""
+"""The most components that are tried, and the most states of each; the nearest ones."""
 
 
 @dataclass(frozen=True)
@@ -157,10 +153,10 @@ def loops(
 
 
 class _Walk:
-    """A walk in a fair component that goes on until what it has seen is fair, and comes back.
+    """A walk in a fair component that continues until it is fair, and returns to its entry.
 
-    It goes to the nearest state or step that one of the open groups waits for, again and again; each time one
-    group less is open, and only strong ones can be added, each once. ``visits`` are what it has to pass through.
+    It repeatedly goes to the nearest state or step that serves an open group. Each time one group less is open; only
+    strong groups can be added, each once. It must visit a state of each of ``visits``.
     """
 
     def __init__(
@@ -190,7 +186,7 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to where one of these groups is served, and take its step where that is what it takes."""
+        """Go to a state that serves one of these groups, and take the group's step if that is needed."""
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)
 
@@ -250,7 +246,7 @@ class _Walk:
             self.missing = [visit for visit in self.missing if not visit[self.at]]
 
 
-# The liveness properties of a model, decided beside what a search says of its invariants.
+# A search that checks the invariants, and then the liveness properties.
 
 
 def search_with_liveness(
@@ -260,10 +256,10 @@ def search_with_liveness(
     options: SearchOptions,
     progress: ProgressCallback | None = None,
 ) -> SearchResult:
-    """Search a model, and where something must happen its graph for runs that violate it. A limit holds for both.
+    """Search a model, then check its liveness properties on the explored graph. A limit holds for both.
 
-    The graph is that of the search, where the engine makes it so, else ``explore`` makes it. It is not looked at where
-    the search was interrupted, or was to stop at its first violation and did.
+    The graph comes from the search if the engine makes it, else from ``explore``. Liveness is not checked if the search
+    was interrupted, or stopped at its first violation.
     """
     result = search(model, replace(options, graph=bool(model.liveness)), progress)
     if not model.liveness:
@@ -290,7 +286,7 @@ def search_with_liveness(
                 if options.stop_at_first:
                     result.stopped_by = "violation"
                     break
-    except KeyboardInterrupt:  # there is no verdict on what was not looked at
+    except KeyboardInterrupt:  # the remaining properties have no verdict
         result.stopped_by = "interrupted"
     result.seconds += time.perf_counter() - started
     return result

@@ -1,4 +1,4 @@
-"""Checkpoints of a native search: what is written when, what a directory holds, and how a search goes on from there."""
+"""Checkpoints of a native search: the files of a directory, saving, verifying and resuming."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MANIFEST = HEADS["native"]
 
 
 class Checkpoint(CheckpointDirectory):
-    """A directory that holds a search, or is to hold one. It is this process's until it is closed."""
+    """The directory of a search. This process owns it until it is closed."""
 
     engine = "native"
     format = 2
     files = re.compile(r"(visited|predecessors|states)-([0-9]{6,12})\.data")
 
     def __init__(self, directory: str, *, resume: bool) -> None:
-        """Raises InputError where another process has it, or there is nothing to go on with, or something else."""
+        """Raises InputError if another process owns it, or its content does not fit ``resume``."""
         super().__init__(directory)
         self._number = 0
         self.take(resume=resume)
@@ -54,13 +54,13 @@ class Checkpoint(CheckpointDirectory):
                 continue
 
     def commit(self, manifest: Mapping[str, Any], files: list[DataFile]) -> None:
-        """Make a manifest the one that counts; ``files`` are those that may not be on the disk yet. OSError."""
+        """Sync ``files``, then write the manifest, which makes the checkpoint valid. Raises OSError."""
         for file in files:
             file.sync()
         self.write_manifest(MANIFEST, manifest)
 
     def tidy(self, names: set[str]) -> None:
-        """Remove all data files but these, and what was never finished. Raises OSError."""
+        """Remove all other data files, and unfinished ones. Raises OSError."""
         self.remove_unfinished()
         for entry in list(self._entries()):
             if entry.name not in names:
@@ -69,14 +69,14 @@ class Checkpoint(CheckpointDirectory):
     # --- reading ----------------------------------------------------------------------------------
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest that counts; InputError where it is damaged or of another version."""
+        """The manifest. Raises InputError if it is damaged or of another version."""
         try:
             return self.read_manifest(MANIFEST)
         except FileNotFoundError as wrong:
             raise self.unusable(wrong) from None
 
     def verify(self, name: str, size: int, checksum: int) -> None:
-        """Read a data file to its end; InputError where it is not what the manifest says."""
+        """Read a data file to its end. Raises InputError if size or checksum differ from the manifest."""
         found = self.files.fullmatch(name)
         if found is None:
             raise self.damaged(MANIFEST)
@@ -97,7 +97,7 @@ class Checkpoint(CheckpointDirectory):
 
 
 def model_of(run: SearchState) -> dict[str, Any]:
-    """What a search is of, for people."""
+    """The identity of a search, readable: protocol, parameters, rules, properties, options."""
     model, options = run.program.model, run.options
     return {
         "protocol": model.protocol.name,
@@ -110,18 +110,18 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of what is searched and of the code that does it: states of another one would mean something else."""
+    """A digest of the model and its machine code: with others, packed states would have another meaning."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
-    for part in (key, run.code.digest, repr(run.start.tolist())):
+    for part in (key, run.program.name.digest, repr(run.start.tolist())):
         content = part.encode()
         digest.update(b"%d:" % len(content) + content)
     return digest.hexdigest()
 
 
 def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, content: str) -> None:
-    """InputError where a checkpoint is of another search."""
+    """Raise InputError if a checkpoint is of another search."""
     then, now = manifest.get("model"), model_of(run)
     if not isinstance(then, dict):
         raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
@@ -136,7 +136,7 @@ def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, 
 
 
 def difference(then: object, now: object) -> str:
-    """What was asked otherwise when a checkpoint was made, for people."""
+    """How a value of the checkpoint differs from the present one, as text."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
         return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)
@@ -144,16 +144,16 @@ def difference(then: object, now: object) -> str:
 
 
 _AT_ONCE = 1 << 18
-"""States whose fingerprints are computed together."""
+"""The most states whose fingerprints one call computes."""
 
 
 def unvisited(run: SearchState) -> int:
-    """How many of the states that were restored are none that was visited, or are there twice. Raises OSError."""
+    """The number of restored states that are not visited, or duplicates. Raises OSError."""
     return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
 
 
 def _fingerprints(run: SearchState) -> Iterator[Words]:
-    """Those of the states that are kept of the last two levels."""
+    """The fingerprints of the stored states of the last two levels."""
     for level in run.levels[-2:]:
         for chunk in level.chunks:
             if chunk.states.source is not None:
@@ -170,7 +170,7 @@ def _not_in_table(run: SearchState) -> int:
 
 
 def _not_on_disk(run: SearchState) -> int:
-    """The table, which is empty now, is filled as with candidates: each of them was visited."""
+    """Fill the empty table with the states as candidates: each must be visited."""
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
     wanted = sum(chunk.count for level in run.levels[-2:] for chunk in level.chunks if chunk.states.source)
@@ -199,34 +199,34 @@ def _not_on_disk(run: SearchState) -> int:
 
 
 EVERY = 60.0
-"""Seconds from one checkpoint to the next, at least."""
+"""The least seconds from one checkpoint to the next."""
 SHARE = 15
-"""A checkpoint is made after so many times the seconds that the last one took."""
+"""The least time to the next checkpoint, as a multiple of the time that the last one took."""
 _CHUNK = 1 << 16
 
 
 class Checkpointer:
-    """Keeps a search in a directory."""
+    """Saves a search in a directory, and restores it."""
 
     def __init__(self, run: SearchState, directory: str) -> None:
         """Raises InputError where the directory cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)
         self._sums: dict[str, tuple[int, int]] = {}
-        """Size and checksum of each file that is written and not removed."""
+        """Size and checksum of each file of the checkpoint."""
         self._next = time.perf_counter() + EVERY
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a checkpoint."""
+        """True if it is time for a checkpoint."""
         return time.perf_counter() > self._next
 
     def new_file(self, kind: str) -> DataFile:
-        """A new file beside the checkpoint's, for what the next one may name. Raises OSError."""
+        """A new file in the directory, for the next checkpoint. Raises OSError."""
         return self._checkpoint.new_file(kind)
 
     def close(self) -> None:
-        """Let others have the directory."""
+        """Release the directory."""
         self._checkpoint.close()
 
     @cached_property
@@ -236,7 +236,7 @@ class Checkpointer:
     # --- writing ----------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Make a checkpoint of the search as it is. No worker may be at work. Raises OSError."""
+        """Make a checkpoint. No worker may run. Raises OSError."""
         started = time.perf_counter()
         with ExitStack() as closing:
             written = [self._save_predecessors(closing), self._save_states(closing)]
@@ -256,7 +256,7 @@ class Checkpointer:
         self._next = time.perf_counter() + max(EVERY, SHARE * took)
 
     def _manifest(self, visited: list[SortedRun]) -> dict[str, Any]:
-        """What the manifest says of the search; of the files it does not speak yet."""
+        """The manifest, except ``files``."""
         run = self._run
         return {
             "engine": "native",
@@ -282,7 +282,7 @@ class Checkpointer:
         return file
 
     def _save_predecessors(self, closing: ExitStack) -> DataFile:
-        """Write all that are not written yet."""
+        """Write all predecessors that are not in a file of the checkpoint."""
         file, store = self._begun("predecessors", closing), self._run.predecessors
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in reversed(self._run.levels):
@@ -294,7 +294,7 @@ class Checkpointer:
         return file
 
     def _save_states(self, closing: ExitStack) -> DataFile:
-        """Write those of the level that is being expanded, where it is not done, and of the one that is found."""
+        """Write the states of the last level, and of the level before unless all of it is expanded."""
         file, run = self._begun("states", closing), self._run
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in run.levels[-2:] if run.items else run.levels[-1:]:
@@ -316,7 +316,7 @@ class Checkpointer:
         return own.runs
 
     def _level(self, number: int) -> dict[str, Any]:
-        """What the manifest says of a level; its predecessors, once all are written, are joined in memory too."""
+        """A level's part of the manifest. The written predecessors of a finished level are joined in memory, too."""
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
         if number < len(run.levels) - 2:
@@ -330,7 +330,7 @@ class Checkpointer:
     # --- reading ----------------------------------------------------------------------------------
 
     def restore(self) -> bool:
-        """Make the search what it was; False where it begins. InputError where the checkpoint is not of it."""
+        """Restore the search; False if it begins anew. Raises InputError if the checkpoint is of another search."""
         run = self._run
         if not run.options.resume:
             return False
@@ -368,7 +368,7 @@ class Checkpointer:
         self._checkpoint.tidy(set(self._sums))
 
     def _level_of(self, plain: dict[str, Any]) -> Level:
-        """A level from the manifest: chunks where states are needed, else as its predecessors were written."""
+        """A level from the manifest. A level without states has a chunk for each part of its predecessors."""
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
         _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
@@ -399,14 +399,14 @@ class Checkpointer:
         return level
 
     def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> KeptArray:
-        """Where an array lies that begins so many states after its part does."""
+        """An array that begins ``skip`` states after its part."""
         name, offset, _, count = part
         width = 8 * (shape[1] if len(shape) > 1 else 1)
         _need(offset >= 0 and offset + count * width <= self._sums[name][0])
         return KeptArray(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
 
     def _rest(self, ranges: list[list[int]]) -> list[tuple[Chunk, int, int]]:
-        """The parts of the level before the last that are not expanded."""
+        """The parts of the last level but one that are not expanded."""
         parts: list[tuple[Chunk, int, int]] = []
         for start, end in ranges:
             level = self._run.levels[-2]
@@ -438,7 +438,7 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Into the table if they and more fit, else they stay on disk. A finished search has no runs."""
+        """Load the runs into the table if there is room for more states, else keep them on disk."""
         run = self._run
         if not runs:
             run.table.taken = distinct
@@ -468,7 +468,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """An array, written to a file where it is in none of the checkpoint yet, and no longer in its store."""
+    """Move an array from its store to a file of the checkpoint, unless it is in one."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))
@@ -477,7 +477,7 @@ def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> 
 
 
 def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
-    """File, offset, first index and count of what lies together."""
+    """File, offset, first index and count of each run of adjacent arrays."""
     parts: list[list[Any]] = []
     end: tuple[str, int] | None = None
     for chunk, kept in chunks:
@@ -492,7 +492,7 @@ def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
 
 
 def _join(level: Level) -> None:
-    """Make as few chunks of a level whose states are gone as its predecessors lie in."""
+    """Join the chunks of a level without states whose predecessors are adjacent."""
     if len(level.chunks) < 2:
         return
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]
@@ -504,7 +504,7 @@ def _join(level: Level) -> None:
 
 
 def _covers(parts: list[list[Any]], size: int) -> bool:
-    """Whether parts have all indices of a level, in order."""
+    """True if the parts have all indices of a level, in order."""
     at = 0
     for name, offset, base, count in parts:
         if not (isinstance(name, str) and isinstance(offset, int) and base == at and count > 0):

@@ -1,4 +1,4 @@
-"""Files of a search: written once from their start to their end, with a checksum, and read at any place."""
+"""Files of a search, written from start to end with a checksum; levels, with arrays in memory or a file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Array = np.ndarray[Any, Any]
 
 
 class WordSource(Protocol):
-    """Something that arrays of words are read from."""
+    """A source of arrays of words."""
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array with what stands at an offset in bytes; OSError where that is less."""
+        """Fill an array from an offset in bytes. Raises OSError if the source ends before."""
 
 
 class DataFile:
-    """A file that grows at its end. ``name`` is that in its directory; None where it has none, and is gone once closed.
+    """A file that grows at its end. ``name`` is its name in its directory; None for a temporary file without a name.
 
-    All methods raise OSError where the disk does not do as it should.
+    All methods raise OSError if the disk fails.
     """
 
     def __init__(self, file: BinaryIO, path: Path | None = None, size: int = 0, checksum: int = 0) -> None:
@@ -40,23 +40,23 @@ class DataFile:
 
     @classmethod
     def unnamed(cls, directory: str | None) -> DataFile:
-        """A new file without a name, in a directory, or where temporary files go."""
+        """A new file without a name, in a directory or the usual place of temporary files."""
         file: Any = tempfile.TemporaryFile(prefix="highwater-", dir=directory, buffering=0)  # noqa: SIM115
         return cls(file)
 
     @classmethod
     def named(cls, path: Path) -> DataFile:
-        """A new file; there must be none of its name."""
+        """A new file; its name must be free."""
         file: Any = path.open("xb+", buffering=0)
         return cls(file, path)
 
     @classmethod
     def kept(cls, path: Path, size: int, checksum: int) -> DataFile:
-        """A file that is there already, and is only read."""
+        """An existing file, which is only read."""
         return cls(_opened(path), path, size, checksum)
 
     def append(self, array: Array) -> int:
-        """Write an array at the end; its offset."""
+        """Write an array at the end; returns its offset."""
         if not array.size:
             return self.size
         data = bytes_of(np.ascontiguousarray(array))
@@ -71,7 +71,7 @@ class DataFile:
         _read(self._file.fileno(), array, offset)
 
     def matches(self) -> bool:
-        """Whether its size and its content are what was said of it."""
+        """True if the file has the size and the checksum that were given."""
         if os.fstat(self._file.fileno()).st_size != self.size:
             return False
         return of_descriptor(self._file.fileno()) == (self.size, self.checksum)
@@ -81,15 +81,12 @@ class DataFile:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close it; without a name its room is free again.
-
-        What matters was synced before. So an error here says nothing of it, and does not end a search.
-        """
+        """Close the file; one without a name is removed. Errors are ignored: needed content was synced before."""
         with suppress(OSError):
             self._file.close()
 
     def discard(self) -> None:
-        """Close it, and remove it: it was never finished."""
+        """Close and remove the unfinished file."""
         self.close()
         if self._path is not None:
             with suppress(OSError):
@@ -97,11 +94,11 @@ class DataFile:
 
 
 NewFile = Callable[[str], DataFile]
-"""Makes a new file; the argument says what it is to hold."""
+"""Makes a new file; the argument is the kind of its content."""
 
 
 class Scratch:
-    """A file without a name, made when it is first written to, at any place."""
+    """A temporary file without a name, made at the first write; it is written at any offset."""
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory
@@ -123,19 +120,19 @@ class Scratch:
         _read(self._file.fileno(), array, offset)
 
     def clear(self) -> None:
-        """Make it empty. What was not written to the disk yet need not be any more."""
+        """Make the file empty."""
         if self._file is not None:
             os.ftruncate(self._file.fileno(), 0)
 
     def close(self) -> None:
-        """Remove it. That it cannot be closed is nothing to anybody: what was in it is not wanted any more."""
+        """Remove the file. Errors are ignored: its content is not needed any more."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
 
 
 class SavedFile:
-    """A finished file that stays, opened for each reading: there may be more of them than can be open."""
+    """A finished file that stays. It is opened for each reading: there may be more files than can be open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -158,9 +155,9 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def not_written(wrong: OSError, directory: str | None) -> str:
-    """What to say where something cannot be kept in a directory, or where temporary files go.
+    """The message of a failed write to a directory, or to the place of temporary files if it is None.
 
-    A disk that is full has no such place any more: not even that can be asked for then.
+    On a full disk, even ``gettempdir`` fails.
     """
     place = wrong.filename or directory
     if place is None:
@@ -172,7 +169,7 @@ def not_written(wrong: OSError, directory: str | None) -> str:
 
 
 def altered() -> OSError:
-    """What to raise where a file that this process wrote gives back something else."""
+    """The error of a file that gives back other bytes than this process wrote."""
     return OSError(errno.EIO, "a file of the search is not as it was written")
 
 
@@ -195,9 +192,8 @@ def _read(descriptor: int, array: Array, offset: int) -> None:
 
 # Levels of a search: packed states and where each came from, in memory or on disk.
 #
-# A level is a list of chunks. What goes past the memory that a store is given is written to one unnamed
-# file; a chunk knows where it lies. States are needed once, in the next level; predecessors for as long as a
-# counterexample may be asked for.
+# A level is a list of chunks. Beyond its memory limit, a store writes arrays to one unnamed file. States are needed
+# once, in the next level; predecessors until the end, for counterexamples.
 
 _SPARE_BLOCKS = 16
 _SLICE = 4096
@@ -206,8 +202,8 @@ _SLICE = 4096
 class Store:
     """Keeps arrays of words: in memory up to ``limit`` bytes, then in a file in ``directory``.
 
-    A file that cannot be written (a full disk) is said once in ``failure``, and memory is used again; where the store
-    is ``bounded``, it is an OSError.
+    If the file cannot be written (a full disk), ``failure`` has the message, and arrays stay in memory. A ``bounded``
+    store raises OSError instead.
     """
 
     def __init__(self, limit: int, directory: str | None, *, bounded: bool = False) -> None:
@@ -223,7 +219,7 @@ class Store:
         self.failure: str | None = None
 
     def put(self, array: Words) -> KeptArray:
-        """Keep a copy of an array."""
+        """Store a copy of an array."""
         with self._lock:
             spill = self.memory_bytes + array.nbytes > self._limit
             if not spill or (self.failure is not None and not self.bounded):
@@ -257,7 +253,7 @@ class Store:
         return array.copy()
 
     def _place(self, size: int) -> int:
-        """Where so many bytes are to go."""
+        """The offset in the file for so many bytes."""
         place = next((i for i, (_, free) in enumerate(self._free) if free >= size), None)
         if place is not None:
             offset, free = self._free.pop(place)
@@ -270,7 +266,7 @@ class Store:
         return offset
 
     def get(self, kept: KeptArray) -> Words:
-        """The array, read back where it lies on disk. Raises OSError, also where it is not what was put."""
+        """The array, read back if it is on disk. Raises OSError, also if its bytes changed."""
         if kept.array is not None:
             return kept.array
         assert kept.source is not None
@@ -290,9 +286,9 @@ class Store:
         return int(word[0])
 
     def drop(self, kept: KeptArray) -> None:
-        """Forget an array; its memory, or its place in the file, is free again.
+        """Drop an array; its memory, or its place in the file, is free again.
 
-        When nothing is left in the file, as after a checkpoint, the disk gets its room back, too.
+        A file without arrays, as after a checkpoint, is truncated.
         """
         with self._lock:
             if kept.array is not None:
@@ -308,7 +304,7 @@ class Store:
                     self.clear()
 
     def clear(self) -> None:
-        """Forget all that lies in the file. What was not written to the disk yet need not be any more."""
+        """Drop everything in the file, and truncate it."""
         self._source.clear()
         self._free, self._end, self._live = [], 0, 0
 
@@ -319,7 +315,7 @@ class Store:
 
 @dataclass
 class KeptArray:
-    """An array in a Store: itself, or where it lies in which file; with its CRC-32C where the store wrote it."""
+    """An array in a Store: in memory, or at an offset of a file, with its CRC-32C if the store wrote it."""
 
     shape: tuple[int, ...]
     array: Words | None

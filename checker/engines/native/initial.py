@@ -1,4 +1,4 @@
-"""Expressions on many states: the graph's nodes compiled into one loop over packed states."""
+"""Expressions evaluated on many states: graph nodes compiled into one loop over packed states."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _text(layout: Layout, nodes: Sequence[Node]) -> str:
     return f.end()
 
 
-# The initial states, packed: many of them are made as columns, without a Python value for each.
+# The packed initial states. Large families are made as columns, without a Python value for each.
 
 _AT_ONCE, _MOST = 1 << 20, 1 << 27
 
@@ -65,7 +65,7 @@ _AT_ONCE, _MOST = 1 << 20, 1 << 27
 def initial_words(model: Model, layout: Layout) -> Words:
     """The packed initial states of a model, each once, in the order of ``Model.initial``.
 
-    EngineError where the condition on them is beyond compiled code.
+    Raises EngineError if their condition cannot be compiled.
     """
     start = model.start
     if start is None or start.candidates < 64:
@@ -88,10 +88,10 @@ def initial_words(model: Model, layout: Layout) -> Words:
 
 
 def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
-    """The states of a family, the last part changing fastest, so many at once.
+    """The states of a family in blocks; the last part changes fastest.
 
-    Each part has bits of its own, so a state is what is fixed with one pattern of each part; a block is a product
-    of the patterns of the last parts.
+    Each part has bits of its own: a state is the fixed bits with one pattern of each part. A block is a product of the
+    patterns of the last parts.
     """
     patterns = [_patterns(part, layout) for part in family.parts]
     fixed = layout.pack(family.scalars) & ~np.bitwise_or.reduce(
@@ -112,7 +112,7 @@ def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
 
 
 def _product(outer: Words, inner: Words) -> Words:
-    """Each pattern with each of the others, those of the second changing faster."""
+    """Each pattern of ``outer`` with each of ``inner``, which changes faster."""
     return (outer[:, None, :] | inner[None, :, :]).reshape(-1, inner.shape[1])
 
 
@@ -126,7 +126,7 @@ def _mask(part: FreePart, layout: Layout) -> Words:
 
 
 def _patterns(part: FreePart, layout: Layout) -> Words:
-    """(choices, words): what a part's values are in its bits."""
+    """(choices, words): the bits of each choice of a part."""
     found = np.zeros((len(part.choices), layout.words), dtype=np.uint64)
     for i in range(len(part.choices[0])):
         slot = layout.slots[part.start + i]

@@ -20,7 +20,6 @@ from highwater.checker.engines.breadth_first import BreadthFirst, Totals
 from highwater.checker.engines.native.checkpoint import Checkpointer
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.code import RowWorker
 from highwater.checker.engines.native.frontier import Level, Part, not_written
 from highwater.checker.engines.native.search_state import SearchState
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
@@ -38,16 +37,16 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
 
 DISK, MEMORY = "disk", "memory"
-"""What stops a search where the disk does not take what is to be written, or memory is full."""
+"""Reasons to stop: the disk cannot be written, or memory is full."""
 _INLINE = 512
 _REFRESH = 0.2
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively, without its graph; the first Ctrl-C ends it with what was found.
+    """Explore a model exhaustively, without its graph; the first Ctrl-C ends it with the result so far.
 
-    Raises BoundError where a step leaves a type without a declared bound, and EngineError where the model
-    or the machine is beyond this engine.
+    Raises BoundError if a step leaves a type without a declared bound, and EngineError if the engine does not support
+    the model or the machine.
     """
     started = time.perf_counter()
     program = Program(model, options.symmetry, effort=Effort.QUICK)
@@ -66,7 +65,7 @@ class NativeLevels(SearchState):
     def __init__(self, program: Program, options: SearchOptions) -> None:
         super().__init__(program, options)
         self.lock = threading.Lock()  # of what several workers write
-        self.lost = False  # whether a state that was found is in no level, so that no checkpoint may be made
+        self.lost = False  # a found state is in no level, so no checkpoint may be made
         self.trouble: str | None = None
         self.pause: Pause | None = None
         self.pool: ThreadPoolExecutor | None = None
@@ -76,7 +75,7 @@ class NativeLevels(SearchState):
             self.new_file = self.checkpointer.new_file
 
     def close(self) -> None:
-        """Free what the search held."""
+        """Free memory, files and threads."""
         self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
@@ -92,7 +91,7 @@ class NativeLevels(SearchState):
         return [level.size for level in self.levels]
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level; or restore a checkpoint, and expand the rest of the level it was made in."""
+        """Find the first level; or restore a checkpoint, and expand the rest of its level."""
         self.search = search
         if self.checkpointer is not None and self.checkpointer.restore():
             search.seconds_before = self.seconds
@@ -115,7 +114,7 @@ class NativeLevels(SearchState):
             self._save()
 
     def finish(self) -> None:
-        """Make the last checkpoint. The search has its result without it, too."""
+        """Make the last checkpoint. A failure is only reported: the search has its result."""
         self._save(over=True)
 
     def totals(self, search: BreadthFirst) -> Totals:
@@ -160,7 +159,7 @@ class NativeLevels(SearchState):
             self._hand_over(worker, level)
 
     def _finish_level(self) -> None:
-        """Expand what is left of a level, with pauses where the table is full or a checkpoint is due."""
+        """Expand the rest of a level; pause when the table is full or a checkpoint is due."""
         level, following = self.levels[-2:]
         self.expanded = level.size - sum(end - start for _, start, end in self.items)
         while not self.search.stop:
@@ -178,7 +177,7 @@ class NativeLevels(SearchState):
             self._release(level)
 
     def _release(self, level: Level) -> None:
-        """What becomes of the states of a level that was expanded."""
+        """Drop the states of an expanded level."""
         for chunk in level.chunks:
             self.states.drop(chunk.states)
 
@@ -205,7 +204,7 @@ class NativeLevels(SearchState):
             future.result()
 
     def _work(self, worker: Worker, following: Level) -> None:
-        """One worker's share of a level, until there is no more, or all are to pause or stop."""
+        """Expand parts of a level in one worker, until none is left, or the search pauses or stops."""
         try:
             try:
                 while self.search.stop is None and self.pause is None:
@@ -218,12 +217,12 @@ class NativeLevels(SearchState):
                 self._put_away(worker, following)
         except OSError as wrong:
             self._fail(wrong)
-        except MemoryError:  # there is less than was counted on
+        except MemoryError:  # the machine has less than was assumed
             self.lost = True
             self.search.end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
-        """Expand states of a chunk; what is not expanded is left for later."""
+        """Expand states of a chunk; the rest is put back."""
         chunk, first, end = part
         start = first
         try:
@@ -257,8 +256,8 @@ class NativeLevels(SearchState):
                 self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:
-        """Take over a worker's output: candidates where they are collected, else states."""
-        if self.delayed is not None and isinstance(worker, RowWorker):
+        """Take a worker's output: candidates if duplicates are found on disk, else states."""
+        if self.delayed is not None:
             self.delayed.collect(worker)
         else:
             self._hand_over(worker, level)
@@ -276,7 +275,7 @@ class NativeLevels(SearchState):
         worker.reset_output()
 
     def _note_expanded(self, number: int) -> None:
-        """Take over what the states of a level showed: one without a step, steps that violate a property."""
+        """Note deadlocks and steps that violate a property, found by expanding a level."""
         stuck = [w["deadlock"] for w in self.workers if w["deadlock"] >= 0]
         for worker in self.workers:
             worker["deadlock"] = -1
@@ -286,13 +285,13 @@ class NativeLevels(SearchState):
             self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
-        """Take over a violation of the properties that have a bit, where it is the first one."""
+        """Note a violation of the properties in ``bits``; the first one of each counts."""
         for i, name in enumerate(names):
             if bits >> i & 1:
                 self.found.setdefault(name, place)
 
     def _check_limits(self) -> None:
-        """Stop at a limit, or pause all workers where something else is due."""
+        """Stop at a limit; pause all workers if a batch is large enough or a checkpoint is due."""
         if not self.search.check_limits(self.distinct):
             limit = self.options.limit_states
             if (
@@ -307,7 +306,7 @@ class NativeLevels(SearchState):
     # --- beyond memory, and kept ------------------------------------------------------------------
 
     def _go_to_disk(self, level: Level) -> None:
-        """Go on with the visited states on disk: the table is full."""
+        """The table is full: continue with the visited states on disk."""
         try:
             self.use_disk()
             assert self.delayed is not None
@@ -319,19 +318,20 @@ class NativeLevels(SearchState):
             self._fail(wrong)
 
     def _resolve(self, level: Level, following: Level) -> None:
-        """Where duplicates are found on disk: find out which candidates are new."""
+        """If duplicates are found on disk, find the new candidates."""
         if self.delayed is None or self.lost:
             return
-        workers = [w for w in self.workers if isinstance(w, RowWorker)]
         try:
             left = level.size - self.expanded
-            self.delayed.resolve(workers, lambda w: self._hand_over(w, following), left or following.size)
+            self.delayed.resolve(
+                self.workers, lambda w: self._hand_over(w, following), left or following.size
+            )
         except OSError as wrong:
             self._fail(wrong)
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Make a checkpoint, where that is asked for. A search that is ``over`` has its result without it, too."""
+        """Make a checkpoint, if the options have one. If the search is ``over``, a failure is only reported."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds
@@ -344,6 +344,6 @@ class NativeLevels(SearchState):
                 self._fail(wrong)
 
     def _fail(self, wrong: OSError) -> None:
-        """The disk does not take what is to be written: what was found until now is all that there is."""
+        """The disk cannot be written: stop with the result so far."""
         self.search.stop, self.lost = DISK, True
         self.trouble = not_written(wrong, self.options.spill_directory)

@@ -10,7 +10,6 @@ from collections import deque
 
 from highwater.checker.base.memory import available_memory
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk.code import DiskProgram
 from highwater.checker.engines.native.disk.visited import Delayed, reserved_bytes
 from highwater.checker.engines.native.frontier import DataFile, Level, NewFile, Part, Store
 from highwater.checker.engines.native.initial import initial_words
@@ -24,9 +23,8 @@ _LEAST_ROOM = 16 << 20
 class SearchState:
     """The levels, visited states, counters and violations of one search.
 
-    ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and
-    ``items`` are the parts of it that are not. ``found`` has the first violation of each property: the number of the
-    state's level and its index in it; of a property of steps those of the state before, and the step's instance.
+    ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and ``items``
+    are its parts that are not expanded yet. ``found`` has the first violation of each property as a ``Place``.
     """
 
     def __init__(self, program: Program, options: SearchOptions) -> None:
@@ -34,7 +32,6 @@ class SearchState:
         self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
         self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
         self._divide_memory(options.memory_bytes or int(available_memory() * 0.8))
-        self.code = program.name
         self.delayed: Delayed | None = None
         self.new_file: NewFile = self._unnamed_file
         self.levels: list[Level] = []
@@ -47,16 +44,16 @@ class SearchState:
         self.start: Words = initial_words(program.model, program.layout)
 
     def _divide_memory(self, memory: int) -> None:
-        """Give the table, the levels and the search on disk their shares of so many bytes."""
+        """Divide the memory among the table, the levels and the search on disk."""
         program, options, self.memory = self.program, self.options, memory
         room = memory - sum(w.bytes for w in self.workers)
         reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
-        # With very little memory there is none for what the search on disk takes besides: it ends where it is full.
+        # With very little memory there is no share for the search on disk: the search ends when memory is full.
         self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
         room -= reserve * self.on_disk
         if room < _LEAST_ROOM:
             raise EngineError(f"{memory >> 20} MiB of memory are too few for {self.count} workers")
-        # What is needed once and in order can wait on disk; the table cannot.
+        # States and predecessors are read once and in order, so they can wait on disk; the table cannot.
         self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
         self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
         # Marks beside the slots, for the search on disk, take a bit for each of them.
@@ -67,21 +64,13 @@ class SearchState:
         return DataFile.unnamed(self.options.spill_directory)
 
     def use_disk(self) -> None:
-        """From now on find duplicates on disk. Nothing is there yet. EngineError where memory is too small."""
-        options, before = self.options, self.program
+        """From now on find duplicates on disk, where nothing is yet. Raises EngineError if memory is too small."""
+        directory = self.options.spill_directory
         if self.table.most < sum(worker.capacity for worker in self.workers):
             raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
-        # It is the same model: whether it is symmetric was asked before.
-        program = DiskProgram(before.model, options.symmetry, ask=False, effort=before.effort)
-        self.delayed = Delayed(program, self.table, self.new_file, options.spill_directory, self.count)
-        before.settle(0)
-        self.program, old_workers = program, self.workers
-        self.workers = []
-        for old in old_workers:
-            worker = program.worker(options.deadlock)
-            worker.take_over(old)
+        self.delayed = Delayed(self.program, self.table, self.new_file, directory, self.count)
+        for worker in self.workers:
             worker.collect()
-            self.workers.append(worker)
         self.states.bounded = self.predecessors.bounded = True
 
     # --- counts -----------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ _MASK = (1 << 64) - 1
 
 @dataclass
 class _Share:
-    """What one worker's walks of one round met: for each property, the lowest walk and its run."""
+    """One worker's walks of a round; ``runs`` has for each violated property the lowest walk and its run."""
 
     taken: NDArray[np.int64]
     visited: int = 0

@@ -1,4 +1,4 @@
-"""Buffers for the steps of a range of states, as ``@link`` writes them."""
+"""The explored graph of the native engine: buffers for ``@link``, the search that keeps states, and the linking."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _STATES, _STEPS = 4096, 1 << 20
 
 
 def states_at_once(instances: int) -> int:
-    """How many states one call may link in a model with so many instances."""
+    """The number of states that one call may link, in a model with this number of instances."""
     return max(64, min(_STATES, _STEPS // max(1, instances)))
 
 
 @dataclass
 class LinkedSteps:
-    """The steps of some states: where to and by which instance; how many of each state; and those that are cut."""
+    """The steps of some states: targets and instances, the number per state; the same of pruned steps."""
 
     targets: NDArray[np.int64]
     instances: NDArray[np.int64]
@@ -56,7 +56,7 @@ class LinkedSteps:
 
 
 class Linker(Buffers):
-    """Buffers for one thread that links up to so many states at a time."""
+    """Buffers of a thread that links up to ``states`` states at a time."""
 
     def __init__(self, program: CompiledModel, states: int, exact: bool) -> None:
         super().__init__(program.model, program.layout.words, FIELDS, want_deadlock=False, judging=False)
@@ -77,32 +77,28 @@ class Linker(Buffers):
 
 
 def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
-    """Room for the bits of the instances that are cut, before the counters."""
+    """Make room for the bits of pruned instances, before the counters."""
     before = cut_words(len(model.instances))
     buffers.cuts = np.zeros(before + max(1, len(model.bounds)), dtype=np.int64)[before:]
     buffers["cuts"] = buffers.cuts.ctypes.data
 
 
-# The explored graph by the native engine: its search, whose states are kept, and then all their steps again.
+# The explored graph by the native engine: a search that keeps its states, and then all their steps again.
 #
-# The search finds the states and a shortest run to each; it does not keep where steps lead to. So every
-# state is
-# expanded once more with the same kernels, and what its steps reach is looked up in the search's own table,
-# which
-# has got a number beside each fingerprint.
+# The search finds the states and a shortest run to each, not the steps between them. So each state is expanded again
+# with the same kernels, and the targets of its steps are looked up in the search's table, which then has a state's
+# number beside each fingerprint.
 #
-# Two states with one fingerprint are one to the search. Here it shows: the state that a step leads to is
-# compared
-# word by word with the one that the table names, and where they differ the graph would be wrong, which is
-# an error.
-# With symmetry the states are not the same words, and the chance is the search's.
+# The search takes two states with one fingerprint for one. Linking detects it: the target of a step is compared word by
+# word with the state that the table names, and a difference is an error. With symmetry the words can differ, so the
+# collision probability is that of the search.
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
-    """All states of a model and the steps between them, whatever its properties are.
+    """All states of a model and the steps between them. Properties are not checked.
 
-    A limit or the first Ctrl-C ends the search early: ``stopped_by`` says so. Raises EngineError where the
-    graph needs more memory than it may have, or two states share a fingerprint; BoundError as a search does.
+    A limit or the first Ctrl-C ends the search early, with the reason in ``stopped_by``. Raises EngineError if the
+    graph needs more memory than allowed, or two states share a fingerprint; BoundError as a search does.
     """
     asked = replace(options, deadlock=False, stop_at_first=False)
     with _begun(model, asked, progress, judging=False) as (run, levels):
@@ -111,10 +107,9 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 
 
 def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """A search and the graph of it: what ``search`` and ``explore`` find, by one search, of all states.
+    """A search with its graph, as ``search`` and ``explore`` together.
 
-    There is no graph where the search was interrupted, or was to stop at its first violation and did. Raises as
-    ``explore`` does.
+    There is no graph if the search was interrupted or stopped at its first violation. Raises as ``explore``.
     """
     started = time.perf_counter()
     with _begun(model, options, progress, judging=True) as (run, levels):
@@ -130,7 +125,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """A search whose graph can be made: that needs the whole table in memory."""
+    """A search that keeps its table and states in memory, for the graph."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -145,7 +140,7 @@ class LinkProgram(Program):
     kernels: type[Kernels] = CutKernels
     runtime: type[Runtime] = LinkRuntime
     judging = False
-    """Whether the search looks at properties."""
+    """True if the search checks properties."""
 
     def bind(self, machine: Machine) -> None:
         """Take the functions from machine code."""
@@ -162,13 +157,13 @@ class LinkProgram(Program):
 
 
 class GraphLevels(NativeLevels):
-    """Levels whose states are not dropped."""
+    """Levels that keep their states."""
 
     def _release(self, level: Level) -> None:
         pass
 
     def whole(self, stop: str | None) -> int:
-        """The number of levels whose states were all expanded, by a search that stopped for this reason."""
+        """The number of fully expanded levels of a search that stopped for this reason."""
         last = len(self.levels) - 2
         if stop is None:
             return len(self.levels)
@@ -256,7 +251,7 @@ class Linking:
         return states, parents, parent_instances
 
     def _link(self, states: Words) -> Any:
-        """The steps in the order of the states, however many threads find them."""
+        """The steps, in the order of the states for any number of threads."""
         size = states_at_once(self.program.instances)
         count = min(self.run.count, max(1, self.expanded // size))
         idle = [Linker(self.program, size, exact=not self.run.options.symmetry) for _ in range(2 * count)]
@@ -295,7 +290,7 @@ class Linking:
     def _ordered(
         self, pool: ThreadPoolExecutor, idle: list[Linker], states: Words, size: int
     ) -> Iterator[tuple[int, int, Linker]]:
-        """Ranges of states in order, each linked; as many under way as there are buffers."""
+        """Linked ranges of states, in order; as many run as there are buffers."""
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))
         while not self.interrupted:
@@ -336,21 +331,22 @@ class Linking:
             self.search.progress(Progress(len(self.levels), self.total, steps, left, self.needed, 0, seconds))
 
 
-# What is asked of the native engine as of any: a search, and with it the explored graph where that is asked
-# for.
+# The native engine's search, with the explored graph if ``options.graph`` is set.
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively; the first Ctrl-C ends it with what was found.
+    """Explore a model exhaustively; the first Ctrl-C ends it with the result so far.
 
-    Raises BoundError where a step leaves a type without a declared bound, and EngineError where the model
-    or the machine is beyond this engine.
+    Raises BoundError if a step leaves a type without a declared bound, and EngineError if the engine does not support
+    the model or the machine.
     """
     if not options.graph or options.checkpoint is not None:
         return search_alone(model, options, progress)
 
     result = searched(model, options, progress)
-    if result.stopped_by == "memory" and options.on_disk:  # the graph needs it; a search alone does not
+    if (
+        result.stopped_by == "memory" and options.on_disk
+    ):  # the graph does not fit; a search alone can go to disk
         alone = search_alone(model, replace(options, graph=False), progress)
         alone.graph = result.graph
         return alone

@@ -32,7 +32,7 @@ class TableFullError(EngineError):
 
 
 class Table:
-    """Slots of 64-bit fingerprints in one stretch of address space, of which only the used part takes memory.
+    """Slots of 64-bit fingerprints in one stretch of address space; only the used part takes memory.
 
     Small tables grow fourfold; large ones by a fifth, so that a state costs eight bytes divided by a share of
     taken slots between 0.75 and 0.9. ``grow`` is the compiled sweep of the runtime.
@@ -65,11 +65,11 @@ class Table:
         return (self.capacity + SLACK) * 8
 
     def has_room(self, more: int) -> bool:
-        """Whether so many more fingerprints fit without growing."""
+        """True if ``more`` fingerprints fit without growing."""
         return self.taken + more <= FULL * self.capacity
 
     def make_room(self, more: int) -> None:
-        """Grow until so many more fit. No other call may use the table meanwhile. TableFullError if it cannot."""
+        """Grow until ``more`` fit. No other call may use the table meanwhile. Raises TableFullError if it cannot."""
         while not self.has_room(more):
             wanted = self.capacity * 4 if self.capacity < _LARGE else self.capacity * 6 // 5
             capacity = min(wanted, self._most)
@@ -82,9 +82,9 @@ class Table:
 
     @contextmanager
     def entered(self, more: int) -> Iterator[None]:
-        """For one of several threads: be in it with room for so many more. It grows while no thread is in it.
+        """Use the table in one of several threads, with room for ``more``. It grows while no thread uses it.
 
-        Raises TableFullError where there is no such room.
+        Raises TableFullError if it cannot grow.
         """
         with self._turn:
             while self._growing:
@@ -107,22 +107,22 @@ class Table:
                 self._turn.notify_all()
 
     def add_taken(self, count: int) -> None:
-        """Note that a thread that is in it took so many slots."""
+        """Count slots that a thread took."""
         with self._turn:
             self.taken += count
 
     @property
     def most(self) -> int:
-        """The most fingerprints that it can hold."""
+        """The most fingerprints that the table can hold."""
         return int(FULL * self._most)
 
     @property
     def most_slots(self) -> int:
-        """The most slots that it can have, the last ones included."""
+        """The most slots that the table can have, the slack included."""
         return self._most + SLACK
 
     def clear(self, expected: int = 0) -> None:
-        """Forget all fingerprints, and be as large as so many need, if it can be."""
+        """Remove all fingerprints, and set the size for ``expected`` ones, if memory allows."""
         if sys.platform == "linux":  # elsewhere the pages need not come back as zeros
             self._memory.madvise(mmap.MADV_DONTNEED)
         else:
@@ -132,41 +132,41 @@ class Table:
         self.taken = 0
 
     def take_over(self, other: Table) -> None:
-        """Hold what another table holds. It must not be larger than this one can be."""
+        """Copy another table, which must not be larger than this one can be."""
         self.capacity, self.taken = other.capacity, other.taken
         slots = self.capacity + SLACK
         self.slots[:slots] = other.slots[:slots]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         del self.slots
         self._memory.close()
 
 
-# What compiled functions work in: a context and its buffers; and one worker of a search.
+# Buffers: the context of compiled functions and the arrays that they use; Worker: those of a search's thread.
 
 OUTPUT = 1 << 16
-"""States that a call of a compiled function finds before they are taken over."""
+"""The most states that one call of a compiled function finds."""
 
 
 class Pause(Enum):
-    """Why all workers are to pause in mid-level."""
+    """Why all workers pause within a level."""
 
     FULL = auto()
-    """The table has no room, or holds enough candidates to be looked at."""
+    """The table has no room, or holds enough candidates for a pass over the disk."""
     DUE = auto()
-    """A checkpoint is to be made."""
+    """A checkpoint is due."""
 
 
 class Buffers:
-    """A context of the compiled functions and what all of them write to. Counters add up until they are taken."""
+    """The context of the compiled functions, and the arrays that they write to. Counters add up over calls."""
 
     def __init__(
         self, model: Model, words: int, places: Mapping[str, int], *, want_deadlock: bool, judging: bool
     ) -> None:
         outline = model.outline
         instances, properties = len(outline.instances), max(1, len(outline.safety))
-        # Output ends where the successors of one state, and a batch, might no longer fit.
+        # A call ends when the successors of one state, and a batch, might no longer fit.
         self.capacity = OUTPUT + BATCH + 2 * instances
         self._candidates = np.empty((BATCH + 2 * instances + 1) * (WORDS + words), dtype=np.uint64)
         self.counts = np.zeros(max(1, instances), dtype=np.int64)
@@ -192,7 +192,7 @@ class Buffers:
         self["judging"] = int(judging)
 
     def broken(self) -> list[tuple[int, int]]:
-        """The violations of properties of steps recorded since the last call: predecessor as in a candidate, bits."""
+        """The violations of step properties recorded since the last call: predecessor as in a candidate, bits."""
         found: list[tuple[int, int]] = [
             tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()
         ]
@@ -204,7 +204,7 @@ class Buffers:
         return int(self.context[self._places[name]])
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Set a field of the context; 64 bits may be given as a number without a sign."""
+        """Set a field of the context; the value may be an unsigned number of 64 bits."""
         self.context[self._places[name]] = value - (1 << 64) if value >> 63 == 1 else value
 
 
@@ -217,9 +217,9 @@ class Worker(Buffers):
         words: int,
         *,
         want_deadlock: bool = False,
-        places: Mapping[str, int] = CONTEXT,
     ) -> None:
-        super().__init__(model, words, places, want_deadlock=want_deadlock, judging=True)
+        super().__init__(model, words, CONTEXT, want_deadlock=want_deadlock, judging=True)
+        self.rows: Words = np.empty((0, WORDS + words), dtype=np.uint64)
         self.out_states: Words = np.empty((self.capacity, words), dtype=np.uint64)
         self.out_predecessors: Words = np.empty(self.capacity, dtype=np.uint64)
         self["out_states"] = self.out_states.ctypes.data
@@ -228,10 +228,10 @@ class Worker(Buffers):
     @property
     def bytes(self) -> int:
         """Memory of its output."""
-        return self.out_states.nbytes + self.out_predecessors.nbytes
+        return self.out_states.nbytes + self.out_predecessors.nbytes + self.rows.nbytes
 
     def run(self, function: Any, table: Table, states: Words, start: int, end: int, base: int) -> int:
-        """Call expand() or admit() on some states; the index of the first that was not taken yet."""
+        """Call a compiled function on some states; returns the index of the first that is not expanded yet."""
         self["table"], self["capacity"] = table.address, table.capacity
         self["states"], self["base"] = states.ctypes.data, base
         self["start"], self["end"] = start, end
@@ -243,9 +243,12 @@ class Worker(Buffers):
         self["out_count"] = 0
         self["violation_count"] = 0
 
-    def take_over(self, other: Worker) -> None:
-        """Add another one's counters to these, and take over what it has noted."""
-        self.counts += other.counts
-        self.cuts += other.cuts
-        self.premises += other.premises
-        self["deadlock"] = other["deadlock"]
+    def collect(self) -> None:
+        """From now on write candidates as rows, and judge nothing."""
+        if not len(self.rows):
+            self.rows = np.empty((self.capacity, self.rows.shape[1]), dtype=np.uint64)
+        self["rows"], self["judging"] = self.rows.ctypes.data, 0
+
+    def keep(self) -> None:
+        """From now on write states, and judge them."""
+        self["rows"], self["judging"] = 0, 1

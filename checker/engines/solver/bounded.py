@@ -343,18 +343,17 @@ def _equal(type_: Type, nodes: Sequence[Node], plain: Any) -> Node:
     return graph.all_(graph.eq(a, b) for a, b in zip(nodes, type_.lift(plain).nodes, strict=True))
 
 
-# Bounded check: for each depth, whether a run from an initial state ends in a violation there.
+# Bounded check: for each depth, find a run from an initial state that ends in a violation there.
 #
-# Each depth is asked after the one before it, so the first run found for a property is a shortest one. What
-# was
-# shown for a depth is kept as a constraint: the solver need not find it a second time.
+# Depths are checked in order, so the first run found for a property is a shortest one. A property that holds at a depth
+# becomes a constraint for the later ones.
 
 LOGIC = "QF_BV"
 
 
 @dataclass(frozen=True)
 class DepthDone:
-    """What was found at a depth: the properties violated there for the first time, how many hold, the seconds."""
+    """The result at a depth: properties first violated there, the number that hold, and seconds."""
 
     depth: int
     violated: tuple[str, ...]
@@ -364,7 +363,7 @@ class DepthDone:
 
 @dataclass
 class BoundedResult(SearchResult):
-    """What a bounded check found. ``stopped_by`` "depth" means that all depths that were asked for are done."""
+    """The result of a bounded check. ``stopped_by`` is "depth" if all requested depths were checked."""
 
     depths: list[DepthDone] = field(default_factory=list)
 
@@ -378,10 +377,10 @@ def check(
     limits: Limits | None = None,
     progress: Callable[[DepthDone], None] | None = None,
 ) -> BoundedResult:
-    """Check all properties of a model in every state that at most ``depth - 1`` steps lead to.
+    """Check all properties of a model in every state within ``depth - 1`` steps.
 
-    Each instance is a choice of its own, as a solver that chooses the parameters of actions was measured to be slower.
-    Raises BoundError, as the interpreter does, where a step leaves a type without a declared bound.
+    The solver chooses among instances: it is slower if it also chooses their parameters.
+    Raises BoundError, as the interpreter does, if a step leaves a type without a declared bound.
     """
     limits = limits or Limits()
     result = BoundedResult(stopped_by="depth")
@@ -448,7 +447,7 @@ def _deepen(
             return
         solver.add(runs.extend())
         if not limits.check(solver):
-            result.stopped_by = None  # no run is longer: every state was looked at
+            result.stopped_by = None  # no run is longer: every state was checked
             return
 
 
@@ -459,7 +458,7 @@ def _holding(runs: Unrolling, deadlock: bool) -> dict[str, z3.BoolRef]:
 
 
 def _errors(runs: Unrolling, solver: z3.Solver, interpreter: Interpreter, limits: Limits) -> None:
-    """Ask for a step that leaves a type without a declared bound, and let the interpreter say which it is."""
+    """Find a step that leaves a type without a declared bound; the interpreter raises its error."""
     term = runs.leaves_a_type(runs.depth)
     if term is None:
         return

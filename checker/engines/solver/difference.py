@@ -1,7 +1,7 @@
-"""Two versions of a protocol: whether every action does the same in both, for all states; else a state that tells.
+"""Compare two versions of a protocol: each action does the same in both for all states, or a state shows a difference.
 
-The solver compares the step from one state with one choice of parameters. A rule can need a field of its own. States
-are then those of the version with more fields, and the solver compares the fields that both versions have.
+The solver compares the step from one state with one choice of parameters. If a rule needs a field of its own, states
+are those of the version with more fields, and the solver compares the fields that both versions have.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
 SHORT = 64
-"""Intervals up to this length are gone through for the value nearest to the initial one."""
+"""Up to this length, an interval is searched for the value nearest to the initial one."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A state and a choice of parameters from which the versions go on differently, as the interpreter goes on.
+    """A state and a choice of parameters for which the versions differ, confirmed by the interpreter.
 
-    An outcome is the state after the step; None where the action cannot be taken, or is cut at a bound. The
-    sentence says which step it is. All states are of the version with more fields (``Union.whole``).
+    An outcome is the state after the step; None if the action is disabled or pruned at a bound. The sentence names
+    the step. All states are of the version with more fields (``Union.whole``).
     """
 
     sentence: str
@@ -45,7 +45,7 @@ class Witness:
 
 @dataclass
 class Differences:
-    """What was found: for each action that was compared a witness, or None where the versions are equal."""
+    """The result: for each compared action a witness, or None if the versions are equal."""
 
     actions: dict[str, Witness | None] = field(default_factory=dict)
     stopped_by: str | None = None
@@ -78,11 +78,11 @@ class Union:
         return cls(whole, (tuple(number[x] for x in first.leaves), tuple(number[x] for x in second.leaves)))
 
     def of_version(self, which: int, state: Sequence[_T]) -> list[_T]:
-        """The scalars of one version out of those of the whole."""
+        """The scalars of one version from those of the whole."""
         return [state[place] for place in self.places[which]]
 
     def with_version(self, which: int, before: Scalars, after: Scalars | None) -> Scalars | None:
-        """A state of one version among the scalars of the whole, of which the others stay as they were."""
+        """A state of one version as a state of the whole; the other scalars keep their values."""
         if after is None:
             return None
         scalars = list(before)
@@ -108,8 +108,8 @@ def differences(
 ) -> Differences:
     """Compare two models of one protocol, action by action, in all states that satisfy the first one's properties.
 
-    With ``any_state`` in all states within the types; ``actions`` are those to compare, else all. A witness is made
-    like the initial state, scalar by scalar, as far as the difference allows. LanguageError where each version has
+    With ``any_state``, in all states within the types. ``actions`` are those to compare, else all. A witness is as
+    near to the initial state as the difference allows, scalar by scalar. Raises LanguageError if each version has
     fields that the other lacks.
     """
     union = Union.of(first, second)
@@ -213,7 +213,7 @@ def nearest_state(
 ) -> list[int]:
     """Fix scalars one after the other to the value nearest to the wanted one, so that the solver has no choice.
 
-    Only where a number's interval is long it is left to the solver, if it cannot be the wanted one.
+    A number with a long interval that cannot be the wanted one is left to the solver.
     """
     solution, found = solver.model(), []
     for term, leaf, value in zip(terms, leaves, wanted, strict=True):
@@ -236,7 +236,7 @@ def nearest_state(
 
 
 def _nearest(leaf: Leaf, wanted: int) -> list[int]:
-    """The values of a scalar, the nearest first: for sets those with the fewest members exchanged."""
+    """The values of a scalar, the nearest first; for sets, those with the fewest different members."""
     if leaf.high - leaf.low > SHORT:
         return [wanted]
 
@@ -249,7 +249,7 @@ def _nearest(leaf: Leaf, wanted: int) -> list[int]:
 def _outcome(
     model: Model, step: OpenStep | None, numbers: Numbers, state: list[Term], parameters: list[Term]
 ) -> tuple[Term, list[Term]]:
-    """Whether the step is taken, and the scalars after it."""
+    """The condition that the step is taken, and the scalars after it."""
     if step is None:
         return z3.BoolVal(False), state
     padding = [None] * (step.start - len(state))
@@ -263,7 +263,7 @@ def _outcome(
 
 
 def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[int]) -> str:
-    """Which step it is, by the version that has it."""
+    """The step's sentence, by the version that has it."""
     for model, step in versions:
         try:
             if step is not None:
@@ -274,7 +274,7 @@ def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[i
 
 
 def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[int]) -> Scalars | None:
-    """The outcome again, by the interpreter."""
+    """The outcome by the interpreter."""
     if step is None:
         return None
     interpreter = Interpreter(model)
@@ -288,7 +288,7 @@ def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[i
 
 
 def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
-    """A witness in words: what of the state is not as in the initial one, and both outcomes."""
+    """A witness as text: the state's differences from the initial one, and both outcomes."""
     yield "  State, where it is not the initial one:"
     yield from (f"      {line}" for line in special(model, witness) or ["(no difference)"])
     for side, after in zip(sides, (witness.first, witness.second), strict=True):
@@ -300,13 +300,13 @@ def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str
 
 
 def special(model: Model, witness: Witness) -> list[str]:
-    """What of a witness's state is not as in the initial one, a line for each place."""
+    """The differences of a witness's state from the initial one, a line for each place."""
     changes = Interpreter(model).changes(model.first_initial, witness.before)
     return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
 
 
 def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
-    """What an outcome changes, a line for each place."""
+    """The changes of an outcome, a line for each place."""
     changes = Interpreter(model).changes(witness.before, after)
     lines = [
         f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()

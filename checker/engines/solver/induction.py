@@ -1,7 +1,7 @@
-"""Induction: whether every action keeps every invariant from any state within the types, reachable or not.
+"""Induction: every action keeps every invariant, from any state within the types, reachable or not.
 
-What holds initially and is kept by every step holds always, however long the run. A step that is not kept is a
-*counterexample to induction*: its first state satisfies all invariants, and need not be reachable.
+An invariant that holds initially and that every step keeps holds in runs of any length. A step that does not keep one
+is a *counterexample to induction*: its first state satisfies all invariants, and need not be reachable.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ INITIAL = "initial"
 """The name under which the initial states stand among the actions."""
 
 WITHIN_TYPES = "within_types"
-"""That a step leaves no type but at a declared bound; asked of every action beside the invariants."""
+"""The condition that a step leaves no type except at a declared bound; checked of every action."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A step that does not keep an invariant, as the interpreter takes it. ``after`` is None where it leaves a type.
+    """A step that does not keep an invariant, taken by the interpreter. ``after`` is None if it leaves a type.
 
-    ``excluded_by`` are known invariants, not among those assumed, that do not hold in the state before.
+    ``excluded_by`` are known invariants that are not assumed, and do not hold in the state before.
     """
 
     instance: Instance | None
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Preserved:
-    """The verdict on an action and a property: kept (no failure), not kept, or None where there was no answer."""
+    """The verdict on an action and a property: kept (no failure), not kept, or None without an answer."""
 
     action: str
     property: str
@@ -61,7 +61,7 @@ class InductionResult:
     stopped_by: str | None = None
     seconds: float = 0.0
     never: list[str] = field(default_factory=list)
-    """Actions that no state with all invariants enables: of them the proof says nothing."""
+    """Actions that are disabled in all states with all invariants: their verdicts are vacuous."""
 
     @property
     def failures(self) -> list[Preserved]:
@@ -70,7 +70,7 @@ class InductionResult:
 
     @property
     def proved(self) -> bool:
-        """Whether every property holds initially and every action keeps it."""
+        """True if every property holds initially and every action keeps it."""
         return self.stopped_by is None and all(v.kept for v in self.verdicts)
 
 
@@ -84,13 +84,12 @@ def prove(
     first: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> InductionResult:
-    """Ask for every action whether it keeps the conjunction of the model's invariants.
+    """Check that every action keeps the conjunction of the model's invariants.
 
-    The model's properties of steps are asked of every step too; ``known`` are further invariants, of which it is said
-    when they would exclude a failure. ``actions`` restricts the question to these. With several ``workers`` so many
-    actions are asked about at a time; the verdicts are the same, the states that show a failure may be others.
-    ``first``: of an action that fails no more is asked than one state in which it does, so that other properties count
-    as kept: the least work where the question is whether the proof stands.
+    The model's step properties are checked of every step, too. ``known`` are further invariants: a failure names those
+    that exclude it. ``actions`` restricts the check. ``workers`` actions are checked at a time; the number does not
+    change verdicts, but can change the states of failures. With ``first``, one failure of an action ends its check, and
+    its other properties count as kept: the least work that shows if the proof holds.
     """
     limits = limits or Limits()
     result = InductionResult()
@@ -126,7 +125,7 @@ def prove(
 
 @dataclass(frozen=True)
 class _Decided:
-    """What was found of an action: the properties that are not kept, whether it is possible, and the seconds."""
+    """The result for an action: the properties that it does not keep, if it is possible, and seconds."""
 
     failures: dict[str, _Step]
     possible: bool
@@ -144,7 +143,7 @@ class _Step:
 
 
 class _Question:
-    """The constraints that all questions about a model share."""
+    """The constraints that all checks of a model share."""
 
     def __init__(self, model: Model, known: Iterable[Invariant], limits: Limits, first: bool) -> None:
         self.model, self.limits, self.first = model, limits, first
@@ -166,7 +165,7 @@ class _Question:
         self.possible: set[str] = set()
 
     def initial(self) -> list[Preserved]:
-        """Whether the initial states satisfy the invariants."""
+        """The verdicts on the initial states."""
         found, few = [], listed(self.model)
         for prop in self.model.properties:
             if few is None:
@@ -178,7 +177,7 @@ class _Question:
         return found
 
     def _initial_without(self, prop: Property) -> Scalars | None:
-        """One of many initial states that does not satisfy a property; None where there is none."""
+        """One of many initial states that violates a property; None if there is none."""
         state = self.variables[: len(self.model.leaves)]
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
         solver.add(self.in_types)
@@ -259,7 +258,7 @@ class _Question:
             left = [name for name in left if name not in wrong_names]
 
     def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:
-        """A solver's model as the interpreter's step, and the names of what does not hold after it."""
+        """A solver's model as the interpreter's step, and the names of the properties violated by it."""
         model, numbers = self.model, self.numbers
         before = tuple(
             numbers.value(solution, v, leaf) for v, leaf in zip(self.variables, model.leaves, strict=False)
@@ -282,20 +281,19 @@ class _Question:
         return _Step(number, before, after, excluded), wrong
 
 
-# What a protocol offers a proof by induction beside what must hold: helper invariants, and properties of
-# steps.
+# The helpers of proofs by induction: invariants and step properties that a protocol states for proofs only.
 
 
 @dataclass(frozen=True)
 class Helpers:
-    """The helper invariants and the helping properties of steps of one protocol; both can be empty."""
+    """The helper invariants and helper step properties of one protocol; both can be empty."""
 
     invariants: tuple[Invariant, ...] = ()
     steps: tuple[StepProperty, ...] = ()
 
 
 def helpers(definition: Definition) -> Helpers:
-    """Those of a protocol: of one that comes with the checker what is stated beside it, else what its class lists."""
+    """The helpers of a protocol's definition."""
     listed = definition.helpers
     return Helpers(
         tuple(p for p in listed if isinstance(p, Invariant)),
@@ -304,7 +302,7 @@ def helpers(definition: Definition) -> Helpers:
 
 
 def with_helpers(request: Request) -> Request:
-    """The request with all helpers that exist under its rules, behind its own properties."""
+    """The request with all helpers that exist under its rules, after its own properties."""
     own = helpers(request.scenario.definition)
     return replace(
         request,

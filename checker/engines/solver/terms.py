@@ -1,4 +1,4 @@
-"""The expression graph as Z3 terms. Every other module of this package asks here, so nothing is stated twice.
+"""The expression graph as Z3 terms, for all modules of this package.
 
 A bool is a Bool and a set a bit-vector with a bit for each index. An int is a bit-vector just wide enough for
 its interval, two's complement where it can be negative; one whose interval is wider than ``WIDE`` bits (epochs
@@ -28,7 +28,7 @@ from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import Array, IntType, Leaf, Option, Seq, Struct, Type
 
 WIDE = 48
-"""Numbers that need more bits than this are Ints: bit-vectors would be slow, and nothing is cut off."""
+"""Numbers that need more bits are Ints: bit-vectors of this width would be slow."""
 
 Term = Any
 """A Z3 expression. The bindings are not typed."""
@@ -41,7 +41,7 @@ def bits_of(low: int, high: int) -> int:
 
 
 def is_wide(low: int, high: int) -> bool:
-    """Whether an interval is one for which mathematical integers stand."""
+    """True if numbers of an interval are mathematical integers."""
     return bits_of(low, high) > WIDE
 
 
@@ -70,7 +70,7 @@ class Numbers:
         return leaf.sort == INT and (self.integers or is_wide(leaf.low, leaf.high))
 
     def variable(self, name: str, leaf: Leaf) -> Term:
-        """A fresh constant for a scalar; where it has one value only, that value, which the solver sees through."""
+        """A fresh constant for a scalar; a literal if the scalar has one value only."""
         if leaf.low == leaf.high:
             return self.literal(leaf.low, leaf)
         if leaf.sort == BOOL:
@@ -86,7 +86,7 @@ class Numbers:
         return z3.BitVecVal(value, bits_of(leaf.low, leaf.high))
 
     def in_type(self, term: Term, leaf: Leaf) -> list[Term]:
-        """The conditions under which a scalar is a value of its type; none where its sort leaves no other."""
+        """The conditions that a scalar is in its type; none if every value of its sort is."""
         if leaf.sort == BOOL:
             return []
         if z3.is_int(term):
@@ -114,7 +114,7 @@ class Numbers:
 class Translator:
     """Translates nodes over given inputs: the terms of the scalars, in the order of the model's leaves.
 
-    A node is translated once, whoever asks. What comes out of a node has the sort that ``Numbers`` gives it.
+    A node is translated once. Its term has the sort that ``Numbers`` gives it.
     """
 
     def __init__(self, numbers: Numbers, inputs: Sequence[Term]) -> None:
@@ -183,7 +183,7 @@ class Translator:
         return z3.BV2Int(term, node.low < 0)
 
     def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
-        """Int nodes in one sort and width that hold them all; and whether it is a signed one."""
+        """Int nodes in one sort and width that hold them all; and if it is signed."""
         if any(self.numbers.is_integer(n) for n in nodes):
             return True, [self._integer(n) for n in nodes]
         low, high = min(n.low for n in nodes), max(n.high for n in nodes)
@@ -191,7 +191,7 @@ class Translator:
         return low < 0, [_resize(self(n), width, n.low < 0) for n in nodes]
 
     def _into(self, result: Node, nodes: Sequence[Node]) -> list[Term]:
-        """Operands in the sort and width of the node that they are an outcome of."""
+        """Operands in the sort and width of their result."""
         if result.sort == BOOL:
             return [self(n) for n in nodes]
         if result.sort == INT and self.numbers.is_integer(result):
@@ -223,8 +223,8 @@ class Translator:
         return _less(*self._numbers(a, b))
 
     def _divided(self, node: Node, a: Node, b: Node) -> tuple[Term, Term]:
-        """The quotient rounded down, and what it leaves; both 0 where the divisor is 0."""
-        if self.numbers.is_integer(node):  # Z3 leaves what is not negative, whatever the divisor's sign
+        """The quotient rounded down, and the remainder; both 0 if the divisor is 0."""
+        if self.numbers.is_integer(node):  # Z3's remainder is never negative, for divisors of any sign
             x, y = self._integer(a), self._integer(b)
             zero, rest = z3.IntVal(0), x % y
             over = z3.And(y < zero, rest != zero)
@@ -295,7 +295,7 @@ _OPERATIONS: dict[str, Callable[..., Term]] = {
         for name in ("eq", "lt", "intersection", "difference", "singleton", "member", "count")
     },
 }
-"""By the operation of a node: what makes its term, of the translator, the node and its arguments."""
+"""For each operation, the function that makes a node's term from the translator, the node and its arguments."""
 
 
 def _bit(term: Term, number: int) -> Term:
@@ -308,7 +308,7 @@ def _less(signed: bool, terms: list[Term]) -> Term:
 
 
 def _resize(term: Term, width: int, signed: bool) -> Term:
-    """A bit-vector in another width. What is cut off is known to say nothing: the value fits its interval."""
+    """A bit-vector in another width. No information is lost: the value fits its interval."""
     size = term.size()
     if size == width:
         return term
@@ -408,7 +408,7 @@ class Stopped(HighwaterError):
 
 
 class Limits:
-    """What a run of the solver may use: seconds from now on, and bytes of memory of the whole process."""
+    """Limits of a run of the solver: seconds from now on, and bytes of memory of the whole process."""
 
     def __init__(self, seconds: float | None = None, memory_bytes: int | None = None) -> None:
         self.started = time.perf_counter()

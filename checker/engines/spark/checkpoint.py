@@ -1,17 +1,16 @@
-"""The levels of a search on disk: Parquet files of states, and a manifest that says which of them count.
+"""The levels of a search on disk: Parquet files of states, and a manifest for each level.
 
-    run.json                what is explored, and how fingerprints are divided
+    run.json                the identity of the search, and the number of buckets
     level-00012.json        the manifest of a level: written last, under its name in one step
     level-00012/*.parquet   its states: fingerprint, predecessor, instance, word_0, word_1, …
     lock                    held by the driver; it ends with it
 
-A level is there when its manifest is. A file that no manifest names was left by a task that failed, was tried
-twice, or was cut off; it means nothing. ``predecessor`` is the index of a state in the level before (in the
-order of the manifest's parts), ``instance`` the number of the step that led from it; in the first level they
-are the index of the initial state, and 0.
+A level exists if its manifest does. A file that no manifest names is ignored: a task that failed or ran twice left it.
+``predecessor`` is the index of a state in the level before (in the order of the manifest's parts), ``instance`` the
+number of the step from it; in the first level they are the index of the initial state, and 0.
 
 The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each of
-its files, which are held against the file whenever it is opened.
+its files, which are checked whenever the file is opened.
 """
 
 from __future__ import annotations
@@ -77,18 +76,18 @@ class CommittedLevel:
 
 @dataclass(frozen=True)
 class SearchIdentity:
-    """What a checkpoint is of: the model's request and compiled content, and the division into buckets."""
+    """The identity of a search: the model's request and compiled content, and the number of buckets."""
 
     name: str
     request: str
     content: str
     words: int
     buckets: int
-    """A bucket holds the fingerprints with the same remainder by so many."""
+    """A bucket holds the fingerprints with the same remainder by this number."""
 
 
 class SparkCheckpoint(CheckpointDirectory):
-    """A directory of committed levels. The driver takes it; its tasks read and write in it as they are told."""
+    """A directory of committed levels. The driver owns it; its tasks read and write files of levels."""
 
     engine = "spark"
     format = 5
@@ -99,14 +98,14 @@ class SparkCheckpoint(CheckpointDirectory):
     # --- the run ----------------------------------------------------------------------------------
 
     def begin(self, run: SearchIdentity) -> None:
-        """Write what is explored into a new directory; InputError where it cannot be written."""
+        """Write the identity into a new directory. Raises InputError if it cannot be written."""
         try:
             self.write_manifest(self.head, vars(run))
         except OSError as wrong:
             raise self.unusable(wrong) from None
 
     def run(self) -> SearchIdentity:
-        """What is explored; InputError where the directory is no checkpoint of this version, or it is damaged."""
+        """The identity. Raises InputError if the directory is no checkpoint of this version, or damaged."""
         try:
             run = SearchIdentity(**self.read_manifest(self.head))
             if not (
@@ -126,7 +125,7 @@ class SparkCheckpoint(CheckpointDirectory):
         return self.directory / f"level-{number:05}"
 
     def commit(self, level: CommittedLevel) -> None:
-        """Make a level count; OSError where it cannot be written."""
+        """Write the manifest of a level. Raises OSError."""
         plain = {
             "level": level.number,
             "count": level.size,
@@ -138,7 +137,7 @@ class SparkCheckpoint(CheckpointDirectory):
         self.write_manifest(_manifest(level.number), plain)
 
     def level(self, number: int) -> CommittedLevel | None:
-        """A committed level, or None; InputError where its manifest is damaged."""
+        """A committed level, or None. Raises InputError if its manifest is damaged."""
         name = _manifest(number)
         try:
             plain = self.read_manifest(name)
@@ -162,7 +161,7 @@ class SparkCheckpoint(CheckpointDirectory):
             raise self.damaged(name) from None
 
     def levels(self) -> list[CommittedLevel]:
-        """All committed levels in order; InputError where they do not follow each other."""
+        """All committed levels in order. Raises InputError if their counts do not add up."""
         found: list[CommittedLevel] = []
         states = 0
         while (level := self.level(len(found))) is not None:
@@ -175,13 +174,13 @@ class SparkCheckpoint(CheckpointDirectory):
         return found
 
     def verify(self, levels: list[CommittedLevel]) -> None:
-        """Read all files of some levels to their ends; InputError where one is not what its manifest says."""
+        """Read all files of some levels. Raises InputError if one differs from its manifest."""
         for level in levels:
             for part in level.parts:
                 self._verify(level.number, part)
 
     def tidy(self, levels: list[CommittedLevel]) -> None:
-        """Remove what was left of levels that were not committed. Raises OSError."""
+        """Remove files of levels that were not committed. Raises OSError."""
         self.remove_unfinished()
         committed = {self.folder(level.number).name: level for level in levels}
         for entry in list(self._entries()):
@@ -194,11 +193,11 @@ class SparkCheckpoint(CheckpointDirectory):
     # --- states -----------------------------------------------------------------------------------
 
     def writer(self, number: int, bucket: int | None, words: int) -> PartWriter:
-        """For the states of a bucket in a level; nothing is written before the first of them."""
+        """A writer for a bucket's states in a level. It makes no file before the first state."""
         return PartWriter(self.folder(number), bucket, words)
 
     def _verify(self, number: int, part: LevelFile) -> None:
-        """InputError where the file of a part is not what its manifest says."""
+        """Raise InputError if the file of a part differs from its manifest."""
         try:
             same = is_file_with(self.folder(number) / part.file, part.bytes, part.checksum)
         except FileNotFoundError:
@@ -213,7 +212,7 @@ class SparkCheckpoint(CheckpointDirectory):
 
     @contextmanager
     def open(self, number: int, part: LevelFile) -> Iterator[pq.ParquetFile]:
-        """The file of a part, read once to its end to begin with; InputError where it is damaged."""
+        """The file of a part, after it is verified. Raises InputError if it is damaged."""
         self._verify(number, part)
         try:
             with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
@@ -224,9 +223,9 @@ class SparkCheckpoint(CheckpointDirectory):
             raise self.damaged(self._name(number, part)) from None
 
     def states(self, number: int, part: LevelFile, fingerprints: Fingerprints) -> Iterator[Words]:
-        """The packed states of a part, in groups, whose fingerprints are computed again.
+        """The packed states of a part, in groups.
 
-        InputError where one is not the fingerprint that was written: what is here is not what was found.
+        Their fingerprints are computed again. Raises InputError if one differs from the written one.
         """
         with self.open(number, part) as file:
             names = [n for n in file.schema_arrow.names if n.startswith("word_")]
@@ -266,7 +265,7 @@ def _manifest(number: int) -> str:
 
 
 class PartWriter:
-    """Writes rows (fingerprint, predecessor, words) to a file with a name of its own."""
+    """Writes rows (fingerprint, predecessor, words) to a file with a unique name."""
 
     def __init__(self, folder: Path, bucket: int | None, words: int) -> None:
         self._folder, self.bucket, self._words = folder, bucket, words
@@ -325,7 +324,7 @@ class PartWriter:
             self.bytes, self.checksum = self._out.bytes, self._out.checksum
 
     def part(self, base: int = 0) -> LevelFile:
-        """What the manifest says of it."""
+        """The file's part of the manifest."""
         return LevelFile(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
 
 

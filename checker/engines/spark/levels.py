@@ -7,8 +7,8 @@ fingerprints with the same remainder; Spark's shuffle brings all candidates of a
 a table with the fingerprints of its bucket in all levels (the visited side of an anti-join), drops the candidates that
 are there, and writes the others as Parquet. A small level goes the same way within the driver.
 
-Each task reports what it counted as a row of the job's result, so a task that failed or ran twice counts once. What a
-task finds does not depend on where or how often it runs: of several ways to a state the least predecessor counts.
+Each task reports its counts as a row of the job's result, so a task that failed or ran twice counts once. A task's
+result does not depend on where or how often it runs: of several steps to a state the least predecessor counts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
 
 BLOCKS = pa.schema([("bucket", pa.int32()), ("report", pa.string()), ("rows", pa.binary())])
-"""What is shuffled: many rows of a bucket as one block, or a report."""
+"""The rows of the shuffle: many candidates of a bucket as one block, or a report."""
 BLOCKS_ON_SPARK, REPORTS_ON_SPARK = "bucket int, report string, rows binary", "report string"
 REFUSALS = (OSError, LanguageError, InputError, InternalError)
 _REPORTS = pa.schema([("report", pa.string())])
@@ -91,7 +91,7 @@ class Found:
 
 @dataclass(frozen=True)
 class LevelTask:
-    """A level to expand: where it is, of which model, and what is known already.
+    """A level to expand: its directory, the search's identity, and the violations known so far.
 
     ``known`` says which properties are known to be violated; ``table_bytes`` is the memory for a fingerprint table.
     """
@@ -130,7 +130,7 @@ def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
 
 
 def arrived(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[tuple[int, str | None, Words]]:
-    """What was shuffled to a task: the bucket, and a report or rows of so many words."""
+    """The content of the shuffle for a task: the bucket, and a report or rows of ``width`` words."""
     for batch in batches:
         blocks = batch.column("rows")
         texts = batch.column("report").to_pylist()
@@ -146,7 +146,7 @@ def reports_of(texts: Iterable[str]) -> pa.RecordBatch:
 
 
 def refusal(wrong: BaseException) -> Report:
-    """What a report says of an error that the driver raises again."""
+    """The part of a report that makes the driver raise the error."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
         return {"failure": f"{place}{wrong.strerror or wrong}"}
@@ -154,7 +154,7 @@ def refusal(wrong: BaseException) -> Report:
 
 
 def raise_refusals(reports: Iterable[Mapping[str, Any]]) -> None:
-    """Raise on the driver what reports say of errors: EngineError or InternalError, as it was on the worker."""
+    """Raise the errors of reports on the driver: EngineError or InternalError, as on the worker."""
     for report in reports:
         if "internal" in report:
             raise InternalError(f"a task of Spark's: {report['internal']}")
@@ -173,9 +173,9 @@ def successors(
     deadlock: bool,
     report: Report,
 ) -> Iterator[Words]:
-    """The candidates that states lead to, as rows in the order of their predecessors; then what was counted.
+    """The successors of states as rows, in the order of their predecessors; counts are added to ``report``.
 
-    ``seen`` holds the candidates that were found already: most double ones need not travel.
+    ``seen`` holds candidates found before, so that most duplicates are not sent.
     """
     buffers = RowBuffers(program, deadlock=deadlock, judging=False)
     buffers["known_steps"] = known[1]
@@ -203,7 +203,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write rows that are new, as they are found and judged; and what was counted."""
+    """Write new rows as they are found and judged; counts are added to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -227,7 +227,7 @@ def share(
 ) -> Iterator[tuple[int, Words]]:
     """A bucket's states of a level in groups, with the index of the first; None: all of them.
 
-    Of a level that is not divided into buckets a bucket has a range. Raises InputError as ``SparkCheckpoint.states``.
+    If a level is not divided into buckets, a bucket has a range of it. Raises as ``SparkCheckpoint.states``.
     """
     for part in level.parts:
         start, end = 0, part.count
@@ -274,9 +274,9 @@ class BucketTables:
         return sum(table.bytes for table, _ in self._kept.values())
 
     def take(self, task: LevelTask, checkpoint: SparkCheckpoint, bucket: int, more: int) -> tuple[Table, int]:
-        """A table with all that a bucket has up to the task's level, with room for more; how many were read for it.
+        """A table with a bucket's fingerprints up to the task's level, with room for more; and how many were read.
 
-        It is the caller's until it is kept again.
+        The caller owns it until ``keep``.
         """
         table, upto = self._kept.pop((task.run.name, bucket), (None, -1))
         if table is not None and upto > task.number:  # of a level that was not committed
@@ -294,7 +294,7 @@ class BucketTables:
         return table, read
 
     def keep(self, task: LevelTask, bucket: int, table: Table) -> None:
-        """Keep a table that has what the level after the task's has; those used longest ago go for it."""
+        """Keep a table that includes the task's new level; tables used longest ago are dropped if memory is short."""
         self._kept[task.run.name, bucket] = (table, task.number + 1)
         others = [key for key in self._kept if key[0] != task.run.name]
         while others or self.bytes > task.table_bytes:
@@ -307,7 +307,7 @@ _programs: OrderedDict[str, RowProgram] = OrderedDict()
 
 
 def program(run: SearchIdentity) -> RowProgram:
-    """The run's model, compiled now or before. EngineError where it is not the driver's."""
+    """The search's compiled model, cached. Raises EngineError if it differs from the driver's."""
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
@@ -327,7 +327,7 @@ def program(run: SearchIdentity) -> RowProgram:
 
 
 def expand(task: LevelTask, tasks: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Candidates of the task's buckets as blocks, and a report. There are so many tasks."""
+    """The successors of the task's buckets as blocks, and a report. ``tasks`` is the number of tasks."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             mine = range(task.run.buckets * number // tasks, task.run.buckets * (number + 1) // tasks)
@@ -359,7 +359,7 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
 
 
 def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Of the candidates of a bucket, the ones that no level has are judged and written; reports come out."""
+    """Judge and write the candidates of a bucket that no level has; returns reports."""
     reports: list[str] = []
     report: Report = {"half": "merge"}
     started = time.process_time()
@@ -410,7 +410,7 @@ def _keep_new(
 
 @dataclass
 class Work:
-    """What the tasks of the cluster's levels reported, added up: processor seconds by half, rows, bytes, memory."""
+    """Sums of the reports of the cluster's tasks: processor seconds by half, rows, bytes, memory."""
 
     levels: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -613,7 +613,7 @@ class ParquetLevels:
         return self._found(expanded, merged)
 
     def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
-        """What the reports of a level come to; its files are kept until it is remembered."""
+        """The sums of a level's reports; its files are noted until the level is committed."""
         for report in expanded:
             if "bound" in report:
                 raise self.program.bound_error(report["bound"])
@@ -624,7 +624,7 @@ class ParquetLevels:
 def checked(
     reports: list[Report], tasks: int, buckets: int, states: int
 ) -> tuple[list[Report], list[Report]]:
-    """The reports of both halves of a level, in order. InternalError where they contradict each other."""
+    """The reports of both halves of a level, in order. Raises InternalError if they contradict each other."""
     raise_refusals(reports)
     halves = []
     for half, key, count in (("expand", "task", tasks), ("merge", "bucket", buckets)):
@@ -642,7 +642,7 @@ def checked(
 
 
 def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFile, ...], Found]:
-    """The files of a new level, and what was counted on the way there."""
+    """The files of a new level, and its counts."""
     parts: list[LevelFile] = []
     found = Found()
     for report in merged:

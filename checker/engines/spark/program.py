@@ -17,40 +17,12 @@ from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.code.program import CompiledModel
 from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
-from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
+from highwater.checker.engines.native.text.runtime import CONTEXT
 from highwater.checker.engines.native.worker import OUTPUT, Buffers, Table
 from highwater.checker.engines.spark.request import ModelRequest, sources
 from highwater.checker.engines.state_graph import Words
 from highwater.model.language.model import Model
-
-FIELDS = {**CONTEXT, "out_rows": len(CONTEXT)}
-"""The places of a context: the native engine's, and where rows are written."""
-
-
-class RowRuntime(Runtime):
-    """Generates the loops around the kernels, with rows as output."""
-
-    places = FIELDS
-
-    def text(self) -> str:
-        """The text of all functions."""
-        return "\n".join([super().text(), self._look_up_rows()])
-
-    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
-        """Copy a whole row to place ``count`` of the output; the address of its state there."""
-        out = f.at(self._pointer(f, "out_rows"), f.op(f"mul i64 {count}, {self.width}"))
-        for word in range(self.width):
-            f.store(f.load(f.at(candidate, word)), f.at(out, word))
-        return f.at(out, WORDS)
-
-    def _look_up_rows(self) -> str:
-        """``@look_up_rows(context)``: keep those of the first ``end`` candidates that the table does not hold."""
-        f = FunctionText("void @look_up_rows(ptr %context)")
-        end = f.op(f"mul i64 {self._number(f, 'end')}, {self.width}")
-        f.do(f"call void @look_up(ptr %context, ptr {f.at(self._pointer(f, 'candidates'), end)})")
-        return f.end()
 
 
 class RowProgram(CompiledModel):
@@ -59,8 +31,6 @@ class RowProgram(CompiledModel):
     ``content`` names what was compiled: two processes with the same content have the same layout, the same
     instances in the same order, and the same fingerprints.
     """
-
-    runtime = RowRuntime
 
     def __init__(
         self, model: Model, request: ModelRequest, *, ask: bool = True, effort: Effort = Effort.USUAL
@@ -76,7 +46,7 @@ class RowProgram(CompiledModel):
     def bind(self, machine: Machine) -> None:
         """Take the functions from machine code."""
         super().bind(machine)
-        self.look_up_rows = machine.function("look_up_rows", 1)
+        self.look_up = machine.function("look_up", 2)
 
     def initial(self) -> Words:
         """The packed initial states."""
@@ -125,10 +95,10 @@ class RowBuffers(Buffers):
 
     def __init__(self, program: RowProgram, *, deadlock: bool = False, judging: bool = True) -> None:
         words = program.layout.words
-        super().__init__(program.model, words, FIELDS, want_deadlock=deadlock, judging=judging)
+        super().__init__(program.model, words, CONTEXT, want_deadlock=deadlock, judging=judging)
         self.program = program
-        self.out_rows: Words = np.empty((self.capacity, WORDS + words), dtype=np.uint64)
-        self["out_rows"] = self.out_rows.ctypes.data
+        self.rows: Words = np.empty((self.capacity, WORDS + words), dtype=np.uint64)
+        self["rows"] = self.rows.ctypes.data
 
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
         """Successors of states that a table does not hold yet, in parts that are valid until the next one.
@@ -160,9 +130,9 @@ class RowBuffers(Buffers):
         try:
             for start in range(0, len(rows), OUTPUT):
                 part = rows[start : start + OUTPUT]
-                self["candidates"], self["end"] = part.ctypes.data, len(part)
+                self["candidates"] = part.ctypes.data
                 self._begin(table, len(part))
-                self.program.look_up_rows(self.address)
+                self.program.look_up(self.address, part.ctypes.data + part.nbytes)
                 yield self._taken(table)
         finally:
             self["candidates"] = room
@@ -177,7 +147,7 @@ class RowBuffers(Buffers):
             raise InternalError("a fingerprint table ran out of slots between two growths")
         count = self["out_count"]
         table.taken += count
-        return self.out_rows[:count]
+        return self.rows[:count]
 
     def violated(self) -> Iterator[tuple[str, int]]:
         """The properties that were first violated in the last part, with the row's index in it."""

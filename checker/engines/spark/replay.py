@@ -41,7 +41,7 @@ LARGE = 32 << 20
 ANSWERS = "number long, answer binary"
 Progress = Callable[[str], None]
 Work = Callable[[int], Any]
-"""What a task does for a number; its answer can be pickled."""
+"""A task's function of a number; its result can be pickled."""
 
 
 class ReplayInterrupted(Exception):
@@ -50,7 +50,7 @@ class ReplayInterrupted(Exception):
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """What holds for all tasks: the driver's working directory, by which paths are relative, and the rules."""
+    """The settings of all tasks: the driver's working directory, for relative paths, and the rules."""
 
     directory: str
     profile: str | None
@@ -59,14 +59,14 @@ class TaskSettings:
 
 @dataclass
 class ReplayTotals:
-    """What the shares of a divided log took: processor seconds of each, and the most memory of a process."""
+    """The cost of a divided log: processor seconds of each share, and the most memory of a process."""
 
     following: list[float] = field(default_factory=list)
     resident: int = 0
 
 
 class SparkReplay:
-    """Replays on a session. ``stopped`` says whether to stop; ``progress`` gets lines about how far it is."""
+    """Replays on a session. ``stopped`` returns True to stop; ``progress`` gets lines of progress."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> I
 
 
 def _replay_one(settings: TaskSettings, inputs: list[Input], number: int) -> dict[str, Any]:
-    """The report of an input, or what is wrong with it."""
+    """The report of an input, or its error."""
     try:
         return {"report": replay_input(inputs[number], settings.profile, settings.switched).to_json()}
     except (TraceError, LanguageError) as wrong:
@@ -218,7 +218,7 @@ def _follow_share(
     out: str | None,
     number: int,
 ) -> tuple[ShareResult, float, int]:
-    """What a share found, with the processor seconds and the memory that it took."""
+    """The result of a share, with its processor seconds and memory."""
     started = time.process_time()
     tables = None if out is None else ReplayTables(out, number)
     listeners = (None, None) if tables is None else (tables.add_change, tables.add_line)
@@ -285,7 +285,7 @@ SCHEMAS = {
 }
 """``before`` and ``candidates`` of what is not explained are JSON, as in the report."""
 GROUP = 20_000
-"""So many rows are kept before they are written."""
+"""Rows that are written together."""
 
 
 class ReplayTables:
@@ -314,7 +314,7 @@ class ReplayTables:
         )
 
     def add_line(self, line: Unexplained | Finding) -> None:
-        """What was found, or is not explained."""
+        """A finding, or a change that does not conform."""
         row = {"offset": line.position["offset"], "time": line.time, "partition": line.partition}
         row["reliable"] = line.reliable
         if isinstance(line, Finding):
@@ -330,7 +330,7 @@ class ReplayTables:
         self._parts["unexplained"].add(row)
 
     def close(self) -> None:
-        """Write what is left, and give the parts their names."""
+        """Write the remaining rows, and give the parts their names."""
         for part in self._parts.values():
             part.close()
 

@@ -1,6 +1,6 @@
-"""What a search on Spark is given: options, the model as a text, and the project's own packages for the executors.
+"""The input of a search on Spark: options, the model as text, and Highwater's packages for the executors.
 
-A worker traces the model again from its text, and knows by a digest of the sources that it is the same one.
+A worker traces the model again from its text; a digest of the sources shows that it is the same model.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ModelRequest:
         kind = type(model.protocol)
         package, source = kind.__module__, None
         name = package.removeprefix("highwater.model.")
-        # Its package is asked by its name in the registry: a worker has nothing else to load it by.
+        # The package must be in the registry: a worker loads the protocol by that name.
         while name and not (name in registry.NAMES and registry.protocol_of(name) is kind):
             name = name.rpartition(".")[0]
         if not name:

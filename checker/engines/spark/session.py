@@ -39,12 +39,12 @@ _LOCAL = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # What is shuffled within one machine is not worth compressing.
+    # Within one machine, compressing the shuffle costs more than it saves.
     "spark.shuffle.compress": "false",
 }
 
 EXECUTOR_SECONDS = 60.0
-"""How long a cluster may take to start the first executor."""
+"""The most seconds until a cluster starts the first executor."""
 _SETTLED_SECONDS = 1.0
 _REFRESH = 0.2
 _ATTEMPTS = 3
@@ -125,10 +125,10 @@ class SparkConnection:
         return started
 
     def _await_executors(self) -> None:
-        """Wait until there is something to run on, and for those that come right after the first.
+        """Wait for the first executor, and for those that start right after it.
 
-        InputError where nothing comes: a job would wait forever. Where executors are allocated when there is
-        work (dynamic allocation), there are none yet, and that is right.
+        Raises InputError if none starts: a job would wait forever. Dynamic allocation starts executors with the first
+        job, so nothing is awaited.
         """
         if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
             return
@@ -162,7 +162,7 @@ class SparkConnection:
 
 
 def session(master: str) -> SparkConnection:
-    """The session on a master: the one there is, or a new one. InputError where it cannot be had."""
+    """The present session on a master, or a new one. Raises InputError if it cannot be started."""
     global _current
     if _current is not None and _current.master != master:
         close()
@@ -182,11 +182,11 @@ def close() -> None:
 
 
 def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> list[Any] | None:
-    """The rows of a frame; None where the job was cancelled. ``what`` it is about is told to Spark, and in errors.
+    """The rows of a frame; None if the job was cancelled. ``what`` describes the job in Spark and in errors.
 
-    ``watch`` is called again and again with the name of the job's group, and says whether to cancel it. A job that
-    Spark gives up because of the cluster is started again, so what its tasks leave must not depend on the attempt.
-    Raises EngineError where Spark gives up all the same.
+    ``watch`` is called repeatedly with the name of the job's group, and returns True to cancel it. A job that fails
+    because of the cluster is started again, so results of its tasks must not depend on the attempt.
+    Raises EngineError if it still fails.
     """
     context = session.context
 
@@ -215,7 +215,7 @@ def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> li
 
 
 def may_pass(wrong: BaseException) -> bool:
-    """Whether an error is of the cluster and not of the program: a lost executor, blocks that are gone."""
+    """True if an error is the cluster's and not the program's: a lost executor, missing blocks."""
     return "PythonException" not in f"{type(wrong).__name__} {wrong}" and "SparkException" in str(wrong)
 
 
@@ -249,7 +249,7 @@ def _find_java() -> None:
 
 
 def _reach(master: str) -> None:
-    """InputError where no standalone master answers; Spark itself would try for minutes."""
+    """Raise InputError if no standalone master answers; Spark itself would try for minutes."""
     if not re.match(r"(local(\[|$)|local-cluster\[|spark://|k8s://|yarn$)", master):
         raise InputError(f"--spark-master {master}: write local[N], spark://HOST:PORT, yarn or k8s://URL")
     if not master.startswith("spark://"):

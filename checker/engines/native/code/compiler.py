@@ -1,8 +1,8 @@
-"""LLVM's work: text in, machine code out. Its source is also the program of a process of its own, beside a search.
+"""Compilation by LLVM: text in, machine code out. The source is also the program of the background compiler.
 
-Such a process is given a line of JSON and the text; it gives the code and ends. It imports nothing of Highwater, so
-that it is at work at once, and ends with the process that asks, however that ends. It is started with the source and
-not by a file's path, as the package can lie in an archive.
+That process reads a line of JSON and the text, writes the code and ends. It imports nothing of Highwater, so it starts
+fast. It ends with its parent, however the parent ends. It runs the source text and no file, as the package can lie in
+an archive.
 """
 
 from __future__ import annotations

@@ -24,22 +24,22 @@ from highwater.checker.engines.native.text.ir import INTRINSICS
 
 
 class Effort(Enum):
-    """What LLVM is asked to do: the level of its passes over the text, and that of its code generator."""
+    """LLVM's levels of optimization: of its passes over the text, and of its code generator."""
 
     QUICK = (0, 0)
     """Compiles ten times as fast as FULL; runs at a third to a half of its speed."""
     USUAL = (0, 2)
-    """Compiles in less than half of the time; runs nearly as fast, as the text has no detours to begin with."""
+    """Compiles in less than half of FULL's time; the code runs nearly as fast."""
     FULL = (2, 2)
 
     def at_least(self) -> list[Effort]:
-        """This one and those above it, from the greatest on."""
+        """This effort and those above it, the greatest first."""
         return [effort for effort in reversed(Effort) if effort.value >= self.value]
 
 
 @dataclass(frozen=True)
 class Processor:
-    """What code is made for. Code of one processor may not run on another, or worse, run and be wrong."""
+    """The target of code. Code of one processor can fail on another, or compute wrong results."""
 
     triple: str
     name: str
@@ -48,7 +48,7 @@ class Processor:
     @classmethod
     @functools.cache
     def host(cls) -> Processor:
-        """The one that this process runs on."""
+        """The processor of this process."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         return cls(
@@ -57,20 +57,20 @@ class Processor:
 
     @property
     def parts(self) -> tuple[str, str, str]:
-        """What LLVM is told of it."""
+        """The arguments of LLVM's target."""
         return self.triple, self.name, self.features
 
 
 @dataclass(frozen=True)
 class TextName:
-    """What names a whole text, and its length: enough to find its code where that is kept."""
+    """The digest and size of a whole text, by which its code is found in the cache."""
 
     digest: str
     size: int
 
     @classmethod
     def of(cls, text: str) -> TextName:
-        """That of a whole text."""
+        """The name of a whole text."""
         content = text.encode()
         return cls(hashlib.sha256(content).hexdigest(), len(content))
 
@@ -78,8 +78,7 @@ class TextName:
 class Machine:
     """Compiled code for this processor. Functions take and give 64-bit integers and release Python's lock.
 
-    What was compiled before, in whatever process, is taken from the cache: with so much ``effort``, or more.
-    ``effort`` then says with how much it was.
+    Code in the cache is used if it was compiled with this ``effort`` or more. The attribute is the actual effort.
     """
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
@@ -88,43 +87,43 @@ class Machine:
 
     @classmethod
     def kept(cls, text: TextName, effort: Effort) -> Machine | None:
-        """What was compiled before of a whole text with so much effort, or more; None where nothing is kept."""
+        """Cached code of a whole text with this effort or more; None if there is none."""
         found = _kept(text, Processor.host(), effort)
         return None if found is None else cls.of(found[1], found[0])
 
     @classmethod
     def of(cls, code: bytes, effort: Effort) -> Machine:
-        """What was compiled elsewhere for this processor."""
+        """Load code that was compiled for this processor."""
         machine = cls.__new__(cls)
         machine._load(effort, code)
         return machine
 
     def _load(self, effort: Effort, code: bytes) -> None:
         self.effort = effort
-        # An engine has to have a module and a code generator; this module is empty.
+        # LLVM's engine needs a module and a code generator; this module is empty.
         target = llvm.Target.from_triple(Processor.host().triple).create_target_machine(opt=0)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
     def function(self, name: str, arguments: int, result: bool = False) -> Any:
-        """A callable with so many integer arguments."""
+        """A function of the code, with this number of integer arguments."""
         address = self._engine.get_function_address(name)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
         return kind(address)
 
     def address(self, name: str) -> int:
-        """Where a variable of the text lies in memory."""
+        """The address of a variable of the text."""
         return int(self._engine.get_global_value_address(name))
 
 
 def whole(text: str) -> str:
-    """A text with what all texts declare."""
+    """A text with the declarations that all texts share."""
     return INTRINSICS + text
 
 
 def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
-    """What names the code of a text in the cache: all that it depends on."""
+    """The cache key of a text's code: a digest of everything that the code depends on."""
     digest = hashlib.sha256()
     for part in (
         compiler.versions(),
@@ -138,11 +137,11 @@ def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
 
 
 TUNING = {"loop_vectorization": False, "slp_vectorization": False}
-"""Settings of LLVM's passes beside their level."""
+"""Settings of LLVM's passes, beside their level."""
 
 
 def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
-    """The best code of a text in the cache that was made with so much effort, and with how much it was."""
+    """The best cached code of a text with this effort or more, and its effort."""
     place = code_cache.chosen()
     if place is not None:
         for better in effort.at_least():
@@ -153,33 +152,33 @@ def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort,
 
 
 def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes]:
-    """The code of a text, compiled, and put into the cache."""
+    """Compile a text, and cache the code."""
     code = compiler.machine_code(text, processor.parts, effort.value, TUNING)
     keep(TextName.of(text), processor, effort, code)
     return effort, code
 
 
 def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> None:
-    """Put the code of a whole text into the cache."""
+    """Cache the code of a whole text."""
     place = code_cache.chosen()
     if place is not None:
         place.put(key(text, processor, effort), code)
 
 
-# Compiling beside searching: better code is made by another process while the code at hand is used.
+# Background compilation: another process makes better code while the present code is used.
 
 
 class Beside:
-    """Code that a process makes meanwhile; ``done`` is called with it, on another thread, when it is there.
+    """Background compilation by another process. ``done`` gets the code, on another thread.
 
-    A process and no thread: LLVM's binding lets one thread in at a time, and a thread could not be given up. This
-    process does not end before it has the code, unless it is given up: what was made is kept for the next run.
+    It is a process because LLVM's binding admits one thread at a time, and a thread cannot be cancelled. This process
+    waits for the code before it ends, unless ``give_up`` is called: the cache keeps the code for the next run.
     """
 
     def __init__(self, text: str, effort: Effort, done: Callable[[Machine], None]) -> None:
         self._effort, self._done, self._given_up = effort, done, False
         self._whole = machine.whole(text)
-        # Neither the current directory nor that of the script is a place for modules; ours may not be the usual ones.
+        # -P: no modules from the current or the script's directory. The search path can differ from the usual one.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", compiler.source()],
@@ -193,18 +192,18 @@ class Beside:
 
     @property
     def under_way(self) -> bool:
-        """Whether the code is still to come."""
+        """True if the code is not there yet."""
         return self._thread.is_alive()
 
     def give_up(self) -> None:
-        """End it; ``done`` is not called any more."""
+        """Cancel the compilation; ``done`` is not called any more."""
         self._given_up = True
         with suppress(ProcessLookupError):
             self._process.kill()
         self._thread.join()
 
     def wait(self) -> None:
-        """Until the code was handed over, or cannot be made."""
+        """Wait until the code was handed over, or the compilation failed."""
         self._thread.join()
 
     def _follow(self) -> None:

@@ -1,4 +1,4 @@
-"""A model compiled: its layout, its kernels and the functions of the search around them."""
+"""A compiled model: its layout, its kernels, and the functions of a search around them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from highwater.model.language.model import Model
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
-"""Bytes of text a state found: from when on better code is made, is worth waiting for, is to be the best."""
+"""Bytes of text per found state: below each, better code is begun, is worth waiting for, gets full effort."""
 _CROWDED = 1
-"""The first of them where no core is free: there better code takes away from searches what it takes to be made."""
+"""The first of them if no core is free, as compilation then slows down searches."""
 
 
 @dataclass(frozen=True)
 class GivenUp:
-    """After how many states better code was given up: an equal search begins none before it has found more."""
+    """A cached fact: better code was given up after this number of states. An equal search begins none before."""
 
     states: int
 
@@ -47,11 +47,11 @@ class GivenUp:
 class CompiledModel:
     """Machine code of a model: the kernels and the loops around them.
 
-    Raises EngineError where the model is beyond the kernels. ``ask`` False leaves out whether the model is
-    symmetric at all, for which random walks are taken.
+    Raises EngineError if the kernels do not support the model. ``ask`` False skips the test of its symmetry, which
+    takes random walks.
 
-    Most models are small, and compiling them would take longer than the search. So a search begins with code that was
-    made quickly, and better code is made beside it as it grows (``improve``).
+    Most models are small, and compiling them well would take longer than the search. So a search begins with quickly
+    compiled code, and better code is compiled in the background as the search grows (``improve``).
     """
 
     kernels: type[Kernels] = Kernels
@@ -71,7 +71,7 @@ class CompiledModel:
         if known is None and symmetry and ask:
             refuse_asymmetry(model)
         self.name = known or self._name_of_text()
-        # The ones before stay: somebody may hold a function of theirs.
+        # Replaced code stays loaded: a thread may be in one of its functions.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
         self._take((known and Machine.kept(known, effort)) or Machine(self.text, effort))
@@ -94,7 +94,7 @@ class CompiledModel:
 
     @cached_property
     def text(self) -> str:
-        """The LLVM text, which is written where its code is not kept."""
+        """The LLVM text, generated if its code is not in the cache."""
         text, fingerprint = self.kernels(self.model, self.layout).text(), "fingerprint"
         if self._symmetry:
             text, fingerprint = text + canonical(self.model, self.layout), "canonical"
@@ -114,18 +114,17 @@ class CompiledModel:
         self._fingerprint_all = machine.function("fingerprint_all", 3)
 
     def fingerprints(self, states: Words) -> Words:
-        """The fingerprints of packed states, a row each: of the least of a state's renamings, with symmetry."""
+        """The fingerprints of packed states, a row each; with symmetry, of the least renaming."""
         states = np.ascontiguousarray(states)
         out: Words = np.empty(len(states), dtype=np.uint64)
         self._fingerprint_all(states.ctypes.data, len(states), out.ctypes.data)
         return out
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Have better code made, where so many states were found that it pays; it is bound when it is there.
+        """Begin to compile better code if this number of found states makes it pay; it is used once it is there.
 
-        It pays later where other searches run beside this one (``crowded``). This may be while functions of the code
-        before run: all work on the same context, and a call goes on with the code that it began with. Another process
-        compiles, in about a second a MB of text, or in three.
+        It pays later if other searches run at the same time (``crowded``). Replaced code may still run:
+        all versions use the same context. Another process compiles 1 MB of text in 1 to 3 seconds.
         """
         size = self.name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
@@ -137,23 +136,23 @@ class CompiledModel:
             return
         if states <= self._given_up:
             return
-        self._asked = effort  # once, whatever comes of it
+        self._asked = effort  # once, even if it fails
         better = Machine.kept(self.name, effort)
         if better is not None:
             self._take(better)
             return
         try:
             self._beside = Beside(self.text, effort, self._take)
-        except OSError:  # there can be no other process
+        except OSError:  # no other process can be started
             self._take(Machine(self.text, effort))
 
     @property
     def compiling(self) -> bool:
-        """Whether better code is on its way."""
+        """True while better code is compiled."""
         return self._beside is not None and self._beside.under_way
 
     def settle(self, states: int) -> None:
-        """Nothing is searched any more: give up better code, but for what so many states will want another time."""
+        """End a search of this number of states: cancel better code, unless the next run would pay for it."""
         if self._beside is not None and states * _PAYS < self.name.size:
             if self.compiling:
                 cache.keep(GivenUp(states), *self._key)
@@ -165,7 +164,7 @@ class CompiledModel:
         return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:
-        """What is to be said of a step that left a type without a declared bound; ``code`` is a context's error."""
+        """The error of a step that left a type without a declared bound; ``code`` is the context's ``error``."""
         instance = self.model.instances[(code - 1) >> 16]
         check = instance.checks[(code - 1) & 0xFFFF]
         return BoundError(f"{instance}: {check.message}", check.place)
@@ -178,18 +177,19 @@ class Program(CompiledModel):
         """Take the functions from machine code."""
         super().bind(machine)
         self.walk = machine.function("walk", 1)
+        self.sift = machine.function("sift", 1)
         self._judge = machine.function("judge", 2, result=True)
         self._successors = machine.function("successors", 8, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
-        """The steps of one state: the instance's number and the state it leads to, cut ones left out.
+        """The steps of one state: the instance's number and the next state, without pruned steps.
 
         For tests and tools; a search expands many states in one call. Raises BoundError as a search does.
         """
         return [(number, self.layout.unpack(row[WORDS:])) for number, row in self._rows(state)]
 
     def broken(self, state: Scalars) -> list[tuple[int, list[str]]]:
-        """The properties of steps that the steps of one state violate, step by step, as ``steps`` has them."""
+        """The step properties that each step of one state violates, in the order of ``steps``."""
         names = [p.name for p in self.model.step_properties]
         found = [(number, int(row[FINGERPRINT]) if names else 0) for number, row in self._rows(state)]
         return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
@@ -220,14 +220,14 @@ class Program(CompiledModel):
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
 
     def check_error(self, worker: Worker) -> None:
-        """BoundError where a worker's last call met a step that leaves a type without a declared bound."""
+        """Raise BoundError if a step of the worker's last call left a type without a declared bound."""
         code = worker["error"]
         if code:
             worker["error"] = 0
             raise self.bound_error(code)
 
     def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """All workers' counters by name: steps taken by action, steps cut by bound, premises met by property."""
+        """All workers' counters by name: steps by action, pruned steps by bound, premises that held by property."""
         outline = self.outline
         actions = dict.fromkeys((a.name for a in self.model.actions), 0)
         for name, taken in zip(
@@ -245,7 +245,7 @@ class Program(CompiledModel):
 
 
 def refuse_wide_numbers(model: Model) -> None:
-    """WideNumberError where a number could leave 64 bits: who computes with it."""
+    """Raise WideNumberError if a number could need more than 64 bits, with the instance or property."""
     roots = {
         **{
             str(i): [

@@ -1,8 +1,8 @@
-"""Loops over fingerprints that know no model, as machine code: tables in order, packed blocks, and their merge.
+"""Machine code for fingerprints, the same for all models: sorting tables, packing blocks, merging.
 
-Fingerprints in order are packed in blocks: the first one stands in the index, and each later one as its distance from
-the one before, in as many bits as the largest distance of the block takes. Fingerprints are spread evenly, so a
-distance takes little more than the 64 bits less the logarithm of how many there are.
+A block packs fingerprints in order: the first is in the index, each other as its distance from the one before, in as
+many bits as the largest distance needs. Fingerprints are spread evenly, so among n of them a distance needs little
+more than 64 - log2(n) bits.
 """
 
 from __future__ import annotations
@@ -10,43 +10,36 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
 from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.text.ir import FunctionText
-from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, WORDS, Kernels
-from highwater.checker.engines.native.text.runtime import CONTEXT, SLACK, Runtime, probing
-from highwater.checker.engines.native.worker import Worker
-from highwater.checker.engines.state_graph import Words
-from highwater.model.language.model import Model
+from highwater.checker.engines.native.text.runtime import find_function, insert_function, slot_function
 
 BLOCK = 1 << 15
 """Fingerprints that are packed, and unpacked, together."""
 WIDEST = 57
-"""The most bits that a word read from any byte on has for sure; a wider distance takes all 64."""
+"""The most bits that one word, read at any byte, can always supply; a wider distance takes 64."""
 
 
 class Code:
-    """The functions. All take and give whole numbers; a pointer is one."""
+    """The compiled functions. Arguments and results are integers or addresses."""
 
     def __init__(self) -> None:
         machine = Machine(text(), Effort.FULL)
         self._machine = machine
         self.tidy: Any = machine.function("tidy", 3)
-        """``tidy(table, start, end)``: put runs of taken slots into order; both ends lie in no run."""
+        """``tidy(table, start, end)``: sort each run of taken slots; both ends lie in no run."""
         self.extract: Any = machine.function("extract", 5, result=True)
-        """``extract(table, start, end, marks, out)``: the fingerprints that are not marked; how many."""
+        """``extract(table, start, end, marks, out)``: write the fingerprints that are not marked; returns how many."""
         self.pack: Any = machine.function("pack", 3, result=True)
-        """``pack(fingerprints, count, out)``: a block, into zeros; the bits of a distance."""
+        """``pack(fingerprints, count, out)``: pack a block into zeros; returns the bits of a distance."""
         self.unpack: Any = machine.function("unpack", 5)
         """``unpack(data, first, width, count, out)``: a block's fingerprints."""
         self.merge: Any = machine.function("merge", 6, result=True)
-        """``merge(table, start, end, marks, fingerprints, count)``: mark what is in both; how many were."""
+        """``merge(table, start, end, marks, fingerprints, count)``: mark what is in both; returns how many."""
         self.fill: Any = machine.function("fill", 4, result=True)
-        """``fill(table, capacity, fingerprints, count)``: put all in; 1 for no room, 2 for one that was there."""
+        """``fill(table, capacity, fingerprints, count)``: insert all; 1 if there is no room or one is a duplicate."""
         self.held: Any = machine.function("held", 4, result=True)
-        """``held(table, capacity, fingerprints, count)``: how many of them a table holds."""
+        """``held(table, capacity, fingerprints, count)``: returns how many of them a table holds."""
 
 
 @functools.cache
@@ -57,22 +50,16 @@ def code() -> Code:
 
 def text() -> str:
     """The LLVM text of all functions."""
-    # A home slot is the same here and in the search: its text is taken from there, and needs no model.
-    slot = Kernels.__new__(Kernels)._slot()
-    return "\n".join(
-        [
-            "declare i64 @llvm.ctlz.i64(i64, i1)",
-            *(slot, _tidy(), _extract(), _pack(), _unpack(), _merge(), _fill(), _held()),
-        ]
-    )
+    of_tables = (slot_function(), insert_function(), find_function())
+    own = (_tidy(), _extract(), _pack(), _unpack(), _merge(), _fill(), _held())
+    return "\n".join(["declare i64 @llvm.ctlz.i64(i64, i1)", *of_tables, *own])
 
 
 def _tidy() -> str:
-    """Insertion sort of each run of taken slots: few lie far from where they belong.
+    """Insertion sort of each run of taken slots, where few are far from their place.
 
-    Runs among themselves are in order, as home slots grow with the fingerprint; and an empty slot, 0, is less than
-    all, so that nothing moves past it. A run in order is one that look-ups find everything in: its k-th least is
-    never before its home.
+    Runs are in order among themselves, as home slots grow with the fingerprint. Nothing moves past an empty slot: 0 is
+    less than every fingerprint. Look-ups work in a sorted run: its k-th least is never before its home.
     """
     f = FunctionText("void @tidy(ptr %table, i64 %start, i64 %end)")
     with f.each("%start", "%end") as index:
@@ -96,7 +83,7 @@ def _extract() -> str:
         index, count = loop.values
         loop.while_(f.op(f"icmp ult i64 {index}, %end"))
         value = f.load(f.at("%table", index))
-        # Written always, and counted only where it stays: no branch that cannot be foreseen.
+        # Always written, and counted only if it stays: this avoids an unpredictable branch.
         f.store(value, f.at("%out", count))
         word = f.load(f.at("%marks", f.op(f"lshr i64 {index}, 6")))
         bit = f.op(f"and i64 {index}, 63")
@@ -156,7 +143,7 @@ def _unpack() -> str:
 
 
 def _merge() -> str:
-    """Both come in order; an empty slot, 0, is less than all. Who goes on is no branch: it cannot be foreseen."""
+    """Both are sorted; an empty slot, 0, is least. Both sides advance without an unpredictable branch."""
     f = FunctionText("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
     with f.loop("i64 %start", "i64 0", "i64 0") as loop:
         slot, index, hits = loop.values
@@ -178,162 +165,22 @@ def _merge() -> str:
 
 def _fill() -> str:
     f = FunctionText("i64 @fill(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
-    end = f.op(f"add i64 %capacity, {SLACK}")
     with f.each(0, "%count") as index:
         value = f.load(f.at("%fps", index))
-        home = f.op(f"call i64 @slot(i64 {value}, i64 %capacity)")
-        with probing(f, "%table", home, end, "no_room") as (_, place):
-            held = f.load(place)
-            f.branch(f.op(f"icmp eq i64 {held}, 0"), "free", "other")
-            f.start("other")
-            f.branch(f.op(f"icmp eq i64 {held}, {value}"), "twice", "onward")
-            f.start("onward")
-        f.start("free")
-        f.store(value, place)
+        verdict = f.op(f"call i64 @insert(ptr %table, i64 %capacity, i64 {value})")
+        f.branch(f.op(f"icmp eq i64 {verdict}, 1"), "new", "wrong")
+        f.start("new")
     f.do("ret i64 0")
-    f.start("twice")
-    f.do("ret i64 2")
-    f.start("no_room")
+    f.start("wrong")
     return f.end("i64 1")
 
 
 def _held() -> str:
     f = FunctionText("i64 @held(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
-    end = f.op(f"add i64 %capacity, {SLACK}")
     with f.loop("i64 0", "i64 0") as loop:
-        index, found = loop.values
+        index, held = loop.values
         loop.while_(f.op(f"icmp ult i64 {index}, %count"))
-        value = f.load(f.at("%fps", index))
-        home = f.op(f"call i64 @slot(i64 {value}, i64 %capacity)")
-        with probing(f, "%table", home, end, "none") as (_, place):
-            held = f.load(place)
-            f.branch(f.op(f"icmp eq i64 {held}, {value}"), "hit", "other")
-            f.start("other")
-            f.branch(f.op(f"icmp eq i64 {held}, 0"), "none", "onward")
-            f.start("onward")
-        f.start("none")
-        f.jump("looked")
-        f.start("hit")
-        f.jump("looked")
-        f.start("looked")
-        more = f.join("i64", [("0", "none"), ("1", "hit")])
-        loop.again(f.op(f"add i64 {index}, 1"), f.op(f"add i64 {found}, {more}"))
-    return f.end(f"i64 {found}")
-
-
-# A model's machine code for the search on disk: candidates are kept as rows, and judged only when they are
-# new.
-#
-# A row is a candidate as the kernels write it: fingerprint, predecessor, and the words of the state.
-
-FIELDS = {
-    **CONTEXT,
-    **{
-        name: len(CONTEXT) + place
-        for place, name in enumerate(
-            (
-                "rows",  # where candidates are written as rows; 0: their states are written, as elsewhere
-                "marks",  # a bit for each slot of the table: its state was visited
-                "lost",  # 1 when a row's fingerprint was not in the table
-            )
-        )
-    },
-}
-_AHEAD = 16
-
-
-class DiskRuntime(Runtime):
-    """Generates the search's functions, with output as rows, and what keeps the new ones of the rows."""
-
-    places = FIELDS
-
-    def text(self) -> str:
-        """The text of all functions."""
-        return "\n".join([super().text(), self._find(), self._sift()])
-
-    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
-        """Copy a candidate to the output, as a row where that is asked; the address of its state there."""
-        rows = self._pointer(f, "rows")
-        whole, plain, kept = f.fresh("row"), f.fresh("state"), f.fresh("kept")
-        f.branch(f.op(f"icmp ne ptr {rows}, null"), whole, plain)
-        f.start(whole)
-        out = f.at(rows, f.op(f"mul i64 {count}, {self.width}"))
-        for word in (FINGERPRINT, PREDECESSOR, *range(WORDS, self.width)):
-            f.store(f.load(f.at(candidate, word)), f.at(out, word))
-        in_row = f.at(out, WORDS)
-        f.jump(kept)
-        f.start(plain)
-        state = super()._keep(f, candidate, count)
-        last = f.block
-        f.jump(kept)
-        f.start(kept)
-        return f.join("ptr", [(in_row, whole), (state, last)])
-
-    def _sift(self) -> str:
-        """``@sift(context)``: keep the rows from start to end whose slot is not marked: they are new."""
-        f = FunctionText("void @sift(ptr %context)")
-        table, capacity, marks = (
-            self._pointer(f, "table"),
-            self._number(f, "capacity"),
-            self._pointer(f, "marks"),
-        )
-        rows, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
-        last = f.op(f"sub i64 {end}, 1")
-        with f.each(start, end) as index:
-            ahead = f.op(f"call i64 @llvm.smin.i64(i64 {f.op(f'add i64 {index}, {_AHEAD}')}, i64 {last})")
-            later = f.load(f.at(rows, f.op(f"mul i64 {ahead}, {self.width}")))
-            home = f.at(table, f.op(f"call i64 @slot(i64 {later}, i64 {capacity})"))
-            f.do(f"call void @llvm.prefetch.p0(ptr {home}, i32 0, i32 3, i32 1)")
-            row = f.at(rows, f.op(f"mul i64 {index}, {self.width}"))
-            fingerprint = f.load(f.at(row, FINGERPRINT))
-            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-            f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
-            f.start("lost")
-            f.store(1, self._field(f, "lost"))
-            f.jump("more")
-            f.start("found")
-            word = f.load(f.at(marks, f.op(f"lshr i64 {slot}, 6")))
-            bit = f.op(f"shl i64 1, {f.op(f'and i64 {slot}, 63')}")
-            f.branch(f.op(f"icmp eq i64 {f.op(f'and i64 {word}, {bit}')}, 0"), "new", "more")
-            f.start("new")
-            f.do(f"call void @emit(ptr %context, ptr {row})")
-            f.jump("more")
-            f.start("more")
-        f.store(index, self._field(f, "start"))
-        return f.end()
-
-
-class RowWorker(Worker):
-    """Buffers for one thread of a search on disk: it collects rows, or sifts them."""
-
-    def __init__(self, model: Model, words: int, *, want_deadlock: bool = False) -> None:
-        super().__init__(model, words, want_deadlock=want_deadlock, places=FIELDS)
-        self.rows: Words = np.empty((self.capacity, WORDS + words), dtype=np.uint64)
-
-    @property
-    def bytes(self) -> int:
-        """Memory of its output."""
-        return super().bytes + self.rows.nbytes
-
-    def collect(self) -> None:
-        """From now on write rows, and judge nothing."""
-        self["rows"], self["judging"] = self.rows.ctypes.data, 0
-
-    def keep(self) -> None:
-        """From now on write states, and judge them."""
-        self["rows"], self["judging"] = 0, 1
-
-
-class DiskProgram(Program):
-    """Machine code for a search on disk."""
-
-    runtime = DiskRuntime
-
-    def bind(self, machine: Machine) -> None:
-        """Take the functions from machine code."""
-        super().bind(machine)
-        self.sift = machine.function("sift", 1)
-
-    def worker(self, want_deadlock: bool = False) -> RowWorker:
-        """Buffers for one thread."""
-        return RowWorker(self.model, self.layout.words, want_deadlock=want_deadlock)
+        slot = f.op(f"call i64 @find(ptr %table, i64 %capacity, i64 {f.load(f.at('%fps', index))})")
+        there = f.op(f"zext i1 {f.op(f'icmp sge i64 {slot}, 0')} to i64")
+        loop.again(f.op(f"add i64 {index}, 1"), f.op(f"add i64 {held}, {there}"))
+    return f.end(f"i64 {held}")

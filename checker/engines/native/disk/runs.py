@@ -4,7 +4,7 @@
     index              a row of five words for each block: its first fingerprint, how many it has, the bits
                        of a distance, where in the file it begins, and its CRC-32C
 
-The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. What is read is held against it.
+The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. Reads are checked against it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from highwater.checker.engines.state_graph import Words
 FIRST, COUNT, WIDTH, OFFSET, CHECKSUM = range(5)
 ROW = 5
 _AT_ONCE = 1 << 20
-"""Bytes that are read together."""
+"""The most bytes of one read."""
 
 
 class DamagedError(Exception):
-    """A file is not what it should be."""
+    """A file is damaged."""
 
 
 class SortedRun:
@@ -41,7 +41,7 @@ class SortedRun:
 
     @classmethod
     def read(cls, file: DataFile, blocks: int) -> SortedRun:
-        """A run from a file of so many blocks. DamagedError where its index cannot be that of this file."""
+        """A run from a file with this number of blocks. Raises DamagedError if the index does not fit the file."""
         start = file.size - 8 * ROW * blocks
         if blocks < 0 or start < 0:
             raise DamagedError
@@ -63,11 +63,11 @@ class SortedRun:
 
     @property
     def blocks(self) -> int:
-        """How many blocks it has."""
+        """The number of blocks."""
         return len(self.index)
 
     def groups(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
-        """The blocks that are wanted (all where None) in ranges that lie together and are read together."""
+        """Ranges of adjacent wanted blocks, each for one read; None means all blocks."""
         numbers = range(self.blocks) if wanted is None else wanted.tolist()
         start = end = size = 0
         for number in numbers:
@@ -87,7 +87,7 @@ class SortedRun:
     def unpacked(self, start: int, end: int, room: Room) -> Iterator[Words]:
         """The fingerprints of some blocks, one block at a time; an array is valid until the next one.
 
-        Raises OSError, also where a block is not as it was written.
+        Raises OSError, also if a block is damaged.
         """
         offset = int(self.index[start, OFFSET])
         size = sum(map(self._bytes, range(start, end)))
@@ -110,29 +110,29 @@ class SortedRun:
 
 
 def _words(counts: Any, widths: Any) -> Any:
-    """The words that blocks take: of each one all distances but the first fingerprint's."""
+    """The words that blocks take; the first fingerprint of a block has no distance."""
     return ((counts - np.uint64(1)) * widths + np.uint64(63)) // np.uint64(64)
 
 
 class Room:
-    """What a thread reads and unpacks blocks in."""
+    """A thread's buffers for reading and unpacking blocks."""
 
     BYTES = _AT_ONCE + 8 * BLOCK
-    """What one of usual size takes."""
+    """The bytes of one of usual size."""
 
     def __init__(self, size: int = _AT_ONCE) -> None:
-        # A packed word is read whole from any byte on, the last one too.
+        # A whole word is read at any byte, also at the last one.
         self._data: Words = np.empty(size // 8 + 1, dtype=np.uint64)
         self.fingerprints: Words = np.empty(BLOCK, dtype=np.uint64)
 
     def data(self, size: int) -> Words:
-        """Room for so many bytes, and a word."""
+        """A buffer for ``size`` bytes and one word."""
         assert size + 8 <= self._data.nbytes
         return self._data
 
 
 class RunWriter:
-    """Writes a run; fingerprints come in order, in pieces of any length."""
+    """Writes a run from sorted pieces of any length."""
 
     def __init__(self, file: DataFile) -> None:
         self._file = file
@@ -143,7 +143,7 @@ class RunWriter:
         self._index: list[tuple[int, int, int, int, int]] = []
 
     def add(self, fingerprints: Words) -> None:
-        """Append fingerprints. InternalError where they do not rise: one is there twice, or a merge went wrong."""
+        """Append fingerprints. Raises InternalError if they do not rise: a duplicate, or a wrong merge."""
         if not len(fingerprints):
             return
         if not (int(fingerprints[0]) > self._last and (fingerprints[1:] > fingerprints[:-1]).all()):
@@ -178,7 +178,7 @@ class RunWriter:
 
 
 def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
-    """A run of fingerprints that come in order, in pieces; raises as ``RunWriter.add``, or OSError."""
+    """A run of sorted pieces. Raises OSError, and as ``RunWriter.add``."""
     try:
         writer = RunWriter(file)
         for part in parts:

@@ -1,8 +1,8 @@
 """The fingerprints of all visited states, on disk: a few sorted runs, each many times as long as the next.
 
-A table of candidates is held against them by one pass over all runs, in order on disk and in memory alike. Few
-candidates need few blocks, and no others are read. Each batch of new states adds a run; where there are too many,
-the shortest are merged, so that a fingerprint is written again a number of times that grows with the logarithm.
+One pass over all runs finds the candidates of a table that were visited; both are sorted. For few candidates, only
+the blocks that can hold them are read. Each batch of new states adds a run. If there are too many runs, the shortest
+are merged: a fingerprint is rewritten a number of times that grows with the logarithm of the states.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from typing import TypeVar
 import numpy as np
 
 from highwater.checker.base.problems import InternalError
-from highwater.checker.engines.native.disk.code import BLOCK, DiskProgram, RowWorker, code
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk.code import BLOCK, code
 from highwater.checker.engines.native.disk.runs import Room, SortedRun, written_run
 from highwater.checker.engines.native.frontier import KeptArray, NewFile, Store
 from highwater.checker.engines.native.text.runtime import SLACK
-from highwater.checker.engines.native.worker import Table
+from highwater.checker.engines.native.worker import Table, Worker
 from highwater.checker.engines.state_graph import Words
 
 MOST_RUNS = 8
 """More runs than these are merged. Each costs a pass over the candidates."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What is said of a disk, or a share of it, that is full, and of a file that may not be larger."""
+"""Errors of a full disk, an exhausted quota, or a file at its size limit."""
 _STEP = 1 << 18
-"""Slots of a table that are taken out of it together."""
+"""Slots of a table that one call extracts."""
 
 Task = TypeVar("Task")
 
 
 class VisitedRuns:
-    """Runs of fingerprints, no two of which hold the same one."""
+    """Sorted runs of fingerprints; no fingerprint is in two of them."""
 
     def __init__(self, new_file: NewFile, threads: int) -> None:
         self._new_file = new_file
-        self._code = code()  # compiled here, where there is one thread
+        self._code = code()  # compiled here, before there are threads
         self._rooms = [Room() for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="disk")
         self.runs: list[SortedRun] = []
@@ -52,16 +53,16 @@ class VisitedRuns:
 
     @property
     def bytes(self) -> int:
-        """What the runs take on disk."""
+        """Bytes of the runs on disk."""
         return sum(run.file.size for run in self.runs)
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of what is read into, and of the runs' indices."""
+        """Memory of the read buffers and of the runs' indices."""
         return len(self._rooms) * Room.BYTES + sum(run.index.nbytes for run in self.runs)
 
     def mark(self, table: Table, marks: Words) -> int:
-        """Put a table's runs of taken slots into order, and mark each slot whose fingerprint was visited; how many."""
+        """Sort a table, and mark each slot whose fingerprint was visited; returns how many."""
         self._tidy(table)
         return sum(self._shared(self._tasks(table), _Marking(table, marks)))
 
@@ -72,7 +73,7 @@ class VisitedRuns:
         self._shared(ranges, lambda room, part: code().tidy(table.address, *part) or 0)
 
     def _tasks(self, table: Table) -> Iterable[tuple[SortedRun, int, int]]:
-        """The blocks to read: all, or those that can hold one of few candidates."""
+        """The blocks to read: all, or those that can hold a candidate if there are few."""
         sparse = None
         if table.taken < sum(run.blocks for run in self.runs):
             sparse = np.concatenate(list(in_order(table, None)) or [np.empty(0, dtype=np.uint64)])
@@ -85,7 +86,7 @@ class VisitedRuns:
                 yield run, start, end
 
     def _shared(self, tasks: Iterable[Task], work: Callable[[Room, Task], int]) -> Sequence[int]:
-        """Do all tasks, on all threads; what each thread's work came to."""
+        """Do all tasks on all threads; returns the sum of each thread."""
         waiting = deque(tasks)
         failed = threading.Event()
 
@@ -107,7 +108,7 @@ class VisitedRuns:
         return [future.result() for future in futures]
 
     def add(self, table: Table, marks: Words | None) -> SortedRun:
-        """Add the fingerprints of a table in order that are not marked, as a run."""
+        """Add the unmarked fingerprints of a sorted table as a run."""
         run = written_run(self._new_file("visited"), in_order(table, marks))
         if run.count:
             self.runs.append(run)
@@ -116,12 +117,12 @@ class VisitedRuns:
         return run
 
     def dump(self, table: Table) -> SortedRun:
-        """Add all fingerprints of a table as it is, which is put into order."""
+        """Sort a table, and add all its fingerprints as a run."""
         self._tidy(table)
         return self.add(table, None)
 
     def merge(self) -> None:
-        """Merge short runs until there are few enough, or as far as a full disk has room for that."""
+        """Merge short runs until there are few enough, or the disk is full."""
         while len(self.runs) > MOST_RUNS:
             self.runs.sort(key=lambda run: run.count)
             total, number = 0, 0
@@ -139,7 +140,7 @@ class VisitedRuns:
             self.runs[:number] = [merged]
 
     def load(self, table: Table) -> int:
-        """Put all into an empty table that has room for them; 0, or what ``fill`` says is wrong."""
+        """Fill an empty table that has room; returns 0, or the error of ``fill``."""
         room = self._rooms[0]
         for run in self.runs:
             for start, end in run.groups():
@@ -158,7 +159,7 @@ class VisitedRuns:
 
 
 class _Marking:
-    """Marks in a table what some blocks of a run hold."""
+    """Marks the fingerprints of a table that some blocks of a run hold."""
 
     def __init__(self, table: Table, marks: Words) -> None:
         self._table, self._marks = table, marks
@@ -175,7 +176,7 @@ class _Marking:
 
 
 def _gap(table: Table, slot: int) -> int:
-    """The first empty slot from here on, or the end."""
+    """The first empty slot from ``slot`` on, or the end."""
     end = table.capacity + SLACK
     while slot < end:
         part = table.slots[slot : min(slot + 4096, end)]
@@ -187,7 +188,7 @@ def _gap(table: Table, slot: int) -> int:
 
 
 def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
-    """The fingerprints of a table in order that are not marked, in pieces."""
+    """The unmarked fingerprints of a sorted table, in pieces."""
     end = table.capacity + SLACK
     if marks is None:
         marks = np.zeros(end // 64 + 1, dtype=np.uint64)
@@ -200,14 +201,14 @@ def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
 
 
 class _Cursor:
-    """What is left of a run that is being merged."""
+    """The rest of a run that is being merged."""
 
     def __init__(self, run: SortedRun) -> None:
         self._run, self._room, self._next = run, Room(8 * BLOCK), 0
         self.left: Words = np.empty(0, dtype=np.uint64)
 
     def fill(self) -> bool:
-        """Have something at hand; False at the end."""
+        """Read the next block if ``left`` is empty; False at the end."""
         if not len(self.left) and self._next < self._run.blocks:
             (block,) = self._run.unpacked(self._next, self._next + 1, self._room)
             self.left = block.copy()
@@ -215,7 +216,7 @@ class _Cursor:
         return bool(len(self.left))
 
     def take(self, upto: int) -> Words:
-        """What is at hand up to a fingerprint."""
+        """Remove and return the fingerprints up to ``upto``."""
         cut = int(np.searchsorted(self.left, np.uint64(upto), side="right"))
         taken, self.left = self.left[:cut], self.left[cut:]
         return taken
@@ -231,7 +232,7 @@ def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
 
 
 def _together(cursors: list[_Cursor]) -> Iterator[Words]:
-    """What all hold, in order, in pieces."""
+    """All fingerprints of the runs, sorted, in pieces."""
     while cursors := [cursor for cursor in cursors if cursor.fill()]:
         upto = min(int(cursor.left[-1]) for cursor in cursors)
         part = np.concatenate([cursor.take(upto) for cursor in cursors])
@@ -239,37 +240,30 @@ def _together(cursors: list[_Cursor]) -> Iterator[Words]:
         yield part
 
 
-# Delayed duplicate detection: the search goes on when the fingerprints of its visited states do not fit
-# into memory.
+# Delayed duplicate detection: the search continues when the fingerprints of its visited states do not fit into memory.
 #
-# The table then holds the candidates of a batch only: those of a level, or of as much of one as there is
-# room for. A
-# candidate that the table does not hold yet is kept, unjudged, as a row in a file. At the end of the batch
+# The table then holds the candidates of one batch only: those of a level, or of as much of a level as there is room
+# for. A candidate that the table does not hold yet is kept, unjudged, as a row in a file. At the end of a batch
 #
-# 1. the table's fingerprints are put into order where they are, and what the visited states on disk hold of
-# them is
-#    marked: one pass over all of them, in order (``visited.py``);
-# 2. those that are not marked are new: they are written as a sorted run, and are visited from now on;
-# 3. the rows are read back in the order in which they were written. What is not marked is judged, and is a
-# state of the
-#    next level, with the predecessor that it was found from.
+# 1. the table is sorted in place, and one pass over all visited fingerprints on disk marks those that it holds, too;
+# 2. the fingerprints that are not marked are new: they are written as a sorted run, and count as visited;
+# 3. the rows are read back in the order in which they were written. A row that is not marked is judged, and becomes a
+#    state of the next level, with the predecessor that it was found from.
 #
-# States are judged after all duplicates are gone, so each of them once, as in memory; and the first
-# candidate with a
-# fingerprint is the one that stays, as in memory, so that one worker finds the same states in the same
-# order.
+# As in memory, each state is judged once, and of candidates with one fingerprint the first one stays. So one worker
+# finds the same states in the same order.
 
 _LEAST = 1 << 20
-"""Candidates that are worth a pass over all visited states."""
+"""The least candidates that are worth a pass over all visited states."""
 _MORE = 2
-"""Room for candidates to begin a batch with, for each state that is to be expanded."""
+"""The table's first room for candidates, per state to expand."""
 
 
 class Delayed:
     """The candidates of a batch, and the visited states on disk."""
 
     def __init__(
-        self, program: DiskProgram, table: Table, new_file: NewFile, directory: str | None, threads: int
+        self, program: Program, table: Table, new_file: NewFile, directory: str | None, threads: int
     ) -> None:
         self.program, self.table = program, table
         self.marks: Words = np.zeros(table.most_slots // 64 + 1, dtype=np.uint64)
@@ -280,18 +274,18 @@ class Delayed:
         self._lock = threading.Lock()
 
     def begin(self, to_expand: int) -> None:
-        """Move the fingerprints of a table that is full to the disk; the first batch comes from so many states."""
+        """Move the full table's fingerprints to the disk; the first batch expands ``to_expand`` states."""
         taken = self.table.taken
         if self.visited.dump(self.table).count != taken:
             raise InternalError("fingerprints were lost on the way from the table to the disk")
         self.table.clear(_MORE * to_expand)
 
     def too_many(self, wanted: int) -> bool:
-        """Whether there are so many candidates that more new states may be among them than are wanted."""
+        """True if there are enough candidates that more than ``wanted`` of them can be new."""
         return self.table.taken > max(wanted, _LEAST)
 
-    def collect(self, worker: RowWorker) -> None:
-        """Take over a worker's output. Raises OSError."""
+    def collect(self, worker: Worker) -> None:
+        """Take a worker's output. Raises OSError."""
         count = worker["out_count"]
         if count:
             kept = self.candidates.put(worker.rows[:count])
@@ -299,10 +293,8 @@ class Delayed:
                 self._chunks.append(kept)
         worker.reset_output()
 
-    def resolve(
-        self, workers: Sequence[RowWorker], hand_over: Callable[[RowWorker], None], to_expand: int
-    ) -> None:
-        """Find out what is new, and hand it over; the next batch comes from so many states. Raises OSError."""
+    def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
+        """Find the new candidates, and hand them over; the next batch expands ``to_expand`` states. Raises OSError."""
         if not self.table.taken:
             return
         hits = self.visited.mark(self.table, self.marks)
@@ -317,10 +309,10 @@ class Delayed:
         self.table.clear(_MORE * to_expand)
         self.visited.merge()
 
-    def _sift(self, workers: Sequence[RowWorker], hand_over: Callable[[RowWorker], None]) -> int:
+    def _sift(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None]) -> int:
         waiting = deque(self._chunks)
 
-        def serve(worker: RowWorker) -> int:
+        def serve(worker: Worker) -> int:
             worker.keep()
             worker["marks"] = self.marks.ctypes.data
             kept = 0
@@ -344,12 +336,12 @@ class Delayed:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory beside the table."""
+        """Memory in addition to the table."""
         return self.marks.nbytes + self.visited.memory_bytes
 
     @property
     def disk_bytes(self) -> int:
-        """What lies on disk."""
+        """Bytes on disk."""
         return self.visited.bytes + self.candidates.spilled_bytes
 
     def close(self) -> None:
@@ -360,7 +352,7 @@ class Delayed:
 
 
 def reserved_bytes(workers: Sequence[object], rows: int, words: int) -> int:
-    """Memory that this takes beside the table and its marks, for so many workers with output of so many rows."""
+    """Memory for the search on disk in addition to table and marks; each worker's output has ``rows`` rows."""
     row = 8 * (2 + words)
-    each = Room.BYTES + 2 * rows * row  # a worker's output, and what it reads back
+    each = Room.BYTES + 2 * rows * row  # a worker's output, and the rows that it reads back
     return len(workers) * each + (MOST_RUNS + 1) * Room.BYTES // 2 + (8 << 20)

@@ -1,8 +1,8 @@
 """An order of graph nodes that does not depend on what a process traced before.
 
-Nodes are numbered as they are made, in a table that all models of a process share, and operands that may change places
-stand in the order of their numbers. So one model has other numbers in another process. Text that is to be the same
-everywhere, as a cache of machine code asks for, goes by a node's content instead.
+Nodes are numbered in a table that all models of a process share, and commutative operands are in the order of their
+numbers. So a model has other numbers in another process. The cache of machine code needs the same text in every
+process; the text therefore follows a node's content.
 """
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ class FunctionText:
         self.start(done)
 
     def join(self, type_: str, arrivals: Iterable[tuple[str, str]]) -> str:
-        """The value that came with whoever came here: pairs (value, the block it comes from)."""
+        """A phi node of pairs (value, the block it comes from)."""
         return self.op(f"phi {type_} " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
 
     @contextmanager
     def loop(self, *values: str) -> Iterator[LoopText]:
-        """A loop with values that change from turn to turn: what they are before the first one, as ``i64 %start``."""
+        """A loop with values that change from turn to turn; ``values`` are the first ones, as ``i64 %start``."""
         loop = LoopText(self, values)
         yield loop
         loop.close()

@@ -1,12 +1,11 @@
 """The kernels of a model: machine code for its steps and its properties, as LLVM text.
 
-``@successors`` writes one candidate for each step that a state can take, and which properties of steps it violates;
-``@judge`` tells which properties a state violates. Both read the graph; nothing about a protocol is known here but its
-model.
+``@successors`` writes a candidate for each step from a state, with the step properties that it violates. ``@judge``
+returns the properties that a state violates.
 
 A candidate is a row of i64: its fingerprint, its predecessor (index of the state in its level, times
-2**24, plus the number of the instance), and the words of the state. Until it is fingerprinted, a candidate of a model
-with properties of steps has a bit for each of them that the step violates in that place.
+2**24, plus the number of the instance), and the words of the state. Before it is fingerprinted, the first field has a
+bit for each step property that the step violates.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class _Output:
-    """Where candidates go: the next one's address, the index part of their predecessor, the state's words."""
+class Output:
+    """Where candidates go: the next one's address, the index part of their predecessor, and the state's words."""
 
     start: str
     base: str
@@ -94,19 +93,12 @@ class Kernels:
     def text(self) -> str:
         """The text of all kernels."""
         large = [self._asked_apart(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
-        return "\n".join([self._fingerprint(), self._slot(), *large, self._successors(), self._judge()])
+        return "\n".join([self._fingerprint(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
-        """``@fingerprint(words)``: that of a state."""
+        """``@fingerprint(words)``: the fingerprint of a state."""
         f = FunctionText("internal i64 @fingerprint(ptr %words) alwaysinline")
         return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
-
-    def _slot(self) -> str:
-        """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""
-        f = FunctionText("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
-        product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
-        high = f.op(f"lshr i128 {product}, 64")
-        return f.end(f"i64 {f.op(f'trunc i128 {high} to i64')}")
 
     def _load(self, f: FunctionText, pointer: str) -> list[str]:
         return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
@@ -114,10 +106,10 @@ class Kernels:
     def _successors(self) -> str:
         """``@successors(state, index, out, counts, cuts, error, …)``: the end of the candidates written at ``out``.
 
-        ``counts`` has a counter for each instance, ``cuts`` one for each bound; ``error`` takes
-        1 + instance * 2**16 + check where a step leaves a type without a declared bound;
-        ``enabled`` becomes 1 where the guards of a step hold, be it cut or not. ``premises`` has a counter for each
-        property, those of steps last: the steps that it has something to say of.
+        ``counts`` has a counter for each instance, ``cuts`` one for each bound. ``error`` becomes
+        1 + instance * 2**16 + check if a step leaves a type without a declared bound. ``enabled`` becomes 1 if the
+        guards of a step hold, even if it is pruned. ``premises`` counts, for each property, states or steps whose
+        premise holds; step properties come last.
         """
         f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
@@ -127,8 +119,11 @@ class Kernels:
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
         scope = ValueScope(f, self.layout, words)
         f.store(0, "%enabled")
-        out = self._decide(f, scope, list(enumerate(self.model.instances)), 0, _Output("%out", base, words))
-        return f.end(f"ptr {out}")
+        return f.end(f"ptr {self._every_step(f, scope, Output('%out', base, words))}")
+
+    def _every_step(self, f: FunctionText, scope: ValueScope, output: Output) -> str:
+        """Code for all instances; returns the end of the output."""
+        return self._decide(f, scope, list(enumerate(self.model.instances)), 0, output)
 
     def _decide(
         self,
@@ -136,9 +131,9 @@ class Kernels:
         scope: ValueScope,
         instances: list[tuple[int, Instance]],
         depth: int,
-        output: _Output,
+        output: Output,
     ) -> str:
-        """Code for instances whose first ``depth`` guards hold; gives the end of what was written.
+        """Code for instances whose first ``depth`` guards hold; returns the end of the output.
 
         Instances that share their next guard share its branch, so a guard that refuses skips all of them.
         """
@@ -160,9 +155,9 @@ class Kernels:
         return out
 
     def _take(
-        self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: _Output
+        self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: Output
     ) -> str:
-        """Code for an instance whose guards hold; gives the end of what was written."""
+        """Code for an instance whose guards hold; returns the end of the output."""
         f.store(1, "%enabled")
         done = f.fresh("taken")
         arrivals: list[tuple[str, str]] = []
@@ -190,7 +185,7 @@ class Kernels:
         arrivals: list[tuple[str, str]],
         out: str,
     ) -> None:
-        # Declared bounds first: a step that is cut there is not taken, so it can be no error.
+        # Declared bounds first: a step that is pruned there is no error.
         for position, check in sorted(enumerate(instance.checks), key=lambda c: c[1].bound is None):
             left, fine = f.fresh("left"), f.fresh("fine")
             f.branch(scope.value(check.node), left, fine)
@@ -204,7 +199,7 @@ class Kernels:
             f.start(fine)
 
     def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
-        """Code for which properties of steps the step of an instance violates; counts the premises that hold."""
+        """Code for the bits of the step properties that a step violates; counts the premises that hold."""
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
             holds, premise = scope.values([judged.node, judged.premise])
@@ -213,8 +208,8 @@ class Kernels:
             mask = f.op(f"or i64 {mask}, {bad}")
         return mask
 
-    def _judged_apart(self, f: FunctionText, number: int, output: _Output, mask: str) -> str:
-        """The same of the large properties, where the step changes something that they read; the step is written."""
+    def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
+        """The same for the large properties, after the step is written, if it changes something that they read."""
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
                 continue
@@ -229,8 +224,8 @@ class Kernels:
             mask = f.join("i64", [(before, here), (found, ask)])
         return mask
 
-    def _touched(self, f: FunctionText, prop: TracedStepProperty, output: _Output) -> str:
-        """Whether a step changes something that a property reads, by the bits of the words that differ."""
+    def _touched(self, f: FunctionText, prop: TracedStepProperty, output: Output) -> str:
+        """True if a step changes a scalar that a property reads, by the bits of the words that differ."""
         masks = [0] * self.layout.words
         for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
             masks[slot.word] |= slot.mask
@@ -269,7 +264,7 @@ class Kernels:
         by_word: dict[int, list[int]] = {}
         for leaf in instance.writes:
             if self.layout.slots[leaf].bits == 0:
-                continue  # has one value only, and what leaves it was checked
+                continue  # has one value only; other values fail a check
             by_word.setdefault(self.layout.slots[leaf].word, []).append(leaf)
         for word in range(self.layout.words):
             value = words[word]
@@ -298,11 +293,11 @@ class Kernels:
         return f.end(f"i64 {mask}")
 
 
-# Symmetry reduction: all states that renaming makes alike get the fingerprint of the least of them.
+# Symmetry reduction: states that differ by a renaming only get the fingerprint of the least of them.
 
 
 def refuse_asymmetry(model: Model) -> None:
-    """EngineError where sampled states show that the protocol or a property tells the renamed values apart."""
+    """Raise EngineError if sampled states show that the protocol or a property distinguishes renamed values."""
     reason = asymmetry(model)
     if reason:
         raise EngineError(f"symmetry cannot be used on {model.protocol.name}: {reason}")

@@ -1,8 +1,8 @@
-"""From the states that a search found to the steps between them: the loops around the kernels, as LLVM text.
+"""Loops around the kernels that find the steps between the states of a search, as LLVM text.
 
-``@number`` writes the number of each state beside its fingerprint's slot in the search's table. ``@link`` takes
-the steps of states again and looks up which states they lead to, a batch of candidates at a time, so that the
-waits for memory overlap.
+``@number`` writes each state's number beside its fingerprint's slot in the search's table. ``@link`` expands states
+again and looks up the states that their steps lead to, a batch of candidates at a time, so that memory accesses
+overlap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ FIELDS = {
             (
                 "numbers",  # beside each slot of the table: the number of its state, 32 bits
                 "exact",  # 1 to compare the states that steps lead to word by word
-                "lost",  # 1 + the number of a state with a step to a state that is not in the table
                 "mixed",  # 1 + the number of a state that shares its fingerprint with another one
                 "out_targets",  # of each step: the state that it leads to
                 "out_instances",  # and its instance
@@ -42,7 +41,7 @@ FIELDS = {
 
 
 class CutKernels(Kernels):
-    """Kernels that also note which instances are cut: as bits, in the words before the counters of bounds."""
+    """Kernels that also note the pruned instances, as bits in the words before the counters of bounds."""
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
@@ -51,7 +50,7 @@ class CutKernels(Kernels):
 
 
 def cut_words(instances: int) -> int:
-    """The words before ``%cuts`` that these kernels write to."""
+    """The number of words before ``%cuts`` for these bits."""
     return -(-instances // 64)
 
 
@@ -62,7 +61,7 @@ class LinkRuntime(Runtime):
 
     def text(self) -> str:
         """The text of all functions."""
-        own = self._find(), self._number_states(), self._note_cuts(), self._resolve(), self._link()
+        own = self._number_states(), self._note_cuts(), self._resolve(), self._link()
         return "\n".join([super().text(), *own])
 
     def _entry(self, f: FunctionText, slot: str) -> str:
@@ -71,34 +70,19 @@ class LinkRuntime(Runtime):
     def _number_states(self) -> str:
         """``@number(context)``: give the states from start to end their numbers."""
         f = FunctionText("void @number(ptr %context)")
-        table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
-        states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
-        with f.each(start, end) as index:
-            # The slot of a state further on is asked for now.
-            ahead = f.op(f"add i64 {index}, 16")
-            last = f.op(f"sub i64 {end}, 1")
-            ahead = f.op(f"select i1 {f.op(f'icmp ult i64 {ahead}, {end}')}, i64 {ahead}, i64 {last}")
-            later = f.op(
-                f"call i64 @{self.canonical}(ptr {f.at(states, f.op(f'mul i64 {ahead}, {self.words}'))})"
+        states = self._pointer(f, "states")
+
+        def fingerprint(index: str) -> str:
+            return f.op(
+                f"call i64 @{self.canonical}(ptr {f.at(states, f.op(f'mul i64 {index}, {self.words}'))})"
             )
-            home = f.op(f"call i64 @slot(i64 {later}, i64 {capacity})")
-            f.do(f"call void @llvm.prefetch.p0(ptr {f.at(table, home)}, i32 0, i32 3, i32 1)")
-            f.do(f"call void @llvm.prefetch.p0(ptr {self._entry(f, home)}, i32 1, i32 3, i32 1)")
-            state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
-            fingerprint = f.op(f"call i64 @{self.canonical}(ptr {state})")
-            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-            f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
-            f.start("lost")
-            f.store(f.op(f"add i64 {index}, 1"), self._field(f, "lost"))
-            f.jump("more")
-            f.start("found")
+
+        with self._each_slot(f, fingerprint, lambda home: [self._entry(f, home)]) as (index, slot):
             f.do(f"store i32 {f.op(f'trunc i64 {index} to i32')}, ptr {self._entry(f, slot)}, align 4")
-            f.jump("more")
-            f.start("more")
         return f.end()
 
     def _note_cuts(self) -> str:
-        """``@note_cuts(context, place)``: write down the instances cut since the last call, as those of a state."""
+        """``@note_cuts(context, place)``: write the instances pruned since the last call, as those of a state."""
         f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")
@@ -122,7 +106,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _resolve(self) -> str:
-        """``@resolve(context, end)``: look up where the candidates before ``end`` lead to, and write the steps."""
+        """``@resolve(context, end)``: look up the targets of the candidates before ``end``, and write the steps."""
         f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, exact = self._pointer(f, "states"), self._number(f, "exact")
@@ -167,22 +151,14 @@ class LinkRuntime(Runtime):
         f = FunctionText("void @link(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
-        buffer, counts, cuts = (
-            self._pointer(f, "candidates"),
-            self._pointer(f, "counts"),
-            self._pointer(f, "cuts"),
-        )
-        error, step_counts = self._field(f, "error"), self._pointer(f, "out_step_counts")
+        buffer, step_counts = self._pointer(f, "candidates"), self._pointer(f, "out_step_counts")
         enabled = f.op("alloca i64, align 8")
         batch_end = f.at(buffer, BATCH * self.width)
         with f.loop(f"i64 {start}", f"ptr {buffer}") as loop:
             index, free = loop.values
             loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
             state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
-            after = f.op(
-                f"call ptr @successors(ptr {state}, i64 {index}, ptr {free}, ptr {counts}, ptr {cuts}, ptr {error}, "
-                f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
-            )
+            after = self._call_successors(f, state, index, free, enabled)
             place = f.op(f"sub i64 {index}, {start}")
             size = f.op(
                 f"sub i64 {f.op(f'ptrtoint ptr {after} to i64')}, {f.op(f'ptrtoint ptr {free} to i64')}"

@@ -1,4 +1,4 @@
-"""The parts of the search that run beside the kernels, as LLVM text: fingerprint table, expansion, growth, walks.
+"""The loops of a search around the kernels, as LLVM text: fingerprint table, expansion, growth, walks.
 
 All functions take one argument, a context: an array of i64 whose places CONTEXT names. Workers share the
 table and nothing else; a slot is taken by compare-and-swap, and a fingerprint lies at its home slot or in the
@@ -8,7 +8,7 @@ is one sweep from its end to its start, in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from highwater.checker.engines.native.text.ir import FunctionText, signed
@@ -31,7 +31,7 @@ CONTEXT = {
             "candidates",  # room for a batch of candidates
             "counts",  # steps taken, by instance
             "cuts",  # steps cut, by bound
-            "premises",  # states in which a property had something to say
+            "premises",  # states in which the premise of a property holds
             "known",  # bits of the properties whose violation was recorded
             "violations",  # pairs: index in out_states, bits
             "violation_count",
@@ -48,24 +48,79 @@ CONTEXT = {
             "known_steps",  # bits of the properties of steps whose violation was recorded
             "broken_steps",  # pairs: predecessor as in a candidate, bits
             "broken_count",
+            "rows",  # where candidates are written as rows; 0: their states are written
+            "marks",  # a bit for each slot of the table: its state was visited
+            "lost",  # 1 + the index of a row or state whose fingerprint, or a target's, is not in the table
         )
     )
 }
 BATCH = 256
-"""Candidates that are looked up together, so that their slots travel from memory at the same time."""
+"""Candidates that are looked up together, so that their memory accesses overlap."""
 SLACK = 1 << 16
 """Slots past the last home slot, instead of going round to the first one."""
+_AHEAD = 16
+"""Slots are prefetched this number of look-ups ahead."""
 
 
 @contextmanager
 def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iterator[tuple[str, str]]:
-    """The slots from a home slot on, with their addresses, until the text within goes elsewhere; then to ``full``."""
+    """The slots from ``home`` to ``end`` with their addresses, until the body jumps elsewhere; then ``full``."""
     with f.loop(f"i64 {home}") as probe:
         (slot,) = probe.values
         yield slot, f.at(table, slot)
         following = f.op(f"add i64 {slot}, 1")
         probe.again(following, when=f.op(f"icmp ult i64 {following}, {end}"))
     f.jump(full)
+
+
+def slot_function() -> str:
+    """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""
+    f = FunctionText("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
+    product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
+    high = f.op(f"lshr i128 {product}, 64")
+    return f.end(f"i64 {f.op(f'trunc i128 {high} to i64')}")
+
+
+def insert_function() -> str:
+    """``@insert(table, capacity, fingerprint)``: 1 new, 0 known, 2 no room."""
+    f = FunctionText("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
+    home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
+    end = f.op(f"add i64 %capacity, {SLACK}")
+    with probing(f, "%table", home, end, "full") as (_, slot):
+        held = f.op(f"load atomic i64, ptr {slot} monotonic, align 8")
+        f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
+        f.start("other")
+        f.branch(f.op(f"icmp eq i64 {held}, 0"), "free", "onward")
+        f.start("free")
+        pair = f.op(f"cmpxchg ptr {slot}, i64 0, i64 %fp monotonic monotonic, align 8")
+        f.branch(f.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "taken", "lost")
+        f.start("lost")  # another worker took the slot, perhaps with the same fingerprint
+        winner = f.op(f"extractvalue {{ i64, i1 }} {pair}, 0")
+        f.branch(f.op(f"icmp eq i64 {winner}, %fp"), "known", "onward")
+        f.start("onward")
+    f.start("taken")
+    f.do("ret i64 1")
+    f.start("known")
+    f.do("ret i64 0")
+    f.start("full")
+    return f.end("i64 2")
+
+
+def find_function() -> str:
+    """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1. The table must not change."""
+    f = FunctionText("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
+    home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
+    end = f.op(f"add i64 %capacity, {SLACK}")
+    with probing(f, "%table", home, end, "none") as (index, slot):
+        held = f.load(slot)
+        f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
+        f.start("known")
+        f.do(f"ret i64 {index}")
+        f.start("other")
+        f.branch(f.op(f"icmp eq i64 {held}, 0"), "none", "onward")
+        f.start("onward")
+    f.start("none")
+    return f.end("i64 -1")
 
 
 class Runtime:
@@ -83,7 +138,9 @@ class Runtime:
         """The text of all functions."""
         return "\n".join(
             [
-                self._insert(),
+                slot_function(),
+                insert_function(),
+                find_function(),
                 self._emit(),
                 self._look_up(),
                 *self._noting_steps(),
@@ -92,6 +149,7 @@ class Runtime:
                 self._grow(),
                 self._walk(),
                 self._fingerprint_all(),
+                self._sift(),
             ]
         )
 
@@ -104,56 +162,108 @@ class Runtime:
     def _number(self, f: FunctionText, name: str) -> str:
         return f.load(self._field(f, name))
 
-    def _insert(self) -> str:
-        """``@insert(table, capacity, fingerprint)``: 1 new, 0 known, 2 no room."""
-        f = FunctionText("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
-        home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
-        end = f.op(f"add i64 %capacity, {SLACK}")
-        with probing(f, "%table", home, end, "full") as (_, slot):
-            held = f.op(f"load atomic i64, ptr {slot} monotonic, align 8")
-            f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
-            f.start("other")
-            f.branch(f.op(f"icmp eq i64 {held}, 0"), "free", "onward")
-            f.start("free")
-            pair = f.op(f"cmpxchg ptr {slot}, i64 0, i64 %fp monotonic monotonic, align 8")
-            f.branch(f.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "taken", "lost")
-            f.start("lost")  # another worker was faster: with the same fingerprint, or with another one
-            winner = f.op(f"extractvalue {{ i64, i1 }} {pair}, 0")
-            f.branch(f.op(f"icmp eq i64 {winner}, %fp"), "known", "onward")
-            f.start("onward")
-        f.start("taken")
-        f.do("ret i64 1")
-        f.start("known")
-        f.do("ret i64 0")
-        f.start("full")
-        return f.end("i64 2")
-
-    def _find(self) -> str:
-        """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1; no one may change the table."""
-        f = FunctionText("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
-        home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
-        end = f.op(f"add i64 %capacity, {SLACK}")
-        with probing(f, "%table", home, end, "none") as (index, slot):
-            held = f.load(slot)
-            f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
-            f.start("known")
-            f.do(f"ret i64 {index}")
-            f.start("other")
-            f.branch(f.op(f"icmp eq i64 {held}, 0"), "none", "onward")
-            f.start("onward")
-        f.start("none")
-        return f.end("i64 -1")
-
     def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
-        """Copy a candidate to place ``count`` of the output; the address of its state there."""
-        out = f.at(self._pointer(f, "out_states"), f.op(f"mul i64 {count}, {self.words}"))
+        """Copy a candidate to place ``count`` of the output, as a row or a state; returns the address of its state."""
+        rows = self._pointer(f, "rows")
+        whole, plain, kept = f.fresh("row"), f.fresh("state"), f.fresh("kept")
+        f.branch(f.op(f"icmp ne ptr {rows}, null"), whole, plain)
+        f.start(whole)
+        row = f.at(rows, f.op(f"mul i64 {count}, {self.width}"))
+        for word in range(self.width):
+            f.store(f.load(f.at(candidate, word)), f.at(row, word))
+        in_row = f.at(row, WORDS)
+        f.jump(kept)
+        f.start(plain)
+        state = f.at(self._pointer(f, "out_states"), f.op(f"mul i64 {count}, {self.words}"))
         for word in range(self.words):
-            f.store(f.load(f.at(candidate, WORDS + word)), f.at(out, word))
+            f.store(f.load(f.at(candidate, WORDS + word)), f.at(state, word))
         f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(self._pointer(f, "out_predecessors"), count))
-        return out
+        f.jump(kept)
+        f.start(kept)
+        return f.join("ptr", [(in_row, whole), (state, plain)])
+
+    def _record(self, f: FunctionText, item: str, bits: str, known: str, pairs: str, number: str) -> None:
+        """Record a pair (item, bits not known yet), if there are such bits; they are known from then on.
+
+        ``known``, ``pairs`` and ``number`` are fields: the known bits, the array of pairs, and its length.
+        """
+        known_field, number_field = self._field(f, known), self._field(f, number)
+        before = f.load(known_field)
+        news = f.op(f"and i64 {bits}, {f.op(f'xor i64 {before}, -1')}")
+        with f.when(f.op(f"icmp ne i64 {news}, 0")):
+            f.store(f.op(f"or i64 {before}, {news}"), known_field)
+            count = f.load(number_field)
+            pair = f.at(self._pointer(f, pairs), f.op(f"mul i64 {count}, 2"))
+            f.store(item, pair)
+            f.store(news, f.at(pair, 1))
+            f.store(f.op(f"add i64 {count}, 1"), number_field)
+
+    def _call_successors(
+        self,
+        f: FunctionText,
+        state: str,
+        number: str,
+        out: str,
+        enabled: str,
+        *,
+        counts: str | None = None,
+        cuts: str | None = None,
+        error: str | None = None,
+    ) -> str:
+        """Expand a state; returns the end of its candidates. Counters are the context's, unless others are given."""
+        counts, cuts = counts or self._pointer(f, "counts"), cuts or self._pointer(f, "cuts")
+        return f.op(
+            f"call ptr @successors(ptr {state}, i64 {number}, ptr {out}, ptr {counts}, ptr {cuts}, "
+            f"ptr {error or self._field(f, 'error')}, ptr {enabled}, ptr {self._pointer(f, 'premises')})"
+        )
+
+    @contextmanager
+    def _each_slot(
+        self,
+        f: FunctionText,
+        fingerprint: Callable[[str], str],
+        beside: Callable[[str], list[str]] = lambda home: [],
+    ) -> Iterator[tuple[str, str]]:
+        """Each index from start to end, with the slot of its fingerprint. ``lost`` becomes 1 + an index without one.
+
+        The memory of a later index's slot, and what lies ``beside`` it, is prefetched.
+        """
+        table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
+        start, end = self._number(f, "start"), self._number(f, "end")
+        last = f.op(f"sub i64 {end}, 1")
+        with f.each(start, end) as index:
+            ahead = f.op(f"call i64 @llvm.smin.i64(i64 {f.op(f'add i64 {index}, {_AHEAD}')}, i64 {last})")
+            home = f.op(f"call i64 @slot(i64 {fingerprint(ahead)}, i64 {capacity})")
+            for address in (f.at(table, home), *beside(home)):
+                f.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint(index)})")
+            f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
+            f.start("lost")
+            f.store(f.op(f"add i64 {index}, 1"), self._field(f, "lost"))
+            f.jump("more")
+            f.start("found")
+            yield index, slot
+            f.jump("more")
+            f.start("more")
+
+    def _sift(self) -> str:
+        """``@sift(context)``: keep the rows from start to end whose slot is not marked: they are new."""
+        f = FunctionText("void @sift(ptr %context)")
+        rows, marks = self._pointer(f, "states"), self._pointer(f, "marks")
+
+        def row(index: str) -> str:
+            return f.at(rows, f.op(f"mul i64 {index}, {self.width}"))
+
+        with self._each_slot(f, lambda index: f.load(f.at(row(index), FINGERPRINT))) as (index, slot):
+            word = f.load(f.at(marks, f.op(f"lshr i64 {slot}, 6")))
+            bit = f.op(f"shl i64 1, {f.op(f'and i64 {slot}, 63')}")
+            f.branch(f.op(f"icmp eq i64 {f.op(f'and i64 {word}, {bit}')}, 0"), "new", "more")
+            f.start("new")
+            f.do(f"call void @emit(ptr %context, ptr {row(index)})")
+        return f.end()
 
     def _emit(self) -> str:
-        """``@emit(context, candidate)``: keep a candidate, and judge its state where that is asked."""
+        """``@emit(context, candidate)``: keep a candidate; judge its state if ``judging`` is set."""
         f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
@@ -162,21 +272,12 @@ class Runtime:
         judging = f.op(f"icmp ne i64 {self._number(f, 'judging')}, 0")
         with f.when(judging):
             bad = f.op(f"call i64 @judge(ptr {state}, ptr {self._pointer(f, 'premises')})")
-            known_field, number_field = self._field(f, "known"), self._field(f, "violation_count")
-            known = f.load(known_field)
-            news = f.op(f"and i64 {bad}, {f.op(f'xor i64 {known}, -1')}")
-            with f.when(f.op(f"icmp ne i64 {news}, 0")):
-                f.store(f.op(f"or i64 {known}, {bad}"), known_field)
-                number = f.load(number_field)
-                record = f.at(self._pointer(f, "violations"), f.op(f"mul i64 {number}, 2"))
-                f.store(count, record)
-                f.store(news, f.at(record, 1))
-                f.store(f.op(f"add i64 {number}, 1"), number_field)
+            self._record(f, count, bad, "known", "violations", "violation_count")
         return f.end()
 
     def _look_up(self) -> str:
         """``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
-        f = FunctionText("internal void @look_up(ptr %context, ptr %end)")
+        f = FunctionText("void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         with f.each(self._pointer(f, "candidates"), "%end", self.width) as candidate:
             fingerprint = f.load(f.at(candidate, FINGERPRINT))
@@ -204,28 +305,20 @@ class Runtime:
         return f.end()
 
     def _noting_steps(self) -> list[str]:
-        """What notes violations by steps; nothing where the model has no property of steps."""
+        """``@note_steps``, if the model has step properties."""
         return [self._note_steps()] if self.of_steps else []
 
     def _note_steps(self) -> str:
-        """``@note_steps(context, begin, end)``: of each property of steps the first candidate that violates it is kept.
+        """``@note_steps(context, begin, end)``: record the predecessor of the first violation of each step property.
 
-        What is kept is the candidate's predecessor. Candidates must not be fingerprinted yet.
+        Candidates must not be fingerprinted yet.
         """
         f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
-        known_field, number_field = self._field(f, "known_steps"), self._field(f, "broken_count")
         with f.each("%begin", "%end", self.width) as candidate:
             broken = f.load(f.at(candidate, FINGERPRINT))
             with f.when(f.op(f"icmp ne i64 {broken}, 0")):
-                known = f.load(known_field)
-                news = f.op(f"and i64 {broken}, {f.op(f'xor i64 {known}, -1')}")
-                with f.when(f.op(f"icmp ne i64 {news}, 0")):
-                    f.store(f.op(f"or i64 {known}, {news}"), known_field)
-                    number = f.load(number_field)
-                    record = f.at(self._pointer(f, "broken_steps"), f.op(f"mul i64 {number}, 2"))
-                    f.store(f.load(f.at(candidate, PREDECESSOR)), record)
-                    f.store(news, f.at(record, 1))
-                    f.store(f.op(f"add i64 {number}, 1"), number_field)
+                step = f.load(f.at(candidate, PREDECESSOR))
+                self._record(f, step, broken, "known_steps", "broken_steps", "broken_count")
         return f.end()
 
     def _expand(self) -> str:
@@ -245,10 +338,7 @@ class Runtime:
             loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
             state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
             number = f.op(f"add i64 {base}, {index}")
-            after = f.op(
-                f"call ptr @successors(ptr {state}, i64 {number}, ptr {free}, ptr {counts}, ptr {cuts}, ptr {error}, "
-                f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
-            )
+            after = self._call_successors(f, state, number, free, enabled, counts=counts, cuts=cuts)
             stuck = f.op(
                 f"and i1 {f.op(f'icmp eq i64 {f.load(enabled)}, 0')}, {f.op(f'icmp ne i64 {want}, 0')}"
             )
@@ -345,7 +435,6 @@ class Runtime:
         states, start = self._pointer(f, "states"), self._number(f, "start")
         state = f.at(states, f.op(f"mul i64 {start}, {self.words}"))
         buffer, depth = self._pointer(f, "candidates"), self._number(f, "walk_depth")
-        counts, cuts = self._pointer(f, "counts"), self._pointer(f, "cuts")
         premises, path = self._pointer(f, "premises"), self._pointer(f, "walk_path")
         error, violations = self._field(f, "error"), self._pointer(f, "violations")
         enabled = f.op("alloca i64, align 8")
@@ -365,10 +454,7 @@ class Runtime:
                 f.do("ret void")
                 f.start(f.fresh("unreachable"))
             walk.while_(f.op(f"icmp ult i64 {length}, {depth}"))
-            end = f.op(
-                f"call ptr @successors(ptr {state}, i64 0, ptr {buffer}, ptr {counts}, ptr {cuts}, ptr {error}, "
-                f"ptr {enabled}, ptr {premises})"
-            )
+            end = self._call_successors(f, state, "0", buffer, enabled)
             walk.while_(f.op(f"icmp eq i64 {f.load(error)}, 0"))
             size = f.op(
                 f"sub i64 {f.op(f'ptrtoint ptr {end} to i64')}, {f.op(f'ptrtoint ptr {buffer} to i64')}"
