@@ -1,1 +1,1 @@
-"""What the protocols are: the language they are stated in, and one package for each."""
+"""The protocols: the language they are stated in, and one package for each."""

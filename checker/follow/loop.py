@@ -55,7 +55,7 @@ def follow(
 ) -> Status:
     """Follow the metadata log in a directory until SIGTERM (status 0) or SIGINT (130).
 
-    Events are told before the state that follows them is written; those that a file of events has are not repeated.
+    An event is written before the state behind it; an event that the file already has is not repeated.
     """
     following = Following(
         directory, profile, rules, None if state is None else state.read(directory), broker_logs

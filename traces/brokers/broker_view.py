@@ -242,7 +242,7 @@ class BrokerView:
                 pass
 
     def confirm(self, latest_partition_epoch: int | None) -> None:
-        """What it saw last is sure where the metadata log has no later change to be replayed."""
+        """Its last view is certain if the metadata log has no later change to replay."""
         if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
             self._confirm()
 

@@ -214,9 +214,9 @@ class Watermarks:
             self._courses.take(event)
 
     def news(self, min_isr: Callable[[str], int | None]) -> Iterator[Finding]:
-        """What is wrong so far with the partitions that events were about since the last time.
+        """The findings so far about the partitions of the events since the last call, earlier ones included.
 
-        What was found before comes again. ``min_isr`` gives the effective min ISR (966.2) of a partition.
+        ``min_isr`` gives the effective min ISR (966.2) of a partition.
         """
         for name in sorted(self._touched):
             if name in self._partitions:

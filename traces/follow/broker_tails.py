@@ -30,7 +30,7 @@ class _Tail:
         self._latest = -(1 << 62)
 
     def events(self) -> Iterator[_Placed]:
-        """What was written since the last time, at most some megabytes. Raises TraceError, OSError."""
+        """The events of new lines, at most some megabytes of them. Raises TraceError, OSError."""
         if self._file is None:
             self._open()
         assert self._file is not None

@@ -33,12 +33,12 @@ _SHOWN = (
     "reliable",
     "broken",
 )
-"""What makes an event where it changes."""
+"""Fields of an incident whose change is an event."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to an incident, at an offset of the metadata log. ``seq`` numbers the events of a follower."""
+    """An incident was opened, changed or closed, at an offset of the metadata log. ``seq`` numbers the events."""
 
     seq: int
     event: str
@@ -55,7 +55,7 @@ class Event:
 
 @dataclass(frozen=True)
 class PartitionNow:
-    """What the metadata log says of a partition so far: ``failing`` is empty where every property holds."""
+    """The state of a partition in the metadata log so far: ``failing`` names the properties that do not hold."""
 
     leader: int | None
     isr: tuple[int, ...]
@@ -71,7 +71,7 @@ class PartitionNow:
 
 @dataclass
 class Open:
-    """An open incident as it was told last. ``inherited``: what it came from was read before the follower started."""
+    """An open incident as its last event had it. ``inherited``: its records were read before the follower started."""
 
     incident: Mapping[str, Any]
     inherited: bool = False
@@ -79,7 +79,7 @@ class Open:
 
 @dataclass
 class Around:
-    """What the words of an incident depend on beside its findings."""
+    """The facts that an incident's words depend on, beside its findings."""
 
     profile: str = ""
     has_elr: bool = True
@@ -95,7 +95,7 @@ class Ledger:
         self.seq, self.keeps_settled = seq, keeps_settled
         self.open: dict[str, Open] = {}
         self.reads_again = False
-        """Whether the log is read again, up to where it was told before; ``adopt`` ends that."""
+        """Whether records are read again whose events are known; ``adopt`` ends that."""
         self.settled: dict[str, str] = {}
         """Incidents that were closed and that the brokers' logs show again, with their severities: the last ones."""
         self._closed_again: set[str] = set()
@@ -182,7 +182,7 @@ class Ledger:
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
     ) -> list[Event]:
-        """The log was read again up to here: the events between what was told before and what is open now."""
+        """The log was read again up to here: the events from the incidents that were open before to those of now."""
         told, self.open = self.open, {}
         events: list[Event] = []
         for id, one in before.items():

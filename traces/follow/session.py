@@ -25,9 +25,9 @@ from highwater.traces.reports.observed import FinalState
 from highwater.traces.reports.report import Report
 
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
-"""What partitions are counted by."""
+"""The states that partitions are counted by."""
 MAX_FINDINGS = 100_000
-"""So many findings of the brokers' logs are told apart; later ones are not told."""
+"""The most findings of brokers' logs that are distinguished; later ones make no event."""
 _LOOK_EVERY = 10
 """Every so many polls new logs of brokers are looked for."""
 _SETTLED_AFTER = 2.0
@@ -61,7 +61,7 @@ class Place:
 
 
 class _LiveReport(Report):
-    """A report of which everything is taken away as it comes, so that it stays small."""
+    """A report that stays small: its lines are removed as they come."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), "metadata log", "")
@@ -149,7 +149,7 @@ class Following:
     _seq_before = 0
 
     def poll(self) -> Iterator[Event | Notice]:
-        """Follow what came since the last time. It is to be exhausted; afterwards ``counts`` hold for now."""
+        """Follow the new records. The iterator must be exhausted; then ``counts`` describe this moment."""
         pieces = 0
         try:
             for piece in self._tail.poll():
@@ -178,7 +178,7 @@ class Following:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last poll read something, and there is more to read at once."""
+        """Whether the last poll read something, and left more to read."""
         return self._has_read and bool(self._tail.bytes_behind)
 
     def _take(self, piece: Piece) -> Iterator[Event | Notice]:
@@ -235,7 +235,7 @@ class Following:
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
     def _adopt(self) -> Iterator[Event]:
-        """What was read before is read again: go on from here."""
+        """The records that were known are read again: go on from here."""
         ledger, counts = self.ledger, self.counts
         ledger.seq = self._seq_before
         yield from ledger.adopt(
@@ -305,7 +305,7 @@ class Following:
         return found
 
     def _broker_logs(self, tails: BrokerTails, follower: MetadataFollower) -> Iterator[Event | Notice]:
-        """What the brokers' logs say since the last time."""
+        """The events of new lines in the brokers' logs."""
         if self._looked % _LOOK_EVERY == 0:
             tails.look()
         self._looked += 1
@@ -362,7 +362,7 @@ class Following:
 
 
 def _now(partition: Partition) -> PartitionNow:
-    """What the log says of a partition so far."""
+    """The state of a partition in the log so far."""
     state = partition.observed
     failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
     since = partition.leaderless_since

@@ -27,7 +27,7 @@ _PATIENCE = 20
 
 
 class Begin(NamedTuple):
-    """The state is to be built anew: from a snapshot, None where the log begins at offset 0; and why, for people."""
+    """The state must be built anew: from a snapshot (None: from offset 0); and why, for people."""
 
     snapshot: Snapshot | None
     why: str
@@ -125,7 +125,7 @@ class LogTail:
         return 0 if self._segment is None else max(0, self._segment.size - self._segment.position)
 
     def poll(self) -> Iterator[Piece]:
-        """What was written since the last time, at most some megabytes of it.
+        """The new batches, at most some megabytes of them.
 
         Raises TraceError where something cannot be read; the next poll tries again.
         """
