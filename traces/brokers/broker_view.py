@@ -223,7 +223,7 @@ class BrokerView:
                 pass
 
     def _move_end(self, event: events.BrokerEvent) -> None:
-        """Keep where the log ends. It grows unlogged while the broker leads or follows a leader."""
+        """Note the end of the log. While the broker leads or follows, the log grows without a line."""
         known = -1 if self.end is None else self.end.offset
         match event:
             case events.BecameFollower():

@@ -29,7 +29,7 @@ from highwater.traces.rules import profiles
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
-    """Note the HWM that an answer gave a follower, or without a follower the least that it was."""
+    """Note the HWM that an answer gave a follower. Without a follower it is a lower bound of the HWM."""
     if led.hwm is None or hwm > led.hwm:
         led.greatest(line.taken)
     is_clear = led.hwm is None or (hwm <= led.hwm and (follower is None or led.can_be(hwm)))

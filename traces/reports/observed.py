@@ -373,7 +373,7 @@ class ShownMessage:
     number: int
 
     def row(self, files: dict[str, int]) -> list[object]:
-        """As the page's data has it; ``files`` numbers the paths."""
+        """The message as a row of the page's data; ``files`` has a number for each path."""
         told = self.told
         answer = None if told is None else [
             told.error, told.hwm, told.size, told.diverging, told.offset, told.isr, told.partition_epoch

@@ -331,7 +331,7 @@ class KeptArray:
 
 @dataclass
 class Chunk:
-    """Part of a level: ``count`` states from index ``base`` of the level on."""
+    """A part of a level: ``count`` states; the first has index ``base`` in the level."""
 
     base: int
     count: int
