@@ -90,3 +90,28 @@ def test_the_glossary_is_in_order() -> None:
     for part in (DOCS / "glossary.md").read_text(encoding="utf-8").split("## ")[1:]:
         words = [w for w in re.findall(r"^\| ([^|]+) \|", part, re.M) if w not in ("word", "---")]
         assert words == sorted(words, key=str.lower)
+
+
+def named(page: str, form: str) -> set[str]:
+    """What a page for contributors names in this form, between backquotes and without a placeholder."""
+    text = (DOCS.parent / page).read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    return {name for name in re.findall(rf"`({form})`", text) if not re.search(r"NAME|PROTOCOL", name)}
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_files_and_functions_that_contributors_read_of_exist(page: str) -> None:
+    root = DOCS.parent
+    folders = [
+        root / name for name in ("model", "invariants", "traces", "checker", "highwater", "docs", "tests")
+    ]
+    paths = [*root.glob("*.*"), *folders, *(path for folder in folders for path in folder.rglob("*"))]
+    there = [f"/{path.relative_to(root)}{'/' * path.is_dir()}" for path in paths]
+    files = named(page, r"\w[\w./-]*(?:\.py|\.toml|\.md|/)")
+    assert len(files) > 20
+    assert {file for file in files if not any(path.endswith(f"/{file}") for path in there)} == set()
+    texts = [path.read_text(encoding="utf-8") for path in paths if path.suffix in (".py", ".toml")]
+    defined = re.findall(r"^(?: *(?:def|class) )?(\w+)(?=[(:\[]| =)", "\n".join(texts), re.M)
+    functions = named(page, r"[A-Z]\w*[a-z]\w*(?:\.\w+)?|_?[a-z]+_\w+|(?!HIGHWATER)_?[A-Z]+_[A-Z_]+")
+    assert len(functions) > 5
+    assert {name for name in functions if not set(name.split(".")) <= set(defined)} == set()

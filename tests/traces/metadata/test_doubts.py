@@ -144,7 +144,7 @@ def test_a_controller_of_a_newer_version(tmp_path: Path, name: str, level: int) 
         (with_version(registration(0, 0), 4), "unreadable version"),
         (with_version(registration_change(0, 0, fenced=1), 3), "unreadable version"),
         (with_version(partition(7, "t"), 3)[:8], "unreadable version"),
-        (encode_unknown(30, 0, ""), "unknown record"),
+        (encode_unknown(99, 0, ""), "unknown record"),
         (encode_unknown(6, 0, ""), "unknown record"),
         (encode_unknown(3000, 12, ""), "unknown record"),
         (encode_unknown(None, 0, "WHATEVER_RECORD"), "unknown record"),
