@@ -19,7 +19,7 @@ from highwater.model.language.values import Number, SetValue, Truth, as_bool
 from highwater.model.truncation import Truncation
 
 RULE = "fenced_truncation"
-"""A follower truncates only to the log of a leader in its own epoch. Without it most of these do not hold."""
+"""A follower truncates only to the log of a leader in its own epoch. Without this rule most helpers do not hold."""
 
 
 def _epoch_below(s: State, replica: Number, epoch: int) -> Truth:
@@ -144,7 +144,7 @@ def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
 
 @invariant("B1", rule=RULE)
 def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
-    """Leader epochs do not decrease along a log, and none is above the replica's own; record ids are used ones."""
+    """Leader epochs do not decrease along a log, and none is above the replica's own; each record id was assigned."""
     kept = []
     for r in m.replica:
         log = s.logs[r]

@@ -180,8 +180,7 @@ def after_election(
     """966.5, 966.13, step 3. ISR and ELR after an election; a new leader from outside the ISR becomes the only member.
 
     No follower has fetched from it yet. A leader from the ELR leaves the ELR. An unclean leader starts another
-    history:
-    other brokers may hold records that it lacks, so the ELR is emptied.
+    history: other brokers may hold records that it lacks, so the ELR is emptied.
     """
     nobody, leader = t.brokers.zero(), elected.leader
     changes = leader != partition.leader
