@@ -204,8 +204,8 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
 def change_min_isr(m: Cluster, s: State, value: int) -> None:
     """The operator changes min.insync.replicas (966.8).
 
-    If the change opens the gate of the HWM (966.1), the controller empties the ELR in the same step, because ELR
-    members lack the records committed from now on.
+    If the change opens the gate of the HWM (966.1), the controller empties the ELR in the same step: ELR members lack
+    the records committed from now on.
     """
     spend(s, "min_isr_changes")
     s.next.min_insync_replicas = value

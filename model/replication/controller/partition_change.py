@@ -142,7 +142,7 @@ def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
 def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
     """966.9, step 1. Complete a reassignment if possible: removing replicas leave replicas and ISR.
 
-    Every change checks this first: the leader proposes the ISR that completes the reassignment, and a replica that
+    Every change checks this first. The leader proposes the ISR that completes the reassignment, and a replica that
     leaves with it must neither be elected nor enter the ELR.
     """
     nobody = t.brokers.zero()
