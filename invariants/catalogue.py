@@ -1,7 +1,7 @@
 """The catalogue of properties: one name has one meaning, in every checker.
 
-A protocol's properties are in the module of its name in this package: its INVARIANTS, STEP_PROPERTIES and LIVENESS,
-and REACHABLE, the reachability goals; a module ``inductive`` beside them has those that are proved with it.
+The module of a protocol's name in this package has its INVARIANTS, STEP_PROPERTIES, LIVENESS, and REACHABLE, the
+reachability goals. A module ``inductive`` beside it has the helpers that are proved with them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Stated:
 
 @cache
 def stated(name: str) -> Stated:
-    """The properties of the protocol of this name; ChoiceError if there is none."""
+    """The properties of the protocol of this name. Raises ChoiceError if there is none."""
     protocol = registry.protocol_of(name)
     module = importlib.import_module(f"highwater.invariants.{name}")
     inductive = _inductive(name)
@@ -63,7 +63,7 @@ def _inductive(name: str) -> Any:
 
 @dataclass
 class CatalogueEntry:
-    """A property by its name: what it says, and the numbers of its rules for each who checks it."""
+    """A property by its name: its meaning, and the numbers of its rules for each checker."""
 
     name: str
     meaning: str
@@ -72,7 +72,7 @@ class CatalogueEntry:
 
 @cache
 def catalogue() -> dict[str, CatalogueEntry]:
-    """Every property, by name. ValueError where two with one name say different things."""
+    """Every property, by name. Raises ValueError if two of one name have different meanings."""
     found: dict[str, CatalogueEntry] = {}
     for checker, one in _all():
         known = found.setdefault(one.name, CatalogueEntry(one.name, one.meaning))

@@ -77,7 +77,7 @@ def hwm_is_committed(m: Quorum, s: State) -> Truth:
 
 @statements.logs_match.seen("595.2")
 def logs_match(m: Quorum, s: State) -> Truth:
-    """Of every two members."""
+    """Checks every two members."""
     return all_of(
         statements.logs_match([logs.same_record(s.members[a].log, s.members[b].log, o) for o in m.offsets])
         for a in m.member
@@ -88,7 +88,7 @@ def logs_match(m: Quorum, s: State) -> Truth:
 
 @statements.one_leader_per_epoch.seen("595.7")
 def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
-    """Of the voters."""
+    """Checks the voters."""
     return statements.one_leader_per_epoch([(m.leads(v, s.members[v]), s.members[v].epoch) for v in m.voter])
 
 
@@ -401,7 +401,10 @@ def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
 
 @always_eventually("1166.4", fair=_FETCHING)
 def hwm_comes_to_older_without_the_timer(m: Quorum, s: State) -> Truth:
-    """As above for replicas of every version. It does not hold: replicas below version 18 need the park timer."""
+    """Again and again every replica, of any version, knows its leader's HWM.
+
+    It does not hold: replicas below version 18 need the park timer.
+    """
     return _all_know(m, s, _every_pair)
 
 

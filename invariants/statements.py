@@ -2,7 +2,7 @@
 
 A statement is a function of symbolic values, as a rule is. Explorations and proofs check it in states of a protocol, a
 replay on recorded values. Reports print its docstring. This module has the statements that several checkers share, and
-those that only brokers' logs are checked against. ``catalogue.py`` lists all properties.
+those that replay checks on brokers' logs alone. ``catalogue.py`` lists all properties.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def elected_leaders_were_in_the_isr(m: ZooKeeperMode, before: State, after: Stat
 
 @step_property("ZK3")
 def live_leaders_lead_on(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A leader is replaced only if it failed, bounced or shuts down; there is none only if no broker is eligible."""
+    """A leader is replaced only if it failed, bounced or shuts down; no broker leads only if none is eligible."""
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
     replaced = old.leader.is_some & (old.leader != new.leader)
@@ -434,7 +434,7 @@ def a_late_copy_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> T
 
 @reachable("380.2")
 def a_replica_is_taken_away(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The controller in office takes a replica away."""
+    """The active controller removes a replica."""
     old, new = before.zookeeper.partition, after.zookeeper.partition
     decided = after.controllers[after.zookeeper.controller].leadership == m.leadership_of(new)
     return decided & ~(m.replicas(old) <= m.replicas(new))

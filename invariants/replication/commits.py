@@ -110,8 +110,8 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
     """A leader that can commit waits for all electable brokers, or for a replica that has moved to a later epoch.
 
-    An electable broker that it does not wait for has moved itself: it joined a later leader's ISR after a fetch in
-    that epoch.
+    An electable broker that the leader does not wait for has moved itself: it joined a later leader's ISR after a fetch
+    in that epoch.
     """
     waits = []
     for quorum in quorums(m, s):
@@ -171,8 +171,9 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
 def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     """A leader that can commit a record holds all records committed before it.
 
-    The same holds for a leader while no replica that it waits for has moved on, or while an electable broker has not.
-    In the current epoch, committed records are before the leader's LESO or were committed by that leader.
+    A leader also holds all committed records while no replica that it waits for has moved to a later epoch, or while an
+    electable broker has not. In the current epoch, committed records are before the leader's LESO or that leader
+    committed them.
     """
     held = []
     for quorum in quorums(m, s):

@@ -1,8 +1,8 @@
 """Properties of a partition as the controller sees it, in every state that its decisions reach.
 
-Liveness: no budget bounds fencing, shutdowns and registrations in this protocol. Fair are the return of brokers and
-the controller's own tasks. The protocol has no logs, so a property that needs a replica to join the ISR assumes that
-the leader proposes every possible ISR again and again. ``liveness.py`` has the properties of logs.
+Liveness: no budget bounds fencing, shutdowns and registrations in this protocol. The return of brokers and
+the controller's own tasks are fair. The protocol has no logs. So if a property needs a replica to join the ISR, it
+assumes that the leader proposes every possible ISR again and again. ``liveness.py`` has the properties of logs.
 """
 
 from __future__ import annotations

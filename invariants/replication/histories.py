@@ -1,7 +1,7 @@
 """Log matching among brokers and messages, whichever broker leads. Helper invariants for induction.
 
 A leader epoch has one leader, whose log only grows in it; all other records of that epoch are copies. So two logs that
-share a record share all records before it, and a follower that has fetched in its leader's epoch has a prefix of the
+share a record share all records before it. A follower that has fetched in its leader's epoch has a prefix of the
 leader's log.
 """
 

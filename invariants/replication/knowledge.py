@@ -1,7 +1,7 @@
 """Brokers and messages contain only former states of the controller. Helper invariants for induction.
 
-A running broker's view was once the controller's state, and a message was sent by a broker that knew no more than it
-knows now. It follows that an epoch has one leader, and a partition epoch one proposal.
+A running broker's view was once the controller's state. A message's sender knew no more then than it knows now. It
+follows that an epoch has one leader, and a partition epoch one proposal.
 """
 
 from __future__ import annotations

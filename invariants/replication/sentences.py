@@ -57,7 +57,7 @@ def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
 
 @invariant("966.9, B8", needs="reassignments")
 def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
-    """A broker that knows it is not a replica has no log, also if it learns so on restart."""
+    """A broker that knows it is not a replica has no log, even if it learns this on restart."""
     return all_of(
         implies(m.is_up(s.brokers[b]) & ~s.brokers[b].view.replicas.has(b), s.brokers[b].log.is_empty)
         for b in m.broker
@@ -158,7 +158,7 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
 def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Truth:
     """No running replica that a recovery waits for or has heard from has a better log than the elected leader.
 
-    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only its members. The replicas compared
+    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only those members. The replicas compared
     are unfenced and know the current leader epoch. A better log ends in a later leader epoch or, in the same one, is
     longer.
     """
@@ -241,7 +241,7 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
     """After a partition change, ELR, last known ELR and last known leader are set only while they apply.
 
     ELR and last known ELR apply while the ISR is under min ISR, the last known leader while there is no leader. None
-    applies while the ELR is off: it would be stale when the ELR is turned on again.
+    applies while the ELR is off: its value would be stale once the ELR is on again.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)

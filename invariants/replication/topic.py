@@ -30,7 +30,7 @@ def _of_both(stated: Invariant) -> Invariant:
 def _of_one(stated: Liveness, place: int) -> Liveness:
     """A liveness property of one partition, for this one.
 
-    For both together it would state that they are at their goals at the same time.
+    One property for both would state that they reach their goals at the same time.
     """
 
     @wraps(stated.function)

@@ -19,7 +19,7 @@ from highwater.model.language.values import Number, SetValue, Truth, as_bool
 from highwater.model.truncation import Truncation
 
 RULE = "fenced_truncation"
-"""A follower truncates only to the log of a leader in its own epoch. Without it most of these do not hold."""
+"""A follower truncates only to the log of a leader in its own epoch. Without this rule most helpers do not hold."""
 
 
 def _epoch_below(s: State, replica: Number, epoch: int) -> Truth:
@@ -144,7 +144,7 @@ def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
 
 @invariant("B1", rule=RULE)
 def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
-    """Leader epochs do not decrease along a log, and none is above the replica's own; record ids are used ones."""
+    """Leader epochs do not decrease along a log, and none is above the replica's own; each record id was assigned."""
     kept = []
     for r in m.replica:
         log = s.logs[r]
@@ -226,8 +226,8 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 def later_isrs_are_within(m: Truncation, s: State) -> Truth:
     """An ISR to which no leader can have added a member includes every later ISR.
 
-    These are a leader's own ISR, and the first ISR of an epoch until its leader has taken it, while no member has
-    reached a later epoch. Only the leader of the last epoch adds members, and it is a member itself.
+    While no member has reached a later epoch, these are a leader's own ISR, and the first ISR of an epoch until its
+    leader has taken it. Only the leader of the last epoch adds members, and it is a member itself.
     """
     within = []
     for epoch in m.epoch:
@@ -267,7 +267,7 @@ def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
-    """A leader holds every record committed up to its epoch, and all below later HWMs that committed nothing.
+    """A leader holds every record committed up to its epoch, and those below the HWMs of later epochs without commits.
 
     A follower truncates only to the log of such a leader, so it truncates no committed record.
     """

@@ -164,10 +164,10 @@ def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool 
 
 @action("996.1, 595.7", rule="votes_travel", says="the fetch timer of voter {c} expires", c="voter")
 def stand(q: Cluster, s: State, c: Number) -> None:
-    """A voter that does not lead lost contact with its leader, or its election failed: its timer expires.
+    """The timer of a voter that does not lead expires: it lost contact with its leader, or its election failed.
 
-    With pre-votes it stays in its epoch, keeps its leader and requests pre-votes. Without, it becomes a candidate. Each
-    such step spends the budget of elections, also if the election fails. The budget therefore limits the epochs.
+    With pre-votes the voter stays in its epoch, keeps its leader and requests pre-votes. Without pre-votes it becomes
+    a candidate. Each such step spends the budget of elections, even if the election fails. So the budget limits epochs.
     """
     me = s.members[c]
     spend(s, "elections")
@@ -241,7 +241,7 @@ def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
     c="voter",
 )
 def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
-    """A voter answers a vote request. A later epoch first moves it there, also a leader; an earlier one is refused."""
+    """A voter answers a vote request. It first moves to a later epoch, even if it leads; it refuses an earlier one."""
     request, me = s.vote_requests[c][v], s.members[v]
     require("a request is under way", request.is_some)
     asks = request.value

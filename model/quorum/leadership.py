@@ -28,7 +28,7 @@ from highwater.model.replication import logs
 
 
 def replicated_offset(ends: Sequence[Number], count: int) -> Number:
-    """The greatest of these offsets that at least ``count`` of them have reached; −1 if fewer are known (not −1)."""
+    """The greatest of these offsets that ``count`` of them have reached; −1 if fewer are known (−1: unknown)."""
     reached = [where(total(other >= end for other in ends) >= count, end, -1) for end in ends]
     return greatest(reached[0], *reached[1:])
 

@@ -204,8 +204,8 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
 def change_min_isr(m: Cluster, s: State, value: int) -> None:
     """The operator changes min.insync.replicas (966.8).
 
-    If the change opens the gate of the HWM (966.1), the controller empties the ELR in the same step, because ELR
-    members lack the records committed from now on.
+    If the change opens the gate of the HWM (966.1), the controller empties the ELR in the same step: ELR members lack
+    the records committed from now on.
     """
     spend(s, "min_isr_changes")
     s.next.min_insync_replicas = value
@@ -233,8 +233,7 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
     """The operator cancels a reassignment that has not completed (966.9).
 
     The added replicas leave the replica set and the ISR. The remaining ISR must have min ISR members, as at a
-    completion:
-    otherwise records committed with the added replicas could be on too few.
+    completion. Otherwise records committed with the added replicas could be on too few replicas.
     """
     spend(s, "reassignments")
     handled = electing(m, m.context(s), handlers.cancel_reassignment)
@@ -266,7 +265,7 @@ def upgrade(m: Cluster, s: State) -> None:
     """The operator upgrades the metadata version; the ELR feature begins (966.18).
 
     The ELR starts empty, because the controller did not record which replicas held all committed records.
-    In Kafka 4.2 the level of the feature rises, as often as it was lowered.
+    In Kafka 4.2 the feature's level rises as often as it was lowered.
     """
     require("the version changes", features.level_changes(m.p))
     if not m.on("leftover_elr_elects"):
@@ -351,10 +350,9 @@ def replace_controller(m: Cluster, s: State) -> None:
 def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     """The former controller handles a broker's AlterPartition by its own, stale state (B8).
 
-    It answers errors immediately. A change would have to be in the metadata log first, so it is never answered.
-    Otherwise the leader could drop a member from its ISR that the active controller elects. The former controller
-    answers once:
-    a leader without an answer looks for the active controller.
+    It answers errors immediately. It never answers a change, because a change must be in the metadata log first.
+    Otherwise the leader could drop from its ISR a member that the active controller elects. The former controller
+    answers once: a leader without an answer looks for the active controller.
     """
     require("a former controller can answer", m.p.former_controller)
     require("there is one", s.former.is_some)

@@ -72,7 +72,7 @@ DRAWING = Drawing(
 
 
 def _band(title: str, partition: str) -> Band:
-    """Where brokers stand in a partition, which is this field of the state."""
+    """The band of a partition, which is this field of the state: each broker's role in it."""
     return Band(
         title,
         "broker",

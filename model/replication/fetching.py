@@ -125,8 +125,8 @@ def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> 
 def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -> StructValue:
     """B4, 903.2. The leader, once it has recorded the follower's LEO and broker epoch.
 
-    K3: the follower counts as caught up after a fetch at the leader's LEO, or after its second fetch, because it may
-    then have reached the LEO that the leader had at the first.
+    K3: the follower counts as caught up after a fetch at the leader's LEO, or after its second fetch. By then it may
+    have reached the LEO that the leader had at the first fetch.
     """
     before = broker.followers[f]
     known = m.fetch_state(

@@ -2,8 +2,8 @@
 
 Consumers read records below the HWM, and producers get acknowledgements for them; none of these may be lost. So the
 HWM waits for all brokers that an election can pick: the maximal ISR. The advance is not an action of its own. Every
-action that changes a leader (a fetch, an AlterPartition response, new metadata, an append) ends with ``advance_hwm``,
-as Kafka advances the HWM under the partition's lock.
+action that changes a leader (a fetch, an AlterPartition response, new metadata, an append) ends with ``advance_hwm``.
+In the same way Kafka advances the HWM under the partition's lock.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
     return all_of(
         [
             known.leo.is_some,
-            # Where what was fetched in an earlier epoch is still known, it must have fetched in this one.
+            # If the leader still knows fetches of an earlier epoch, the follower must have fetched in this one.
             m.on("re_election_forgets_fetches") | known.in_epoch,
             has_caught_up(leo, leader.hwm, leader.leso, m.on("join_at_hwm"), m.on("join_at_epoch_start")),
             under("proposed_replica_eligible_check", view.active.has(f)),

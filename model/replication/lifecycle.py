@@ -2,8 +2,7 @@
 
 A record in a broker's log is in the page cache until the broker flushes it. If the process dies, the log stays whole.
 If the machine dies, any suffix that was not flushed is lost. Kafka acknowledges before it flushes and relies on
-copies.
-So the rules here decide when the controller must assume that a broker has lost records.
+copies. So the rules here decide when the controller must assume that a broker has lost records.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def take(
     besides: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> None:
-    """Write a broker after a request: it stores the controller epoch of a request it accepts, and obeys it.
+    """Write a broker after a request: it stores an accepted request's controller epoch, and obeys the request.
 
     The state records for the properties whether it should have obeyed. ``back``: the request moves its replica back.
     ``besides``: the changes that an accepted request makes to other partitions.
@@ -150,8 +150,9 @@ def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: 
 def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
     """A broker takes a StopReplica: its replica stops fetching and serving. It compares no leader epoch.
 
-    It is the last request of a controlled shutdown. A restarted broker that obeys it stops a replica that the
-    controller considers live, and no request starts it again; or it deletes the log of a replica that was added again.
+    It is the last request of a controlled shutdown. A restarted broker that obeys a late one stops a replica that
+    the controller considers live, and no request starts that replica again. Or the broker deletes the log of a replica
+    that was added again.
     """
     request = arrives(m, s, b, position, Kind.STOP_REPLICA, again)
     broker = s.brokers[b]
@@ -306,7 +307,7 @@ def expire(m: Cluster, s: State, b: Number) -> None:
 def register_again(m: Cluster, s: State, b: Number) -> None:
     """A process whose session expired registers again: a new generation that does not know its epoch yet.
 
-    Until it does, requests for the new generation carry a broker epoch above its own, and it obeys them.
+    Until then, requests for the new generation carry a broker epoch above its own, and it obeys them.
     """
     require("sessions can expire while brokers run", bool(m.p.expirations))
     require("the session has expired", s.zookeeper.registrations[b].is_none)

@@ -112,7 +112,7 @@ PROFILES = {
         "controller epoch and leader epoch are compared, broker epochs do not exist", *_BEFORE
     ),
 }  # fmt: skip
-"""A new rule is on only where a profile names it."""
+"""A new rule is on only in profiles that name it."""
 
 
 # The state: ZooKeeper's nodes, controllers with the state that they have read, brokers, and requests in flight.
@@ -265,7 +265,7 @@ class Cluster(Protocol):
     def _define_controllers(self) -> None:
         """The types of controllers, and of the requests between controllers and brokers."""
         p = self.p
-        # Of a controller that is not active, or not yet, everything is zero.
+        # All fields of an inactive controller are zero.
         self.controller_type = Struct(
             "Controller",
             active=Bool,
@@ -278,7 +278,7 @@ class Cluster(Protocol):
             shutting_down="brokers in controlled shutdown",
             leadership="leader and leader epoch that it knows",
         )
-        # The controller that sent it stands for its controller epoch. A StopReplica names no leader and no leader
+        # The sending controller stands for the controller epoch. A StopReplica names no leader and no leader
         # epoch. A late copy waits on a connection of its own. A LeaderAndIsr is about one partition, or about all that
         # the broker has; a StopReplica can delete the log.
         self.request = Struct(

@@ -73,10 +73,10 @@ def sent(
 ) -> None:
     """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
-    ``known``: the broker list that the broker epochs of the requests are taken from (380.2). UpdateMetadata is
+    ``known``: the broker list that gives the requests their broker epochs (380.2). UpdateMetadata is
     for all brokers in it, LeaderAndIsr for the replicas in a set; ``stopped`` gets the StopReplica, under the condition
     ``stop``. Brokers in ``of_all`` are new to the controller: their LeaderAndIsr is about all partitions.
-    ``replicas``: the new ones, where they change.
+    ``replicas``: the new replicas, if they change.
     """
     leader_and_isr = leader_and_isr & (m.replicas(s.zookeeper.partition) if replicas is None else replicas)
     for b in m.broker:

@@ -397,7 +397,7 @@ def assign_directory(
 
 
 def assignment_checks(now: ControllerContext, broker: Number, broker_epoch: Number) -> Checks:
-    """858.1. Whether a broker can say in which directory its replica is."""
+    """858.1. The checks of a broker's assignment of its replica to a directory."""
     checks, registration = Checks(Error.NONE), now.registrations[broker]
     checks.check(
         "the broker epoch is the registered one",
@@ -448,8 +448,8 @@ def min_isr_checks(
 ) -> Checks:
     """KIP-966 in Kafka 4.2. The checks of a change of min.insync.replicas; ``valid``: the value is a number above 0.
 
-    The controller computes the ELR from it, and the leader advances the HWM by it. With a value of one broker the two
-    could differ, and the ELR could have members that lack committed records.
+    The controller computes the ELR from the value, and the leader advances the HWM by it. If one broker had its own
+    value, the two could differ, and the ELR could have members that lack committed records.
     """
     checks, wrong, one_for_all = Checks(Error.NONE, on=t.on), Error.INVALID_CONFIG, "min_isr_is_the_clusters"
     removes_the_clusters = removes & (resource == Resource.CLUSTER)

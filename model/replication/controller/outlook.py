@@ -121,7 +121,7 @@ def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) ->
 def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
     """The complete brokers while the ELR is off: if the ISR has no complete member, it starts another history.
 
-    Its last member stays in it even if it lost its log. The proposals then promise nothing about these records.
+    The last ISR member stays in the ISR even if it lost its log. The proposals then promise nothing about the records.
     """
     nobody_left = (partition.isr & complete).is_empty
     return where(nobody_left, complete | partition.isr, complete)

@@ -142,7 +142,7 @@ def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
 def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
     """966.9, step 1. Complete a reassignment if possible: removing replicas leave replicas and ISR.
 
-    Every change checks this first: the leader proposes the ISR that completes the reassignment, and a replica that
+    Every change checks this first. The leader proposes the ISR that completes the reassignment, and a replica that
     leaves with it must neither be elected nor enter the ELR.
     """
     nobody = t.brokers.zero()
@@ -180,8 +180,7 @@ def after_election(
     """966.5, 966.13, step 3. ISR and ELR after an election; a new leader from outside the ISR becomes the only member.
 
     No follower has fetched from it yet. A leader from the ELR leaves the ELR. An unclean leader starts another
-    history:
-    other brokers may hold records that it lacks, so the ELR is emptied.
+    history: other brokers may hold records that it lacks, so the ELR is emptied.
     """
     nobody, leader = t.brokers.zero(), elected.leader
     changes = leader != partition.leader

@@ -349,6 +349,6 @@ class Controller(ControllerBase):
         count="first_partition_choice",
     )
     def change_first_partition(self, s: State, count: int) -> None:
-        """The operator changes the replica count of the topic's first partition; 0: this one is the first."""
+        """The operator changes the replica count of the topic's first partition; 0: this partition is the first."""
         require("another number", s.first_partition_replicas != count)
         s.next.first_partition_replicas = count

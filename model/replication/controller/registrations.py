@@ -76,8 +76,7 @@ def is_clean_registration(
     """966.12. True if a broker registers after a clean shutdown: its previous broker epoch is the registered one.
 
     Only a clean shutdown writes that epoch, after it has flushed the log. After a crash the end of the log may be
-    lost.
-    The same incarnation again is not a restart. Without the rule, every new incarnation is unclean, and so are
+    lost. The same incarnation again is not a restart. Without the rule, every new incarnation is unclean, and so are
     requests below version 3, which have no such field.
     """
     if not t.on("clean_registration"):
@@ -89,7 +88,7 @@ def is_clean_registration(
 def on_unclean_registration(now: ControllerContext, broker: Number) -> StructValue:
     """966.5. A broker registers after an unclean shutdown: it may lack committed records, so it leaves ISR and ELR.
 
-    With a stale index (``elr_index_entries``) the controller also changes a partition that has it in neither.
+    With a stale index (``elr_index_entries``) the controller also changes a partition that has the broker in neither.
     """
     concerned: Truth | bool = (now.partition.isr | now.partition.elr).has(broker)
     if now.t.on("cleared_elr_stays_indexed"):

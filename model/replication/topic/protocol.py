@@ -49,7 +49,7 @@ _LEFT_OUT = frozenset({"change_first_partition"})
 
 
 def _of_topic(one: Action) -> Action:
-    """An action of the controller as one of the topic."""
+    """The topic's action for an action of the controller."""
     if one.name in _OF_ONE:
         says = f"partition {{partition}}: {one.says}"
         return replace(
@@ -120,7 +120,7 @@ class Topic(Controller):
         return Struct("State", **one.fields, second=second).about(**meanings)
 
     def initial(self) -> list[dict[str, Any]]:
-        """As with one partition; the second one's replicas start with the next broker."""
+        """The initial state of one partition; the second partition's replicas start with the next broker."""
         (one,) = super().initial()
         replicas = [(broker + 1) % self.p.brokers for broker in range(self.factor)]
         second = {**one, "partition": self.t.initial_partition(replicas, replicas), "complete": replicas}
@@ -160,7 +160,7 @@ class Topic(Controller):
     # --- effects across partitions --------------------------------------------------------------------
 
     def controllers_min_isr(self, s: Any) -> Number:
-        """The controller's effective min ISR: by the first partition's replicas (K10), or by its own."""
+        """The controller's effective min ISR, from the first partition's replicas (K10) or the partition's own."""
         return super().controllers_min_isr(s) if self.on("min_isr_by_first_partition") else self.min_isr(s)
 
     def leads(self, s: Any, broker: Number) -> Truth:
