@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from highwater.checker.cli import cli
+from highwater.traces.kafka.batches import RecordBatch
+from highwater.traces.kafka.metadata_log import Gap
+from highwater.traces.metadata.replay import _gap_within
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report, summary
@@ -149,3 +152,21 @@ def test_the_name_of_a_type_that_is_not_known_is_cut(tmp_path: Path, length: int
     lines[-1] = f"{lines[-1].split(' payload: ')[0]} payload: {json.dumps(shown)}"
     (tmp_path / "dump.txt").write_text("\n".join(lines) + "\n")
     assert replay(tmp_path / "dump.txt").skipped == {f"{told} version 3": 1}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "missing"),
+    [
+        ([10, 11, 12, 13], None),
+        ([10, 11, 13], (12, 13)),
+        ([11, 12, 13], (10, 11)),
+        ([10, 13], (11, 13)),
+        ([10, 11], (12, 14)),
+        ([], (10, 14)),
+    ],
+)
+def test_the_first_gap_within_a_batch_is_found(offsets: list[int], missing: tuple[int, int] | None) -> None:
+    """The batch has the offsets 10 to 13."""
+    none: list[bytes | None] = [None] * len(offsets)
+    batch = RecordBatch(70, 10, 13, 1, 0, False, offsets, none, [], [0] * len(offsets))
+    assert _gap_within(Path("x"), batch) == (None if missing is None else Gap(Path("x"), 70, *missing))
