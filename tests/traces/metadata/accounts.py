@@ -104,7 +104,7 @@ class Shared:
     """What was explained once, for many replays of logs that are nearly the same: one automaton for each set of rules.
 
     An automaton asks the image of its follower for the flags of brokers, so it is handed from one to the next. That it
-    makes no difference is what ``test_sharing_makes_no_difference`` is for.
+    makes no difference is what ``test_shared_tables_give_the_same_reports`` is for.
     """
 
     def __init__(self) -> None:
