@@ -26,7 +26,7 @@ REGISTRATION, FLAGS = "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECO
 CONFIG, FEATURE = "CONFIG_RECORD", "FEATURE_LEVEL_RECORD"
 CLEAR = "CLEAR_ELR_RECORD"
 FOLLOWED = frozenset({CHANGE, CREATION, REGISTRATION, FLAGS, CONFIG, FEATURE, CLEAR, "TOPIC_RECORD"})
-"""The records of the recorded clusters from which the replay takes something."""
+"""The followed records of the recorded clusters."""
 SETS = ("isr", "eligibleLeaderReplicas", "lastKnownElr", "addingReplicas", "removingReplicas")
 LEVELS = (1, 7, 11, 12, 15, 20, 22, 23, 24, 25)
 """Feature levels of metadata.version, from 3.0-IV1 to 4.0-IV3."""
@@ -96,7 +96,7 @@ _DELTA_AT, _CHECKED = 23, 21
 
 
 def encoded(batch: RecordBatch) -> bytes:
-    """A batch as bytes. What it holds is encoded once; the checksum covers neither the offset nor the epoch."""
+    """A batch as bytes. Its content is encoded once; the checksum covers neither the offset nor the epoch."""
     deltas = tuple(o - batch.base_offset for o in batch.offsets)
     last = batch.last_offset - batch.base_offset
     key = (batch.control, batch.timestamp, last, deltas, tuple(batch.keys), tuple(batch.values))
@@ -205,7 +205,7 @@ def with_batches(log: Log, number: int, count: int, new: Sequence[RecordBatch]) 
 
 
 def _merge(state: dict[tuple[str, int], Data], record: MetadataRecord) -> Data:
-    """The partition that a record changes, as it was before; as it is, for another record."""
+    """The partition before the record that changes it; for another record its own data."""
     if record.type not in (CHANGE, CREATION):
         return record.data
     key = (record.data["topicId"], record.data["partitionId"])

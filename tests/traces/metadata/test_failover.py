@@ -94,13 +94,13 @@ def test_a_registration_shows_how_many_entries_there_were(tmp_path: Path) -> Non
 
 @pytest.fixture
 def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decision goes on in another batch after two records, and not after ten thousand."""
+    """The limit of a batch is two records instead of ten thousand."""
     monkeypatch.setattr(follow, "SPLIT", 2)
 
 
 ELR: Values = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
 OF_1 = [change(0, "u", isr=[0, 2]), EMPTIED]
-"""What the registration of 1 after a crash changes; its record comes behind that."""
+"""The changes by the registration of 1 after a crash; the record of the broker follows them."""
 
 
 def registered(before: Values) -> bytes:
@@ -130,13 +130,13 @@ def test_an_incomplete_registration_is_explained_if_its_controller_failed(tmp_pa
     ],
 )
 def test_changes_that_no_registration_writes_are_reported(tmp_path: Path, records: list[bytes]) -> None:
-    """Nor does one that is smaller than a batch: it is written as a whole."""
+    """A registration that is smaller than a batch is written as a whole."""
     assert (2 + len(records) - 1, "t-0") in wrong(tmp_path, *ELR, records, NEXT)
 
 
 @pytest.mark.usefixtures("batches_of_two")
-def test_with_elr_off_an_incomplete_registration_only_removes_the_leader(tmp_path: Path) -> None:
-    """As if it were fenced: without a leader there is no other explanation."""
+def test_with_elr_off_an_incomplete_registration_removes_the_leader(tmp_path: Path) -> None:
+    """No other decision explains the change of a partition without a leader."""
     start = beginning(*OFF)
     first = [change(0, isr=[0]), change(0, "u", isr=[0])]
     gone = [change(0, leader=-1), change(0, "u", leader=-1)]
@@ -147,7 +147,7 @@ def test_with_elr_off_an_incomplete_registration_only_removes_the_leader(tmp_pat
 def test_a_registration_is_incomplete_after_a_full_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All but five of the changes of a registration are written; of batches that are a tenth of Kafka's."""
+    """All but five of the changes of a registration are written, in batches a tenth as large as Kafka's."""
     assert follow.SPLIT == 10_000
     monkeypatch.setattr(follow, "SPLIT", 1_000)
     count = follow.SPLIT + 5

@@ -69,8 +69,8 @@ def test_a_change_of_min_isr_clears_the_elr(tmp_path: Path, value: str | None) -
     assert wrong(tmp_path, *SHRUNK, [setting(MIN_ISR, value)]) == [(2, None), (2, "t-0")]
 
 
-def test_a_change_of_min_isr_clears_also_where_there_is_nothing_to_clear(tmp_path: Path) -> None:
-    """The record is written all the same: without it another controller has written the log (K7)."""
+def test_a_change_of_min_isr_writes_clear_elr_also_without_an_elr(tmp_path: Path) -> None:
+    """Without the record, another version of the controller has written the log (K7)."""
     assert wrong(tmp_path, [setting(MIN_ISR, "1"), clear()]) == []
     assert wrong(tmp_path, [setting(MIN_ISR, "1")]) == [(0, None)]
     assert wrong(tmp_path, [default("1")], clear("")) == [(0, None), (1, None)]
@@ -79,8 +79,8 @@ def test_a_change_of_min_isr_clears_also_where_there_is_nothing_to_clear(tmp_pat
     assert wrong(tmp_path, setting(MIN_ISR, "1"), start=beginning(*OFF)) == []
 
 
-def test_it_clears_the_last_known_leader_too(tmp_path: Path) -> None:
-    """And so, with it, all that could be elected cleanly."""
+def test_a_change_of_min_isr_clears_the_last_known_leader(tmp_path: Path) -> None:
+    """Without ELR and last known leader no broker can be elected cleanly."""
     report = replayed(tmp_path, *LEADERLESS, [setting(MIN_ISR, "1"), clear()])
     assert report.unexplained == []
     assert [(f.position["offset"] - START, f.property) for f in report.findings] == [
@@ -108,15 +108,15 @@ def test_only_a_min_isr_of_the_same_topic_clears_elrs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_request_with_several_settings(tmp_path: Path, swapped: bool) -> None:
-    """All its settings stand before what it clears, and a second request follows in the same batch."""
+def test_a_request_writes_all_settings_before_the_cleared_elrs(tmp_path: Path, swapped: bool) -> None:
+    """A second request follows in the same batch."""
     settings = [setting(MIN_ISR, "3"), setting(UNCLEAN, "true"), setting(MIN_ISR, "3", "u")]
     batch = [*(settings[::-1] if swapped else settings), clear(), clear("u"), setting(MIN_ISR, "2"), clear()]
     assert wrong(tmp_path, *SHRUNK, batch, change(0, isr=[0, 1])) == []
 
 
-def test_the_setting_of_all_topics(tmp_path: Path) -> None:
-    """It clears every ELR, also where the topic has a setting of its own, and where the value is the same."""
+def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
+    """Also if the topic has a setting of its own, and if the value stays the same."""
     more = (change(0, "u", isr=[0, 1]), change(0, "u", isr=[0], eligibleLeaderReplicas=[1]))
     again = change(0, "u", isr=[0, 1])
     whole = [default("1"), clear("")]
@@ -125,8 +125,8 @@ def test_the_setting_of_all_topics(tmp_path: Path) -> None:
     assert missing[:2] == [(4, None), (4, "u-0")]
 
 
-def test_with_elr_off_a_record_that_clears_is_doubted(tmp_path: Path) -> None:
-    """Also where there is nothing to clear: no controller writes it (K7)."""
+def test_with_elr_off_a_clear_elr_record_is_doubted(tmp_path: Path) -> None:
+    """Also without an ELR: no controller writes the record (K7)."""
     report = replayed(tmp_path, [setting(MIN_ISR, "1"), clear()], start=beginning(*OFF))
     assert [(d.kind, d.position["offset"], d.partitions) for d in report.doubts] == [
         ("no rule", START_OFF + 1, ())
@@ -141,7 +141,7 @@ def test_with_elr_off_nothing_is_cleared(tmp_path: Path) -> None:
 # --- brokers -------------------------------------------------------------------------------------------------
 
 
-def test_a_fenced_broker_is_fenced_again(tmp_path: Path) -> None:
+def test_a_fenced_broker_can_be_fenced_again_since_4_2(tmp_path: Path) -> None:
     fenced = [
         change(0, isr=[0, 1]),
         change(0, "u", isr=[0, 1]),
@@ -153,8 +153,8 @@ def test_a_fenced_broker_is_fenced_again(tmp_path: Path) -> None:
     assert {u.partition for u in older.unexplained} == {None, "t-0", "u-0"}
 
 
-def test_a_broker_is_removed(tmp_path: Path) -> None:
-    """It leaves the ISR as it is, not fenced first, and stays in the ELR."""
+def test_a_removed_broker_leaves_the_isr_without_a_fencing(tmp_path: Path) -> None:
+    """It stays in the ELR."""
     data = {"brokerId": 1, "brokerEpoch": 4}
     removed = encode("UNREGISTER_BROKER_RECORD", 0, data)
     leaves = [change(0, "u", isr=[0, 2])]
@@ -175,8 +175,8 @@ def test_an_assignment_to_a_directory_empties_the_elr(tmp_path: Path) -> None:
 # --- partitions ----------------------------------------------------------------------------------------------
 
 
-def test_a_partition_is_created_on_brokers_that_are_registered(tmp_path: Path) -> None:
-    """B8. Also where the one that is not would be none of the ISR; and one of them has to be active."""
+def test_a_partition_is_created_on_registered_brokers_with_an_active_one(tmp_path: Path) -> None:
+    """B8. An unregistered broker is refused also if it would not be in the ISR."""
     assert wrong(tmp_path, partition(1)) == []
     assert wrong(tmp_path, partition(1, replicas=[0, 1, 2, 3])) == [(0, "t-1")]
     fenced = [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)]
@@ -185,8 +185,7 @@ def test_a_partition_is_created_on_brokers_that_are_registered(tmp_path: Path) -
     assert wrong(tmp_path, fenced, partition(1, **alone)) == [(3, "t-1")]
 
 
-def test_a_change_of_a_registration_says_something(tmp_path: Path) -> None:
-    """Flags, or the directories that are left to the broker."""
+def test_a_change_of_a_registration_has_flags_or_fewer_directories(tmp_path: Path) -> None:
     data = {"brokerId": 1, "brokerEpoch": 4}
     assert wrong(tmp_path, encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data)) == [(0, None)]
     some = encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data | {"logDirs": [DIRECTORY]})
@@ -197,8 +196,8 @@ def test_a_change_of_a_registration_says_something(tmp_path: Path) -> None:
     assert wrong(tmp_path, some) == [(0, None)]
 
 
-def test_a_partition_that_loses_its_leader_has_elected_nobody(tmp_path: Path) -> None:
-    """One replica is killed, comes back as last known leader and is killed again: one unclean election."""
+def test_losing_the_leader_again_is_no_second_unclean_election(tmp_path: Path) -> None:
+    """One replica is killed, comes back as last known leader, and is killed again."""
     begun = [*beginning(*ON)[:-1], partition(0, "u", replicas=[0], isr=[0])]
     epoch = len(begun) + 3
     leaderless = change(0, "u", isr=[], leader=-1, eligibleLeaderReplicas=[0], lastKnownElr=[0])
@@ -248,8 +247,8 @@ def created(identity: str, **changed: Any) -> bytes:
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_topic_is_deleted_and_another_has_its_name(tmp_path: Path, together: bool) -> None:
-    """The new one has no ELR and no setting of the old one; its min ISR comes with a record that clears nothing."""
+def test_a_new_topic_has_nothing_of_a_deleted_one_with_its_name(tmp_path: Path, together: bool) -> None:
+    """It has neither the ELR nor the settings; its min ISR comes with a record that clears nothing."""
     again = [topic("t", NEW), setting(MIN_ISR, "3"), clear(), created(NEW)]
     batches = [[removed(TOPICS["t"]), *again]] if together else [[removed(TOPICS["t"])], again]
     below = change(0, topicId=NEW, isr=[0, 1], eligibleLeaderReplicas=[2])
@@ -260,7 +259,7 @@ def test_a_topic_is_deleted_and_another_has_its_name(tmp_path: Path, together: b
     assert wrong(tmp_path, *SHRUNK, again) != []
 
 
-def test_a_topic_is_deleted_behind_a_decision_about_it(tmp_path: Path) -> None:
+def test_a_deleted_topic_is_in_no_later_decision(tmp_path: Path) -> None:
     fenced = [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)]
     gone, later = removed(TOPICS["t"]), change(0, "u", isr=[0], eligibleLeaderReplicas=[1])
     assert wrong(tmp_path, [*fenced, gone], later) == []
@@ -277,8 +276,8 @@ GONE = [
 ]
 
 
-def test_a_removed_broker_comes_back(tmp_path: Path) -> None:
-    """Under a new epoch, as any that registers for the first time; until then it is in no ISR, and in no new one."""
+def test_a_removed_broker_returns_only_by_a_new_registration(tmp_path: Path) -> None:
+    """Until then it can be in no ISR, and no partition is created on it."""
     epoch = len(beginning(*ON)) + 3
     back = (registration(2, epoch, incarnationId=NEW), registration_change(2, epoch, fenced=-1))
     assert wrong(tmp_path, GONE, *back, change(0, isr=BROKERS)) == []
@@ -294,7 +293,7 @@ def test_a_removed_broker_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_has_an_elr_if_elr_is_on(tmp_path: Path) -> None:
-    """With ELR off the controller keeps what was left over (K9), and its snapshot may lack it.
+    """With ELR off the controller keeps left-over ELRs (K9), but its snapshot may lack them.
 
     Older logs may have ELR on or off: both sets of rules are carried until a record decides.
     """

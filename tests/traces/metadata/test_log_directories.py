@@ -1,4 +1,4 @@
-"""Log directories that fail, in logs made for it: explained by that alone, and not explained with one field wrong."""
+"""Failing log directories in made logs: they explain their changes, and no others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.traces.metadata.made_logs import (
 )
 
 A, B = ([f"{broker}{letter}AAAAAAAAAAAAAAAAAAAw" for broker in "BCD"] for letter in "ab")
-"""Of each broker its two directories: t-0 is in the first ones, u-0 in the second ones."""
+"""The two directories of each broker: t-0 is in the first ones, u-0 in the second ones."""
 UNASSIGNED, LOST = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 NEW = "AAAAAAAAAAAAAAAAAAAAEA"
 EPOCHS = (3, 5, 7)
@@ -56,7 +56,7 @@ def registers(broker: int, epoch: int, *directories: str, **changed: Any) -> byt
 
 
 def beginning() -> list[bytes | Sequence[bytes]]:
-    """Three brokers with two directories each; they have said in which ones their replicas of t-0 and u-0 are."""
+    """Three brokers with two directories each, to which their replicas of t-0 and u-0 are assigned."""
     safe = [default("2"), feature(*ON[1])]
     values: list[bytes | Sequence[bytes]] = [feature(*ON[0]), safe]
     for broker in BROKERS:
@@ -101,7 +101,7 @@ def wrong(folder: Path, *values: bytes | Sequence[bytes], start: Records | None 
 
 
 def test_the_failure_of_a_directory_explains_the_change_of_its_replicas(tmp_path: Path) -> None:
-    """Another replica leads, and that is explained by the failure and nothing else; u-0 is in another directory."""
+    """Another replica of t-0 leads; u-0 is in another directory."""
     not_explained, causes = explained(tmp_path, LEADER_FAILS)
     assert (not_explained, causes[0]) == ([], "lose_directory")
     not_explained, causes = explained(tmp_path, FOLLOWER_FAILS)
@@ -152,7 +152,7 @@ def test_a_failure_and_its_changes_are_one_decision(tmp_path: Path) -> None:
 
 
 def test_a_replica_in_a_failed_directory_cannot_lead(tmp_path: Path) -> None:
-    """The next leader's broker is fenced: the failed replica is passed over, though its broker is up."""
+    """The next leader's broker is fenced: the failed replica is skipped, although its broker is up."""
     fenced = registration_change(1, EPOCHS[1], fenced=1)
     of_u = change(0, "u", isr=[0, 2])
     to_2 = change(0, isr=[2], leader=2, eligibleLeaderReplicas=[1])
@@ -207,7 +207,7 @@ BACK: dict[str, Any] = {"isr": [0], "leader": 0, "eligibleLeaderReplicas": [1], 
 
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_restart_without_the_directory_leaves_its_replica_ineligible(tmp_path: Path, is_back: bool) -> None:
-    """What it lists decides whether the replica in it can be elected when the broker is unfenced."""
+    """If the broker lists the directory again, its replica can be elected when the broker is unfenced."""
     before = down(A[0], B[0]) if is_back else down(B[0])
     at = count(before)
     epoch = START + at - 2
@@ -218,7 +218,7 @@ def test_a_restart_without_the_directory_leaves_its_replica_ineligible(tmp_path:
 
 
 def test_a_replica_made_again_in_another_directory_can_lead(tmp_path: Path) -> None:
-    """The broker says that it is there; then, and not before, it can be elected."""
+    """It can be elected once the broker has assigned it to the other directory."""
     before = down(B[0])
     at = count(before)
     unfenced = [registration_change(0, START + at - 2, fenced=-1), change(0, "u", **BACK)]
@@ -234,7 +234,7 @@ def test_a_replica_made_again_in_another_directory_can_lead(tmp_path: Path) -> N
 
 
 def test_an_assignment_to_a_failed_directory_elects_another_leader(tmp_path: Path) -> None:
-    """Two changes of one request: where the replica is, and that another one leads."""
+    """One request writes two changes: the replica's directory, and another leader."""
     said, leaves = assigned("t", LOST, *A[1:]), change(0, isr=[1, 2], leader=1)
     assert wrong(tmp_path, [said, leaves]) == []
     assert wrong(tmp_path, [said]) == [(0, "t-0")]
@@ -258,7 +258,7 @@ def test_an_assignment_moves_exactly_one_replica(
 
 @pytest.mark.parametrize("where", [(UNASSIGNED, A[2]), (B[1], A[2]), (A[2], A[2])])
 def test_a_reassignment_leaves_replicas_where_they_are(tmp_path: Path, where: tuple[str, str]) -> None:
-    """1 goes, and comes back: it has two directories, and has not said yet in which one it is."""
+    """1 goes, and comes back with two directories, and without an assignment to one of them."""
     goes = change(0, replicas=[0, 2], isr=[0, 2], directories=[A[0], A[2]], leader=0)
     comes = change(0, replicas=[1, 2, 0], addingReplicas=[1], directories=[where[0], where[1], A[0]])
     expected = [] if where[0] == UNASSIGNED else [(1, "t-0")]
@@ -270,7 +270,7 @@ def test_a_reassignment_leaves_replicas_where_they_are(tmp_path: Path, where: tu
 
 
 def test_a_new_partition_is_in_the_default_directories_of_its_brokers(tmp_path: Path) -> None:
-    """Of brokers with two directories there is none; where there is one, that."""
+    """A broker with two directories has no default one."""
     start = beginning()[:-6]
     assert wrong(tmp_path, start=start) == []
     named = [*start, encode("TOPIC_RECORD", 0, {"name": "v", "topicId": NEW})]
@@ -283,7 +283,7 @@ def test_a_new_partition_is_in_the_default_directories_of_its_brokers(tmp_path: 
 
 
 def of_snapshot(listed: Sequence[str]) -> list[bytes]:
-    """What a snapshot holds in which broker 0 lists these directories, and 1 leads t-0."""
+    """A snapshot in which broker 0 lists these directories, and 1 leads t-0."""
     values = [feature(name, level) for name, level in ON]
     for broker in BROKERS:
         directories = listed if broker == 0 else (A[broker], B[broker])

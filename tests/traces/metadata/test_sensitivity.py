@@ -57,7 +57,7 @@ def mutations(log: Log, *, corrupted: bool = False) -> Iterator[Mutation]:
 
 
 def chosen(log: Log, sample: int | None, *, corrupted: bool = False) -> list[Mutation]:
-    """At most so many changes of each kind, always the same ones."""
+    """At most ``sample`` changes of each kind, always the same ones."""
     by_kind: dict[str, list[Mutation]] = defaultdict(list)
     for mutation in mutations(log, corrupted=corrupted):
         by_kind[mutation.kind].append(mutation)
@@ -123,7 +123,6 @@ def test_a_change_is_reported_where_it_is_or_has_a_known_reason(
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_recorded_log_is_written_byte_for_byte_and_has_whole_decisions(name: str, tmp_path: Path) -> None:
-    """Else the account of a change could be that of the log itself."""
     log = log_of(name)
     assert read(log.write(tmp_path)) == log
     segment = f"{0:020}.log"
@@ -149,7 +148,7 @@ def test_each_change_makes_another_log_and_is_written_as_it_is(tmp_path: Path) -
 
 
 def test_shared_tables_give_the_same_reports(tmp_path: Path) -> None:
-    """Shared tables change none of the reports; nor does ending at the first entry."""
+    """So does a replay that ends at the first entry."""
     log = log_of("reassigns-elr").without_snapshots()
     found = chosen(log, 1)[::3]
     with shared():
