@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
 
@@ -30,12 +31,10 @@ from highwater.traces.metadata.beliefs.evidence import Change
 from highwater.traces.metadata.image import Partition, loses_replica
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import BROKER_HANDLERS, TOPIC_HANDLERS, after_group
-from highwater.traces.metadata.reporting import NOBODY, Watch
-from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord
+from highwater.traces.metadata.sharing import Elsewhere, SharedRecord
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reading import TraceError, printable
 from highwater.traces.reports.findings import Unexplained
-from highwater.traces.reports.report import Report
 
 _QUICK = frozenset({CHANGE, NO_OP})
 _BEGIN, _END, _ABORT = (KEYS[f"{what}_TRANSACTION_RECORD"] for what in ("BEGIN", "END", "ABORT"))
@@ -165,18 +164,14 @@ _FEATURE = KEYS["FEATURE_LEVEL_RECORD"]
 class MetadataFollower(Tracker):
     """A ``Tracker`` that reads batches."""
 
-    def __init__(
-        self,
-        report: Report,
-        profile: str | None = None,
-        switched: Mapping[str, bool] | None = None,
-        watch: Watch = NOBODY,
-        share: Share | None = None,
-    ) -> None:
-        super().__init__(report, profile, switched, watch, share)
-        self.groups = RecordGroups(self.reporter.skipped, self.damaged)
-        self.last_time = 0
-        self._epoch: int | None = None
+    last_time = 0
+    """The latest append time so far, in ms since the epoch."""
+    _epoch: int | None = None
+
+    @cached_property
+    def groups(self) -> RecordGroups:
+        """The records whose groups are incomplete."""
+        return RecordGroups(self.reporter.skipped, self.damaged)
 
     # --- batches ------------------------------------------------------------------------------------
 
