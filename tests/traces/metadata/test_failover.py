@@ -89,6 +89,30 @@ def test_a_registration_shows_how_many_entries_there_were(tmp_path: Path) -> Non
     assert wrong(tmp_path, *after, [EMPTIED, EMPTIED, last]) != []
 
 
+def test_a_stray_entry_counts_for_the_first_partition(tmp_path: Path) -> None:
+    """1 is twice in the index for t-1, and leaves its ELR: the other entry is one more visit of t-0."""
+    start = [*beginning(*ON), partition(1)]
+    in_elr = change(1, isr=[0], eligibleLeaderReplicas=[1])
+    twice = (
+        change(1, isr=[0, 1]),
+        in_elr,
+        [setting("min.insync.replicas", "3"), clear()],
+        change(1, isr=[0, 1]),
+        in_elr,
+    )
+    fenced = [
+        change(0, isr=[0, 2], eligibleLeaderReplicas=[1]),
+        in_elr,
+        change(0, "u", isr=[0, 2]),
+        registration_change(1, 4, fenced=1),
+    ]
+    before = (*twice, change(1, isr=[0, 1], eligibleLeaderReplicas=[]), fenced)
+    new = registration(1, offset(before) + 1, incarnationId=INCARNATION)
+    emptied = change(1, eligibleLeaderReplicas=[])
+    assert wrong(tmp_path, *before, [EMPTIED, EMPTIED, emptied, new], start=start) == []
+    assert wrong(tmp_path, *before, [EMPTIED, emptied, new], start=start) != []
+
+
 # --- a registration in part ----------------------------------------------------------------------------------
 
 
