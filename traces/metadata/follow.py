@@ -1,9 +1,10 @@
-"""Which records of a metadata log belong together: those of one batch, of split batches, of a transaction."""
+"""The follower of a metadata log: it groups the records of a batch, a split decision or a transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
 
@@ -30,33 +31,31 @@ from highwater.traces.metadata.beliefs.evidence import Change
 from highwater.traces.metadata.image import Partition, loses_replica
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import BROKER_HANDLERS, TOPIC_HANDLERS, after_group
-from highwater.traces.metadata.reporting import NOBODY, Watch
-from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord
+from highwater.traces.metadata.sharing import Elsewhere, SharedRecord
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reading import TraceError, printable
 from highwater.traces.reports.findings import Unexplained
-from highwater.traces.reports.report import Report
 
 _QUICK = frozenset({CHANGE, NO_OP})
 _BEGIN, _END, _ABORT = (KEYS[f"{what}_TRANSACTION_RECORD"] for what in ("BEGIN", "END", "ABORT"))
 MAX_TRANSACTION = 1_000_000
-"""So many records of a metadata transaction are kept until it ends."""
+"""The maximum number of records of a metadata transaction, which are kept until it ends."""
 SPLIT = 10_000
-"""A decision with more records than this is appended in several batches (Kafka's limit for one)."""
+"""Kafka's limit of records in a batch; the controller appends a larger decision in several batches."""
 
 Record = tuple[int, int, bytes]
 """Offset, time in ms since the epoch, value."""
 
 
 def have_values(values: list[bytes | None], kinds: Set[int]) -> TypeGuard[list[bytes]]:
-    """Whether each record of a batch with these API keys has a value."""
+    """True if each record of a batch with these API keys has a value."""
     return NO_KIND not in kinds
 
 
 class RecordGroups:
-    """Keeps records until those are there that they belong with.
+    """Keeps records until their group is complete.
 
-    ``skipped`` is called with what is not followed, and how often; ``damaged`` makes the error of a record.
+    ``skipped`` counts records that are not followed; ``damaged`` makes the error of a record.
     """
 
     def __init__(
@@ -70,23 +69,23 @@ class RecordGroups:
 
     @property
     def is_open(self) -> bool:
-        """Whether records are kept for which others may come."""
+        """True if a group is incomplete."""
         return self._transaction is not None or self._held is not None
 
     def kinds(self, offset: int, values: Sequence[bytes | None]) -> Set[int]:
-        """The API keys in a batch that begins at an offset. Raises TraceError where a record has none."""
+        """The API keys in a batch that begins at an offset. Raises TraceError if a record has no value."""
         found = kinds(values)
         if NO_KIND in found:
             raise self._damaged(offset, "a record without a value")
         return found
 
     def are_alone(self, kinds: Set[int], count: int) -> bool:
-        """Whether each record of a batch is a decision of its own: changes of partitions, and what is skipped."""
+        """True if each record of a batch is a decision of its own: a change of a partition, or a skipped record."""
         full = count % SPLIT == 0 and count > 0
         return not full and kinds <= _QUICK and self._transaction is None and self._held is None
 
     def take(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> Iterator[list[Record]]:
-        """The records that belong together, now that a batch is there. Raises TraceError."""
+        """The groups that a batch completes. Raises TraceError."""
         if self._held is not None:
             earlier, kept = self._held
             offsets, values = [*earlier, *offsets], [*kept, *values]
@@ -98,25 +97,25 @@ class RecordGroups:
         yield from self._divided(offsets, time, values)
 
     def settle(self) -> Iterator[list[Record]]:
-        """What was kept because more of the same decision might have come. Raises TraceError."""
+        """The groups of the records kept for a decision whose next batch has not come. Raises TraceError."""
         if self._held is not None:
             offsets, values = self._held
             self._held = None
             yield from self._divided(offsets, self._held_time, values)
 
     def close(self) -> Iterator[list[Record]]:
-        """At the end of the log: the record that begins a transaction which has not ended, if there is one."""
+        """At the end of the log: the first record of a transaction that has not ended, if there is one."""
         if self._transaction is not None and self._begun is not None:
             yield [self._begun]
 
     def note(self) -> str | None:
-        """The note at the end of the log of records that were kept."""
+        """The note on an unended transaction at the end of the log."""
         if self._transaction is None:
             return None
         return f"the log ends within a metadata transaction of {len(self._transaction)} records"
 
     def _divided(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> Iterator[list[Record]]:
-        """Records up to a transaction, those of a transaction, those behind it."""
+        """The records before a transaction, of the transaction, and after it."""
         group: list[Record] = []
         for offset, value in zip(offsets, values, strict=True):
             if self._transaction is None and kind(value) != _BEGIN:
@@ -132,9 +131,9 @@ class RecordGroups:
             yield group
 
     def _in_transaction(self, offset: int, time: int, value: bytes) -> list[Record] | None:
-        """Records between BEGIN and END count when it ends, and not where it is aborted.
+        """Keep the records between BEGIN and END until the transaction ends; an abort discards them.
 
-        Where another one begins before, they never count: what began them is handed on.
+        If another transaction begins before, they are discarded too, and the unended BEGIN is the group.
         """
         key, kept = kind(value), self._transaction
         if key in (_BEGIN, _END, _ABORT):
@@ -156,32 +155,28 @@ class RecordGroups:
         return None
 
 
-# Following a metadata log: batches, groups of records in them, and each record by its type.
+# The follower: batches, groups of records in them, and each record by its type.
 
 _HANDLERS = {KEYS[name]: handler for name, handler in (BROKER_HANDLERS | TOPIC_HANDLERS).items()}
 _FEATURE = KEYS["FEATURE_LEVEL_RECORD"]
 
 
 class MetadataFollower(Tracker):
-    """Follows a log; otherwise as ``Tracker``."""
+    """A ``Tracker`` that reads batches."""
 
-    def __init__(
-        self,
-        report: Report,
-        profile: str | None = None,
-        switched: Mapping[str, bool] | None = None,
-        watch: Watch = NOBODY,
-        share: Share | None = None,
-    ) -> None:
-        super().__init__(report, profile, switched, watch, share)
-        self.groups = RecordGroups(self.reporter.skipped, self.damaged)
-        self.last_time = 0
-        self._epoch: int | None = None
+    last_time = 0
+    """The latest append time so far, in ms since the epoch."""
+    _epoch: int | None = None
+
+    @cached_property
+    def groups(self) -> RecordGroups:
+        """The records whose groups are incomplete."""
+        return RecordGroups(self.reporter.skipped, self.damaged)
 
     # --- batches ------------------------------------------------------------------------------------
 
     def take(self, path: Path, batch: RecordBatch) -> None:
-        """Follow one batch. Raises TraceError where a record in it cannot be read."""
+        """Follow one batch. Raises TraceError if a record in it cannot be read."""
         self.path = path
         if batch.leader_epoch != self._epoch and not self.is_loading:
             for group in self.groups.settle():
@@ -247,7 +242,7 @@ class MetadataFollower(Tracker):
         times: Sequence[int],
         values: Sequence[bytes],
     ) -> tuple[int, bytes] | None:
-        """The next change of a partition that is put into an offline directory: what follows belongs to that."""
+        """The next change in the batch after an assignment to an offline directory, which belongs to that."""
         if not loses_replica(self.image, self.fields, partition, change):
             return None
         for other in range(position + 1, len(values)):
@@ -259,7 +254,7 @@ class MetadataFollower(Tracker):
         return None
 
     def written_by(self, epoch: int, offset: int, time: int) -> None:
-        """The controller of this epoch wrote what follows: from an offset and a time (ms since the epoch) on."""
+        """The controller of this epoch wrote the records from an offset and a time (ms since the epoch) on."""
         before, self._epoch = self._epoch, epoch
         self.report.controllers.elected(epoch, offset, time)
         if before not in (None, epoch):
@@ -272,13 +267,13 @@ class MetadataFollower(Tracker):
         self.is_last = False
 
     def settle(self) -> None:
-        """Follow what was kept because more of the same decision might have come: it may still come."""
+        """Follow the records kept for an incomplete decision, although the rest may still come."""
         for group in self.groups.settle():
             self.cut_off(group)
         self.publish()
 
     def publish(self) -> None:
-        """Put the lines since the last time into the report, in the order of offsets and partitions."""
+        """Put the lines since the last call into the report, in the order of offsets and partitions."""
         for found in self.agreement.settle(self.agreement.drain()):
             self.reporter.disagreement(found)
         for _, line in self.reporter.drain():
@@ -287,7 +282,7 @@ class MetadataFollower(Tracker):
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """While a snapshot is loaded: records are states, not changes."""
+        """A context in which a snapshot is loaded: its records are states, not changes."""
         self.is_loading = True
         try:
             yield
@@ -295,7 +290,7 @@ class MetadataFollower(Tracker):
             self.is_loading = False
 
     def gap(self, path: Path, expected: int, found: int) -> None:
-        """Offsets that are missing, or that are there twice."""
+        """Report offsets that are missing, or that occur twice."""
         self.path = path
         if not expected:
             self.lacks_beginning = True
@@ -305,14 +300,12 @@ class MetadataFollower(Tracker):
         self.reporter.wrong(found, None, None, "append the next record", {"offset": (expected, found)}, True)
         self.publish()
         there = (
-            f"offsets {expected} to {found - 1} are missing"
-            if found > expected
-            else "offsets are there twice"
+            f"offsets {expected} to {found - 1} are missing" if found > expected else "offsets occur twice"
         )
         self.doubt("missing records", there, found)
 
     def finish(self) -> None:
-        """Nothing follows any more: close what is open, and name the profile."""
+        """The log ends: follow incomplete groups, and put the profile and the doubts into the report."""
         self.settle()
         for group in self.groups.close():
             self.group(group)
@@ -355,7 +348,7 @@ class MetadataFollower(Tracker):
         pending.other(offset)
         try:
             key, _ = api_key(value)
-            # One of no known type too: a dump has the name of it.
+            # A dump names also the records of unknown types.
             known = None if key in TYPES and key not in _HANDLERS else decode(value)
         except UnknownRecord as unknown:
             self._unreadable(pending, offset, value, unknown)
@@ -372,14 +365,12 @@ class MetadataFollower(Tracker):
         _HANDLERS[key](self, pending, record)
 
     def _unreadable(self, pending: Pending, offset: int, value: bytes, unknown: UnknownRecord) -> None:
-        """A record that is not known, or that is and cannot be read: nobody knows what it would have changed."""
+        """A record of an unknown type or version: its changes are unknown."""
         pending.flush()
         if unknown.type is None or unknown.type not in LATEST:
             what = f"type {unknown.key}" if unknown.key is not None else printable(unknown.type or "", 100)
             self.reporter.skipped(f"{what} version {unknown.version}")
-            self.doubt(
-                "unknown record", f"a record that is not known: {what}, version {unknown.version}", offset
-            )
+            self.doubt("unknown record", f"unknown record: {what}, version {unknown.version}", offset)
             return
         self.reporter.skipped(f"{unknown.type} version {unknown.version}")
         partitions: tuple[str, ...] | None = None
@@ -396,7 +387,7 @@ class MetadataFollower(Tracker):
         return None if found is None or topic is None else f"{topic.name}-{found[0]}"
 
     def _undefined(self, pending: Pending, record: LogRecord, wrong: dict[str, tuple[str, int]]) -> None:
-        """A record that no Kafka writes, as nobody can say what it means: it is not taken for anything."""
+        """A record with values that Kafka does not define: it is reported, and changes nothing."""
         pending.flush()
         name, is_partition = None, record.type == "PARTITION_RECORD"
         if is_partition and (name := self._named_by(record.partition_key)):
@@ -411,7 +402,7 @@ class MetadataFollower(Tracker):
         )
 
     def _elsewhere(self, pending: Pending, offset: int, which: Elsewhere) -> None:
-        """What is of another share: a change, or a partition that is created."""
+        """A record of another share: a change, or the creation of a partition."""
         if which is Elsewhere.CHANGE:
             pending.elsewhere(offset)
         else:

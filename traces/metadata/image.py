@@ -29,16 +29,16 @@ from highwater.traces.metadata.beliefs.evidence import (
 from highwater.traces.reports.observed import MIN_ISR, UNCLEAN, PartitionState, Resized, SettingChange
 from highwater.traces.rules.decisions import MIGRATING, default_directory, effective_min_isr, is_online
 
-# What the image is made of: partitions, topics, and brokers.
+# --- partitions, topics, brokers ---
 
 
 class Partition:
     """A partition: its belief state, the brokers that the slots stand for, and its epochs.
 
-    ``key`` names it in records. ``directories`` are those of its replicas, in their order; empty where they are not
-    known. ``topic`` is None for the stand-in with which a broker's own registration is followed. ``state`` is kept
-    where changes are asked for. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the
-    last change of min.insync.replicas that the partition met under min ISR, until its ISR has as many members again.
+    ``key`` names it in records. ``directories`` are those of its replicas, in their order; empty if unknown.
+    ``topic`` is None for the stand-in that follows a broker's own registration. ``state`` is kept if a watch tracks
+    the partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last change of
+    min.insync.replicas while the partition was under min ISR, until its ISR has as many members again.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Partition:
 
     @property
     def observed(self) -> PartitionState:
-        """As the metadata log has it; members in the order of the replicas."""
+        """The partition as the metadata log has it; sets in the order of the replicas."""
         return replace(
             with_brokers(self.belief.observed, self.binding.brokers),
             leader_epoch=self.leader_epoch,
@@ -73,23 +73,23 @@ class Partition:
         return tuple([self.binding.brokers[slot] for slot in self.belief.observed.replicas])
 
     def directory(self, broker: int) -> str | None:
-        """The log directory of a broker's replica; None where the log has none, or the broker is no replica."""
+        """The log directory of a broker's replica; None if it is unknown, or the broker is no replica."""
         if not self.directories:
             return None
         return next((d for b, d in zip(self.replicas, self.directories, strict=False) if b == broker), None)
 
     @property
     def name(self) -> str:
-        """As Kafka writes it: topic, dash, number."""
+        """Topic, dash, number, as Kafka writes it; empty for a stand-in."""
         return "" if self.topic is None else f"{self.topic.name}-{self.number}"
 
     @property
     def is_watched(self) -> bool:
-        """Whether something is kept of it that each of its changes concerns."""
+        """True if each change of the partition has to be looked at: for a watch, or because of ``resized``."""
         return self.state is not None or self.resized is not None
 
     def transition(self, *contents: Content) -> Transition | None:
-        """The transition by observations with these contents (``slots.content``), if it was explained already."""
+        """The cached transition by observations with these contents (``belief_states.content``); None without one."""
         symbols = self.binding.symbols
         if len(contents) == 1:
             symbol = symbols.get(contents[0])
@@ -98,7 +98,7 @@ class Partition:
         return self.belief.transitions.get(word) if len(word) == len(contents) else None
 
     def advance(self, transition: Transition) -> None:
-        """Go on to the belief state after a transition, with the epochs that its records have grown by."""
+        """Take a transition: its belief state, and the growth of the epochs."""
         self.belief = transition.after
         self.partition_epoch += transition.changes
         self.leader_epoch += transition.bumps
@@ -106,7 +106,7 @@ class Partition:
 
 @dataclass(eq=False)
 class TopicImage:
-    """A topic with its partitions by number, and its configuration."""
+    """A topic with its partitions by number."""
 
     name: str
     partitions: dict[int, Partition] = field(default_factory=dict)
@@ -116,8 +116,8 @@ class TopicImage:
 class Broker:
     """A broker's registration, with the log directories that it lists.
 
-    ``partition`` stands in for it where no partition has it as a replica. ``supported`` are the levels of features
-    that it supports, from and to.
+    ``partition`` is the stand-in that follows its registration. ``supported`` has the least and the greatest level of
+    each feature that it supports.
     """
 
     epoch: int
@@ -128,7 +128,7 @@ class Broker:
     partition: Partition | None = None
 
 
-# The metadata image: brokers, topics, partitions, settings and features, as the log has them so far.
+# --- image ---
 
 TOPIC, BROKER = 2, 4
 """Kinds of resources in a ConfigRecord."""
@@ -138,7 +138,7 @@ _UNCLEAN = re.compile(r"\s*(true|false)\s*", re.ASCII | re.IGNORECASE)
 
 
 def undefined_setting(name: str, value: str | None) -> str | None:
-    """What a followed setting can be, where it has a value that it cannot have; None where it has one that it can."""
+    """The allowed values of a followed setting if its value is undefined; None if the value is allowed."""
     pattern, defined = (
         (_MIN_ISR, "a whole number from 1 on") if name == MIN_ISR else (_UNCLEAN, "true or false")
     )
@@ -147,13 +147,15 @@ def undefined_setting(name: str, value: str | None) -> str | None:
 
 @dataclass
 class Image:
-    """All of it. ``partitions`` are by their keys in records.
+    """Brokers, topics, partitions, settings and features, up to the present offset of the log.
 
-    ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
-    that cannot be followed any further: their names, by their keys. ``controllers`` are the greatest
-    levels of features that each controller supports. ``named`` are, by broker, the log directories that
-    replicas of it were in. ``nodes`` are those with a configuration of their own. ``changed`` has the last
-    change of each setting in ``configs``.
+    - ``topics`` are by id, ``names`` by name, ``partitions`` by their keys in records.
+    - ``replicas``: for each broker the partitions that have it in any of their fields.
+    - ``unfollowed``: the names, by key, of partitions that cannot be followed any further.
+    - ``controllers``: the greatest levels of features that each controller supports.
+    - ``named``: for each broker the log directories that its replicas were in.
+    - ``nodes``: the nodes with a configuration of their own.
+    - ``changed``: the last change of each setting in ``configs``.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -173,19 +175,19 @@ class Image:
     _broker_changes: dict[tuple[str, int, Flags, bool], BrokerChange] = field(default_factory=dict)
 
     def broker_change(self, kind: str, broker: int, flags: Flags, offline: bool = False) -> BrokerChange:
-        """The one observation with this content."""
+        """The one ``BrokerChange`` with this content."""
         key = (kind, broker, flags, offline)
         if key not in self._broker_changes:
             self._broker_changes[key] = BrokerChange(kind, broker, flags, offline)
         return self._broker_changes[key]
 
     def listed(self, broker: int) -> tuple[str, ...] | None:
-        """The log directories that a broker lists; None for one that is not registered."""
+        """The log directories that a broker lists; None if it is not registered."""
         found = self.brokers.get(broker)
         return None if found is None else found.directories
 
     def put_in(self, partition: Partition, directories: tuple[str, ...], replicas: Brokers) -> None:
-        """A partition's replicas are in these log directories; equal lists are kept once."""
+        """Set the log directories of a partition's replicas; equal lists are kept once."""
         partition.directories = self._directories.setdefault(directories, directories)
         for broker, directory in zip(replicas, directories, strict=False):
             self.named.setdefault(broker, set()).add(directory)
@@ -196,14 +198,14 @@ class Image:
         return [b for b, directory in pairs if not is_online(directory, self.listed(b) or ())]
 
     def flags(self, broker: int) -> Flags:
-        """A broker's flags; those of a broker that is not registered where there is none."""
+        """A broker's flags; without a registration, those of an unregistered broker."""
         found = self.brokers.get(broker)
         return Flags() if found is None else found.flags
 
     def settings(self, topic: TopicImage, number: int, replicas: int) -> TopicSettings:
-        """What a partition's settings can be: the topic's, else the cluster's; where neither is in the log, any.
+        """The possible settings of a partition: the topic's, else the cluster's; any value if the log has neither.
 
-        Between the two stands what is set for the node that is the active controller, which can be any node.
+        A node's own setting precedes the cluster's if that node is the active controller, which can be any node.
         """
         possible: tuple[int, ...] = tuple(range(1, max(replicas, 1) + 1))
         if (values := self._values(topic, MIN_ISR, _MIN_ISR)) is not None:
@@ -216,7 +218,7 @@ class Image:
         return TopicSettings(possible, allowed, min(known, MAX_BROKERS))
 
     def _values(self, topic: TopicImage, name: str, defined: re.Pattern[str]) -> list[str] | None:
-        """The values that a setting of a topic can have, None for any."""
+        """The possible values of a topic's setting; None for any."""
         own, cluster = (self.configs.get(of, {}).get(name) for of in ((TOPIC, topic.name), (BROKER, "")))
         found = [own if own is not None else cluster]
         if own is None:
@@ -225,20 +227,20 @@ class Image:
         return [v for v in found if v is not None] if all(v and defined.fullmatch(v) for v in found) else None
 
     def settings_of(self, partition: Partition) -> TopicSettings:
-        """What the settings of a partition of a topic can be."""
+        """The possible settings of a topic's partition, as ``settings``."""
         assert partition.topic is not None
         replicas = len(partition.belief.observed.replicas)
         return self.settings(partition.topic, partition.number, replicas)
 
     def effective(self, partition: Partition, replicas: int) -> tuple[int | None, bool | None]:
-        """The effective min ISR (966.2) and unclean election in force; None where the log does not say."""
+        """The effective min ISR (966.2) and unclean election; None if the log leaves it open."""
         assert partition.topic is not None
         found = self.settings(partition.topic, partition.number, replicas)
         min_isr = effective_min_isr(found.min_isr[0], replicas) if len(found.min_isr) == 1 else None
         return min_isr, found.unclean[0] if len(found.unclean) == 1 else None
 
     def min_isr(self) -> dict[str, int]:
-        """The effective min ISR (966.2) of each partition of which the log says it, by name."""
+        """The effective min ISR (966.2) by partition name, for each partition with a known one."""
         found = {}
         for partition in self.of_topics():
             min_isr, _ = self.effective(partition, len(partition.belief.observed.replicas))
@@ -247,7 +249,7 @@ class Image:
         return found
 
     def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
-        """The change that a setting of a topic comes from; None where the log does not say."""
+        """The change that set a topic's present value; None if the log leaves it open."""
         own = self.changed.get((TOPIC, topic.name, name))
         if own is not None and own.value is not None:
             return own
@@ -258,7 +260,7 @@ class Image:
         return max(found, key=lambda change: change.position) if cluster is not None else None
 
     def place(self, partition: Partition, before: Brokers) -> None:
-        """Keep the index by broker, after a partition has come to other brokers than those before."""
+        """Update the index by broker, for a partition with other brokers than before."""
         old, new = set(before), set(partition.binding.brokers)
         for broker in old - new:
             self.replicas[broker].pop(partition, None)
@@ -266,12 +268,12 @@ class Image:
             self.replicas.setdefault(broker, {})[partition] = None
 
     def remove(self, partition: Partition) -> None:
-        """Take a partition out of the index by broker."""
+        """Remove a partition from the index by broker."""
         for broker in partition.binding.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
 
     def unfollow(self, partition: Partition) -> bool:
-        """Take a partition out that cannot be followed any further; whether it was there."""
+        """Remove a partition that cannot be followed any further; False if it was not there."""
         self.remove(partition)
         if self.partitions.pop(partition.key, None) is None:
             return False
@@ -285,15 +287,13 @@ class Image:
         return iter(self.partitions.values())
 
 
-# In which log directory each replica is (KIP-858): what changes of a partition say of it, beside what was
-# known.
+# --- log directories of replicas (KIP-858) ---
 #
-# A replica that stays is in its directory, a new one in its broker's default, and a broker says of one
-# replica at a time
-# that it is in another one.
+# A replica that stays keeps its directory, and a new one is in its broker's default directory. A broker reports a
+# move to another directory for one replica at a time.
 
 RULE = "offline_directory_check"
-"""The rule that asks for directories."""
+"""The rule that depends on directories."""
 Fields = Callable[[bytes], Mapping[str, Any]]
 """The fields of a change. Raises UnknownRecord, DamagedRecord, CannotFollow."""
 
@@ -305,9 +305,10 @@ def placed(
     observations: Sequence[Observation],
     offsets: Sequence[int],
 ) -> tuple[list[Observation], list[int]]:
-    """Observations of a partition, with what they say of directories, which is taken over into the image.
+    """Observations of a partition with their ``placed``; the image takes over the directories.
 
-    Behind a change that puts a replica into a directory that is offline stands that this happened. Raises CannotFollow.
+    A change that puts a replica into an offline directory is followed by an "assigned_offline" of its broker.
+    Raises CannotFollow.
     """
     found: list[tuple[Observation, int]] = []
     for observation, offset in zip(observations, offsets, strict=True):
@@ -330,7 +331,7 @@ def placed(
 
 
 def loses_replica(image: Image, fields: Fields, partition: Partition, change: bytes) -> bool:
-    """Whether a change puts a replica into a directory that is offline."""
+    """True if a change puts a replica into an offline directory."""
     try:
         record = fields(change)
     except (CannotFollow, UnknownRecord, DamagedRecord):
@@ -343,7 +344,7 @@ def loses_replica(image: Image, fields: Fields, partition: Partition, change: by
 
 
 def _place(image: Image, partition: Partition, record: Mapping[str, Any]) -> tuple[Placed, Brokers]:
-    """What a record says, and the brokers whose replica is in a directory that is offline now."""
+    """The ``placed`` of a record, and the brokers whose replica it puts into an offline directory."""
     before = partition.replicas
     replicas: Brokers = tuple(record.get("replicas") or before)
     old = partition.directories

@@ -1,4 +1,4 @@
-"""What the records of one batch mean for each partition, collected until all of them are known."""
+"""The observations of one batch for each partition, collected until the batch is complete."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from highwater.traces.metadata.sharing import Reach, is_beyond
 from highwater.traces.metadata.tracker import Tracker
 
 Variant = Callable[[Partition], BrokerChange | None]
-"""What happened to a broker as it concerns a partition; None where it does not."""
+"""The form of a broker's event for one partition; None if it does not concern the partition."""
 
 
 class _Explained(NamedTuple):
-    """A change: its offset, what explains it, the record of the broker that it can belong to, and its partition."""
+    """An explained change, with the offsets of the brokers' records that stand directly before and after it."""
 
     offset: int
     causes: frozenset[str]
@@ -36,8 +36,8 @@ class _Explained(NamedTuple):
 class Pending:
     """Collects observations by partition; ``flush`` follows each partition through its own.
 
-    It also sees to what holds across partitions: the records of one decision stand together, and those between a
-    registration's broker epoch and its record belong to it (B8).
+    It also checks across partitions that the records of one decision stand together, and that those between a
+    registration's broker epoch and its record belong to the registration (B8).
     """
 
     def __init__(self, tracker: Tracker, time: int) -> None:
@@ -50,10 +50,10 @@ class Pending:
         self._settings_only = True
         self._of_min_isr: list[tuple[str, int]] = []
         self.sets_elr: int | None = None
-        """The offset of a record of the level of eligible.leader.replicas.version, where there is one."""
+        """The offset of a record of the level of eligible.leader.replicas.version; None without one."""
 
     def add(self, partition: Partition, observation: Observation, offset: int) -> None:
-        """An observation that concerns a partition."""
+        """Add an observation of a partition."""
         found = self._observations.get(partition)
         if found is None:
             self._observations[partition] = [(observation, offset)]
@@ -67,20 +67,20 @@ class Pending:
             self._settings_only = False
 
     def min_isr(self, topic: str, offset: int) -> None:
-        """A record of min.insync.replicas, of a topic or of all (""), to which one that clears ELRs has to belong."""
+        """Note a min.insync.replicas record of a topic or of all (""), which needs a record that clears ELRs."""
         self._of_min_isr.append((topic, offset))
 
     def uncleared(self) -> list[tuple[str, int]]:
-        """The records of min.insync.replicas to which none belonged: topics and offsets.
+        """The topics and offsets of the min.insync.replicas records without a record that clears ELRs.
 
-        None where the level of the feature is set, too: what makes ELR safe clears nothing.
+        Empty if the same decision sets the level of ELR: the settings that make ELR safe clear nothing (K15).
         """
         return self._of_min_isr if self.sets_elr is None else []
 
     def cleared(self, topic: str, offset: int) -> bool:
-        """A record that clears ELRs; whether it belongs to one of min.insync.replicas that none belonged to yet.
+        """Note a record that clears ELRs; True if there is a min.insync.replicas record for it.
 
-        A decision about a broker begins behind it.
+        A decision about a broker begins after it.
         """
         self._first = offset + 1
         self._settings_only = False
@@ -91,13 +91,13 @@ class Pending:
         return False
 
     def clear(self, partition: Partition, observation: Change, offset: int) -> None:
-        """What a record that clears ELRs does to a partition: it belongs to the first setting that has none yet.
+        """Add the change by which a record clears a partition's ELR, after the first min.insync.replicas setting.
 
-        The records of all settings of a request stand before those that clear.
+        A request writes the records of all its settings before those that clear.
         """
         pairs = self._observations.setdefault(partition, [])
         if any(isinstance(found, Change) for found, _ in pairs):
-            # It is clear already.
+            # An earlier record of the batch has cleared it.
             return
         own = (
             p for p, (found, _) in enumerate(pairs) if isinstance(found, TopicSettings) and found.of_min_isr
@@ -106,36 +106,36 @@ class Pending:
         pairs[place:] = [(observation, offset), *((later, offset) for later, _ in pairs[place:])]
 
     def elsewhere(self, offset: int) -> None:
-        """A change of a partition that is not followed here: it can be of the same decision."""
+        """Note the change of a partition that is not followed here; it can be of the same decision."""
         if self._first is None:
             self._first = offset
         self._settings_only = False
 
     def other(self, offset: int) -> None:
-        """A record that is no change of a partition; decisions about partitions do not reach across it."""
+        """Note a record that is no change of a partition; decisions about partitions end there."""
         self._stops.append(offset)
 
     def broker(self, change: BrokerChange, offset: int, variant: Variant | None = None) -> None:
-        """Something that happened to a broker, for all partitions that have it; ``variant`` says what it is to each."""
+        """Add a broker's event for all its partitions; ``variant`` gives its form for each."""
         self._brokers.append((change, offset, variant))
         self._first = offset + 1
         self._settings_only = False
 
     def first_of_decision(self, offset: int) -> int:
-        """The least offset at which the decision can begin whose broker record stands at an offset."""
+        """The least possible first offset of the decision whose broker record has this offset."""
         return offset if self._first is None else self._first
 
     def registration(self, epoch: int, offset: int) -> None:
-        """The changes from ``epoch`` to ``offset`` belong to one registration."""
+        """Note that the changes from ``epoch`` to ``offset`` belong to one registration."""
         self._registrations.append((epoch, offset))
 
     def before_settings(self) -> None:
-        """A setting comes: what stands before it was decided with the former one."""
+        """Flush before a new setting: earlier observations were decided with the former one."""
         if not self._settings_only:
             self.flush()
 
     def flush(self) -> None:
-        """Follow each partition through what was collected."""
+        """Follow each partition through its observations."""
         observations, self._observations = self._observations, {}
         self._first, self._settings_only = None, True
         tracker, changes, watched = self._tracker, 0, bool(self._brokers)
@@ -162,9 +162,9 @@ class Pending:
         self._registrations, self._stops, self._brokers = [], [], []
 
     def _with_brokers(self, observations: dict[Partition, list[tuple[Observation, int]]]) -> None:
-        """Put what happened to brokers among the observations of the partitions that have them, by offset.
+        """Merge the brokers' events into the observations of their partitions, by offset.
 
-        Where one thing happened to one broker, most partitions have nothing but that, and follow it at once.
+        If the batch has only one event, most partitions have no other observation, and follow it immediately.
         """
         tracker = self._tracker
         alone = len(self._brokers) == 1
@@ -185,7 +185,7 @@ class Pending:
                 else:
                     observations[partition] = [(own, offset)]
             if common.kind == "unfence":
-                # It has the controller look for leaders of all partitions without one, also of others.
+                # The controller then elects leaders for all leaderless partitions, also of other brokers.
                 for partition, pairs in observations.items():
                     if partition.belief.leaderless and common.broker not in partition.binding.slots:
                         pairs.append((common, offset))
@@ -196,7 +196,7 @@ class Pending:
     # --- across partitions ----------------------------------------------------------------------------
 
     def _whole(self, explained: Sequence[_Explained]) -> None:
-        """The changes of one decision, and the record of its broker, stand beside each other."""
+        """Check that the changes of one decision and the record of its broker stand next to each other."""
         runs: dict[int, list[_Explained]] = {}
         for change in explained:
             runs.setdefault(bisect_left(self._stops, change.offset), []).append(change)
@@ -209,7 +209,7 @@ class Pending:
     def _reaches(
         self, run: Sequence[_Explained], before: int | None, after: int | None, is_leading: bool
     ) -> None:
-        """Seen from the record of the broker outwards: what is of its decision comes before all else."""
+        """Check a run from the broker's record outwards: changes of its decision precede all others."""
         stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
         kind = next((change.kind for change, offset, _ in self._brokers if offset == stop), None)
         share = self._tracker.share
@@ -232,7 +232,7 @@ class Pending:
             share.reaches[key] = reach
 
     def _registered(self, explained: Sequence[_Explained]) -> None:
-        """A registration's epoch says where its decision begins: what is in it must be of it, and nothing else."""
+        """Check that all changes since a registration's epoch, and no others, belong to the registration (B8)."""
         if not self._registrations:
             return
         for change in explained:
@@ -257,7 +257,7 @@ def _offset(pair: tuple[Observation, int]) -> int:
 def _explained(
     partition: Partition, transition: Transition, pairs: Sequence[tuple[Observation, int]]
 ) -> list[_Explained]:
-    """The changes of a transition, each with the records of brokers that stand beside it."""
+    """The changes of a transition, each with the brokers' records next to it."""
     found = []
     for span in transition.spans:
         if span.changes:

@@ -1,4 +1,4 @@
-"""What each type of record does to the image, and what the rules say of it."""
+"""The handlers of record types: each updates the image, and checks the record against the rules."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Differences = dict[str, tuple[Any, Any]]
 
 
 def supported_by(data: Mapping[str, Any]) -> Supported:
-    """The levels of features in a record that registers a broker; a record without any does not say."""
+    """The levels of features in a record that registers a broker; empty if the record has none."""
     return {f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in data["features"]}
 
 
 def without(supported: Supported, levels: Iterable[tuple[str, int]]) -> list[str]:
-    """The features whose level a broker does not support; of one that it does not list it supports 0 alone."""
+    """The features whose level a broker does not support; without any listed features, none."""
     return [
         name
         for name, level in levels
@@ -48,7 +48,7 @@ def without(supported: Supported, levels: Iterable[tuple[str, int]]) -> list[str
 
 
 def creation(tracker: Tracker, replicas: Sequence[int]) -> Differences:
-    """B8. What stands against the creation of a partition with these replicas."""
+    """B8. The check that refuses the creation of a partition with these replicas, if one does."""
     order = list(dict.fromkeys(replicas))
     if not order or len(replicas) > MAX_BROKERS:
         return {}
@@ -85,7 +85,7 @@ def level(tracker: Tracker, name: str, now: int) -> Differences:
 
 
 def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | None:
-    """K15. Which check refuses a setting of min.insync.replicas that has a value that it can have; None: none does."""
+    """K15. The check that refuses a setting of min.insync.replicas with a valid value; None if none does."""
     of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
     verdicts = [
         decisions(1, rules).min_isr_checks(resource=of, removes=removes, valid=True)
@@ -97,7 +97,7 @@ def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | 
 
 
 def unsafe(tracker: Tracker) -> Differences:
-    """K15. What eligible.leader.replicas.version, as it is now, has to go with in the settings, and does not."""
+    """K15. The settings that the level of eligible.leader.replicas.version requires, and that are not written."""
     image = tracker.image
     now = image.features.get(ELR_VERSION, 0)
     of_cluster = MIN_ISR in image.configs.get((BROKER, ""), {})
@@ -132,12 +132,12 @@ def _range(levels: tuple[int, int]) -> str:
 
 
 def at_creation(tracker: Tracker, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The directories that a new partition's replicas are in: the defaults of their brokers."""
+    """The directories of a new partition's replicas: the defaults of their brokers."""
     return tuple(default_directory(tracker.image.listed(broker)) for broker in data["replicas"])
 
 
 def registered(tracker: Tracker, broker: int, now: BrokerChange) -> Variant | None:
-    """What a registration, which has just been taken over, is to partitions; None where it is the same to all."""
+    """The form of a registration for each partition, by its directory; None if it is the same for all."""
     listed = tracker.image.listed(broker) or ()
     named = tracker.image.named.get(broker, set())
     if not tracker.follows_directories or all(is_online(directory, listed) for directory in named):
@@ -154,9 +154,9 @@ def registered(tracker: Tracker, broker: int, now: BrokerChange) -> Variant | No
 def lost(
     tracker: Tracker, broker: int, known: Broker, listed: tuple[str, ...]
 ) -> tuple[BrokerChange, Variant]:
-    """What it is to partitions that a broker lists these directories from now on; if none, those that it had.
+    """The event of a broker that lists these directories from now on, and its form for each partition.
 
-    A broker that loses all of them says so, and its registration stays as it is.
+    If a broker loses all directories, the registration keeps them.
     """
     gone = frozenset(known.directories) - frozenset(listed)
     known.directories = listed or known.directories
@@ -169,8 +169,8 @@ def lost(
 
 
 LOG_DIRS_VERSION = 2
-"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; one without flags and
-without directories says nothing, and none is written: a broker that has none left has stopped."""
+"""The first version of BrokerRegistrationChangeRecord that can hold log directories alone. A record without flags and
+directories is never written: a broker without directories has stopped."""
 _WHOLE = TopicSettings((1,), (False,))
 
 
@@ -209,7 +209,7 @@ def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def _store(tracker: Tracker, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
-    """A broker that is new, with the stand-in that its registration is followed by."""
+    """Store a new broker, with the stand-in that follows its registration."""
     found = tracker.image.brokers[broker] = Broker(epoch, incarnation, flags)
     found.partition = Partition(None, 0, *tracker.automaton().initial(PartitionState((broker,), ()), _WHOLE))
     tracker.image.place(found.partition, ())
@@ -217,9 +217,9 @@ def _store(tracker: Tracker, broker: int, epoch: int, incarnation: str, flags: F
 
 
 def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: LogRecord) -> None:
-    """The incarnation that is registered registers again: what is stored then, the rules say (B8)."""
+    """The registered incarnation registers again: the rules say what the controller stores (B8)."""
     rules = tracker.automaton().beliefs.rules[0]
-    # Epochs are relative here: the registered one is 0, and a new one would be any that is greater.
+    # Epochs are relative here: the registered one is 0, and any greater one is a new one.
     stored = decisions(1, rules).registration_after(
         registration=known.flags.to_plain(), same_incarnation=True, new_epoch=1
     )
@@ -237,7 +237,7 @@ def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: Log
 def _lists_others(
     tracker: Tracker, pending: Pending, record: LogRecord, known: Broker, listed: tuple[str, ...]
 ) -> None:
-    """The incarnation that is registered lists directories anew."""
+    """The registered incarnation lists its directories again."""
     if {*known.directories} != {*listed}:
         known.directories = listed
         if tracker.follows_directories:
@@ -271,7 +271,7 @@ def _lost_directories(
     listed: tuple[str, ...],
     beside_flags: bool,
 ) -> None:
-    """858.1. What a broker lists from now on is a part of what it had, and stands in a record of its own."""
+    """858.1. A broker that loses directories lists a part of the former ones, in a record of its own."""
     if not tracker.follows_directories:
         known.directories = listed or known.directories
         return
@@ -284,7 +284,7 @@ def _lost_directories(
 
 
 def fence(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A broker is fenced, or unfenced, in the form that old versions write."""
+    """A broker is fenced or unfenced, by the record of old versions."""
     known = _known(tracker, record, record.data["id"], record.data["epoch"])
     if known is not None:
         fenced = 1 if record.type == "FENCE_BROKER_RECORD" else -1
@@ -292,7 +292,7 @@ def fence(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def _known(tracker: Tracker, record: LogRecord, broker: int, epoch: int) -> Broker | None:
-    """The broker that a record is about, which has to name the epoch that is registered."""
+    """The broker that a record is about; a broker epoch other than the registered one is reported."""
     known = tracker.image.brokers.get(broker)
     if known is None and tracker.lacks_beginning:
         tracker.reporter.skipped(BEFORE)
@@ -356,7 +356,7 @@ BROKER_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
 
 @contextmanager
 def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]) -> Iterator[None]:
-    """While the record of a setting is taken over, which concerns these partitions."""
+    """A context in which a setting of these partitions is set: it notes and reports the change."""
     before = {p: _min_isr(tracker, p) for p in concerned} if record.data["name"] == MIN_ISR else {}
     change = _change(tracker, record)
     yield
@@ -382,7 +382,7 @@ def _change(tracker: Tracker, record: LogRecord) -> SettingChange:
 
 
 def _resize(partition: Partition, change: SettingChange, before: int | None, after: int | None) -> None:
-    """Keep a change that meets the partition under min ISR."""
+    """Keep a change of min ISR if the partition was under min ISR."""
     if before is None or after is None or before == after:
         return
     if len(partition.belief.observed.isr) < before:
@@ -426,7 +426,7 @@ def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A partition is created; in a snapshot, it is taken as it is."""
+    """A partition is created; one in a snapshot is not checked."""
     pending.flush()
     data, image, reporter = record.data, tracker.image, tracker.reporter
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
@@ -471,7 +471,7 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
 
 
 def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The log directories of a PartitionRecord. Raises CannotFollow where they are not as many as the replicas."""
+    """The log directories of a PartitionRecord. Raises CannotFollow if there are not as many as replicas."""
     found = tuple(data.get("directories") or ())
     if found and len(found) != len(data["replicas"]):
         raise CannotFollow(f"{len(data['replicas'])} replicas in {len(found)} log directories")
@@ -479,7 +479,7 @@ def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _offline(tracker: Tracker, data: Mapping[str, Any], where: tuple[str, ...]) -> list[int]:
-    """The replicas of a partition in a snapshot that are in directories which their brokers do not list."""
+    """The replicas of a PartitionRecord in directories that their brokers do not list."""
     if not tracker.follows_directories:
         return []
     pairs = zip(data["replicas"], where, strict=False)
@@ -495,7 +495,7 @@ def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         tracker.reporter.skipped("CONFIG_RECORD of another setting")
         return
     if (defined := undefined_setting(data["name"], data.get("value"))) is not None:
-        # It is kept, and stands for any value.
+        # The undefined value is kept, and stands for any value.
         wrong = {data["name"]: (defined, data["value"])}
         tracker.reporter.wrong(record.offset, record.time, None, f"write a {record.type}", wrong, True)
         summary = f"{record.type} with {data['name']} {data['value']}"
@@ -529,7 +529,7 @@ def _set(tracker: Tracker, resource: tuple[int, str], name: str, value: str | No
 def _change_min_isr(
     tracker: Tracker, pending: Pending, record: LogRecord, resource: tuple[int, str], is_defined: bool
 ) -> None:
-    """A setting of min.insync.replicas: whether it is accepted, and that ELRs are cleared with it."""
+    """Check that a setting of min.insync.replicas is accepted, and expect a record that clears ELRs."""
     if tracker.is_loading:
         return
     kind, name = resource
@@ -541,7 +541,7 @@ def _change_min_isr(
 
 
 def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
-    """All records of a decision are there: what it should have written, too, is looked for."""
+    """Check at the end of a decision for records that it should have written."""
     if tracker.is_loading:
         return
     uncleared = pending.uncleared()
@@ -554,7 +554,7 @@ def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
 
 
 def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A feature's level; it can call for other rules, and for rules that no profile has."""
+    """A feature's level is set, which can select other rules, or be newer than every profile."""
     pending.flush()
     name, new = record.data["name"], record.data["featureLevel"]
     if name == ELR_VERSION:
@@ -569,7 +569,7 @@ def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A controller registers, and says which levels of features it supports: so new is the code that decides."""
+    """A controller registers; the levels of features that it supports show how new its code is."""
     pending.flush()
     tracker.reporter.skipped(record.type)
     levels = {feature["name"]: feature["maxSupportedVersion"] for feature in record.data["features"]}
@@ -580,7 +580,7 @@ def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 def _newer(tracker: Tracker, record: LogRecord) -> None:
     if tracker.is_newer:
-        # The first reason is enough.
+        # One doubt is enough.
         return
     why = newer_than_profiles(tracker.image.features, tracker.image.controllers)
     if why is not None:
@@ -589,13 +589,13 @@ def _newer(tracker: Tracker, record: LogRecord) -> None:
 
 
 def begin_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A transaction begins that never ends: its records are not followed. Of others nothing is handed on."""
+    """A transaction begins that never ends: its records are not followed. Others never come here."""
     pending.flush()
     tracker.doubt("open transaction", "a metadata transaction that does not end", record.offset)
 
 
 def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A transaction ends, or is aborted, that has not begun."""
+    """An END or ABORT without the BEGIN of its transaction."""
     pending.flush()
     tracker.reporter.skipped(record.type)
     if not tracker.lacks_beginning:
@@ -604,9 +604,9 @@ def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> No
 
 
 def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
+    """The ELR and the last known ELR of a topic's partitions become empty; an empty name stands for all topics.
 
-    Whoever reads the log merges a change into each partition that has one of the two.
+    A reader of the log merges a change into each partition that has one of the two.
     """
     name, names = record.data["topicName"], tracker.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
@@ -629,7 +629,7 @@ def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 @cache
 def _clearing(elr: bool, last_known: bool) -> Change:
-    """The change that empties the one, or the other, or both."""
+    """The change that empties the ELR, the last known ELR, or both."""
     emptied: dict[str, Any] = {"eligibleLeaderReplicas": []} if elr else {}
     return Change(encode_change(emptied | ({"lastKnownElr": []} if last_known else {})))
 

@@ -1,4 +1,4 @@
-"""Snapshots: a log can begin with one, and each later one must hold what the records before it made."""
+"""Replay of a metadata log: it may begin with a snapshot, and is compared with each later one."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ SKIPPED = frozenset(TYPES) - {
         "TOPIC_RECORD", "PARTITION_RECORD", "REGISTER_BROKER_RECORD", "CONFIG_RECORD", "FEATURE_LEVEL_RECORD",
     )
 }  # fmt: skip
-"""Records that are known, and that are not compared."""
+"""Known types of records in snapshots that are not compared."""
 _OF_ELR = ("elr", "lastKnownElr")
 LIMIT = 20
-"""So many differences of one snapshot are reported."""
+"""The maximum number of reported differences of one snapshot."""
 
 
 _SETTINGS = frozenset(KEYS[name] for name in ("CONFIG_RECORD", "FEATURE_LEVEL_RECORD"))
 
 
 def load(follower: MetadataFollower, snapshot: Snapshot) -> None:
-    """Begin with a snapshot: what it holds is taken as it is. Raises TraceError.
+    """Begin with a snapshot, without checks of its records. Raises TraceError.
 
-    Settings are taken first, although Kafka writes them behind the partitions: what they decide is decided.
+    Settings are loaded first, although Kafka writes them after the partitions, as partitions depend on them.
     """
     with follower.loading():
         for of_settings in (True, False):
@@ -73,13 +73,13 @@ def _part(batch: RecordBatch, of_settings: bool) -> RecordBatch:
 
 
 Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
-"""Partition (or None), field to (ours, the snapshot's), and whether it is of no partition in particular."""
+"""Partition (or None), field to (ours, the snapshot's), and True if it is about no partition in particular."""
 
 
 def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
-    """The first differences by the partitions' names, at most one more than are reported. Raises TraceError.
+    """The first differences by the partitions' names, at most ``LIMIT`` + 1. Raises TraceError.
 
-    None where the snapshot, or the log, has something that is not known: that is a doubt.
+    Empty if the log lacks its beginning, or the snapshot has an unknown record, which is a doubt.
     """
     # A snapshot that is written with ELR off leaves out what partitions still have of it (K9).
     has_elr = any("eligible_leader_replicas" in rules for rules in follower.automaton().beliefs.rules)
@@ -95,19 +95,17 @@ def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differen
 
 
 def more_than_limit(snapshot: Snapshot) -> str:
-    """The note where there are more."""
+    """The note on more differences than are reported."""
     return f"{snapshot.path}: more than {LIMIT} differences"
 
 
 def compare_snapshot(
     image: Image, snapshot: Snapshot, share: Share | None, has_elr: bool = True
 ) -> Iterator[Difference]:
-    """What a snapshot has otherwise than the records before it. Raises TraceError, and UnknownRecord.
+    """The differences between a snapshot and the records before it. Raises TraceError, and UnknownRecord.
 
-    ``has_elr``: the snapshot has the ELRs.
-
-    What is in neither the model nor the snapshot is not looked at, and neither are partitions of other shares, nor
-    those that could not be followed.
+    ``has_elr``: the snapshot has the ELRs. Partitions of other shares, and those that could not be followed, are not
+    compared.
     """
     unfollowed = set(image.unfollowed.values())
     topics: dict[str, str] = {}
@@ -215,12 +213,12 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {f"{name}.{field}": pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 
-# Replay of a metadata log into a report.
+# --- replay into a report ---
 
 COLLECTED_AFTER = (100_000, 20, 100)
-"""Thresholds of Python's garbage collector while a log is followed: the tables have no garbage, and are large."""
+"""Thresholds of Python's garbage collector during replay: the tables are large, and have no garbage."""
 PROGRESS_EVERY = 500
-"""So many batches are followed between two calls of the progress function."""
+"""The number of batches between two calls of the progress function."""
 
 
 def replay_metadata(
@@ -231,12 +229,12 @@ def replay_metadata(
     watch: Watch = NOBODY,
     progress: Callable[[Report], None] | None = None,
 ) -> dict[str, int]:
-    """Follow a metadata log from its start, and hold its snapshots against what was followed.
+    """Follow a metadata log from its start, and compare it with its snapshots.
 
-    Returns the effective min ISR of the partitions at the end, by name, as far as the log says it.
+    Returns the effective min ISR of the partitions at the end, by name, as far as the log shows it.
 
-    KeyboardInterrupt ends it with what was found so far (``Report.interrupted``), and so does what cannot be read
-    behind records that could (``Report.damage``). Raises TraceError where nothing can be read, LanguageError where the
+    After a KeyboardInterrupt the report has the results so far (``Report.interrupted``), and so it has if damage
+    follows readable records (``Report.damage``). Raises TraceError if nothing can be read, LanguageError if the
     profile or a rule does not exist.
     """
     started = time.perf_counter()
@@ -265,7 +263,7 @@ def replay_metadata(
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """While garbage is looked for less often: a fifth of the time would go into walking the tables."""
+    """A context with rarer garbage collection, which would otherwise take a fifth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTED_AFTER)
     try:
@@ -275,11 +273,11 @@ def rarely_collected() -> Iterator[None]:
 
 
 Check = Callable[[Snapshot, MetadataFollower], None]
-"""Holds a snapshot against the image at its offset."""
+"""Compares a snapshot with the image at its offset."""
 
 
 class Reading:
-    """A log while it is followed. ``place`` is that of the batch that was read last, None before the first."""
+    """The replay of one log, with the place that it has reached."""
 
     def __init__(
         self, log: MetadataLog, follower: MetadataFollower, report: Report, check: Check | None = None
@@ -313,7 +311,7 @@ class Reading:
                 report.notes.append(not_compared(snapshot, sequence.next_offset))
 
     def damage(self, wrong: TraceError) -> Damage:
-        """What is lost with what could not be read."""
+        """The damage of an error: its place, and how much of the log is lost with it."""
         position: dict[str, int | str] = {"file": wrong.path}
         byte, line, offset = wrong.byte, wrong.line, self._followed_up_to
         if self._taken is not None:
@@ -341,13 +339,13 @@ class Reading:
 def begins_with(start: Snapshot) -> str:
     """The note on a log that begins with a snapshot."""
     return (
-        f"begins with the snapshot at offset {start.end_offset}; supposed is that ISR and ELR members held "
+        f"begins with the snapshot at offset {start.end_offset}; assumes that ISR and ELR members held "
         "every committed record then"
     )
 
 
 def not_compared(snapshot: Snapshot, next_offset: int) -> str:
-    """The note on a snapshot that does not end where the log is known."""
+    """The note on a snapshot whose end offset the log skips."""
     return (
         f"{snapshot.path}: ends at offset {snapshot.end_offset}, and the log at {next_offset}: not compared"
     )
@@ -356,7 +354,7 @@ def not_compared(snapshot: Snapshot, next_offset: int) -> str:
 class Sequence:
     """The batches of a log's segments, with the gaps between and within them, and the snapshots in their places.
 
-    ``checks`` are the snapshots that are still to come, ``next_offset`` is that behind the last batch.
+    ``checks`` are the remaining snapshots, ``next_offset`` is the offset after the last batch.
     """
 
     def __init__(self, log: MetadataLog) -> None:
@@ -367,7 +365,7 @@ class Sequence:
     def entries(
         self, batches: Iterable[tuple[Path, RecordBatch] | Gap]
     ) -> Iterator[tuple[Path, RecordBatch] | Gap | Snapshot]:
-        """All of it in order. Raises TraceError."""
+        """Batches, gaps and snapshots in order. Raises TraceError."""
         for found in batches:
             if not isinstance(found, Gap):
                 path, batch = found
@@ -381,7 +379,7 @@ class Sequence:
 
 
 def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
-    """Where offsets are missing within a batch: a metadata log is never compacted (KIP-630)."""
+    """The first gap of offsets within a batch, which is damage: a metadata log is never compacted (KIP-630)."""
     if len(batch.offsets) == batch.last_offset - batch.base_offset + 1:
         return None
     expected = batch.base_offset
@@ -393,7 +391,7 @@ def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
 
 
 def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
-    """Hold a snapshot against the image at its offset; one that cannot be read is damage, and not compared."""
+    """Compare a snapshot with the image at its offset; one that cannot be read is damage."""
     report = follower.report
     follower.settle()
     try:

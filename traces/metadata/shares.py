@@ -2,7 +2,7 @@
 
 Each share is the same replay with a filter: it reads the whole log, follows the partitions of its own topics and all
 records about the cluster, and notes where changes of other shares are (``sharing``). ``join`` makes one report of
-what the shares found. Where a change of one share ended a decision that another followed further, all follow again.
+all shares. If a change of one share ends a decision that another followed further, all shares follow the log again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from highwater.traces.reports.report import Report
 from highwater.traces.rules.profiles import Agreement, Narrowed, RuleSet
 
 Place = tuple[int, int, str, bool]
-"""The order of lines: the group, the offset in it, the partition, and whether it is no disagreement."""
+"""The order of lines: the group, the offset in it, the partition, and False for a disagreement."""
 Placed = list[tuple[Place, Line]]
 OnLine = Callable[[Line], None]
 RunShares = Callable[[Mapping[Stretch, int]], Sequence["ShareResult"]]
-"""Follows all shares, with what is known of where stretches end; what they found, in their order."""
+"""Follows all shares with the known ends of stretches; returns their results in order."""
 
 
 class Unreadable(Exception):
@@ -45,10 +45,10 @@ class Unreadable(Exception):
 
 @dataclass
 class ShareResult:
-    """What a share found: the first lines of each kind with their places; the report counts all of them.
+    """The result of a share: the first lines of each kind with their places; the report counts all of them.
 
     ``checks`` are the snapshots with the differences in the share's partitions. ``skipped`` counts records of its
-    own partitions that were not followed. ``error`` is what could not be read, and in which group.
+    own partitions that were not followed. ``error`` is the group and the message of the record that cannot be read.
     """
 
     share: Share
@@ -63,7 +63,7 @@ class ShareResult:
 
 
 class ShareFollower(MetadataFollower):
-    """Follows a share of a log. ``on_line`` gets every line that is found, without a limit."""
+    """Follows a share of a log. ``on_line`` gets every line, without a limit."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ShareFollower(MetadataFollower):
         self.found = ShareResult(share, report)
 
     def replay(self) -> ShareResult:
-        """Follow the log from its start to its end, or to what cannot be read."""
+        """Follow the log from its start to its end, or to a record that cannot be read."""
         try:
             with rarely_collected():
                 for _ in Reading(self._log, self, self.report, self._check).followed():
@@ -93,18 +93,18 @@ class ShareFollower(MetadataFollower):
         self.found.notes, self.found.skipped = self._log.notes, self.reporter.skipped_of_partitions
         return self.found
 
-    # --- what all shares go through, in groups with the same numbers ---------------------------------
+    # --- groups, with the same numbers in all shares ---------------------------------
 
     def changes(self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes]) -> None:
-        """Follow those of the share's own partitions. Raises TraceError."""
+        """Follow the changes of the share's own partitions. Raises TraceError."""
         own = [at for at, value in enumerate(values) if kind(value) != CHANGE or self._own.owns(value)]
         super().changes([offsets[at] for at in own], [times[at] for at in own], [values[at] for at in own])
 
     def group(self, records: Sequence[SharedRecord]) -> None:
-        """Follow records that belong together: its own and those about the cluster. Raises TraceError.
+        """Follow records that belong together: the share's own and those about the cluster. Raises TraceError.
 
-        Of changes of others between two records about the cluster, the first is enough to know, and so it is of
-        partitions of others that are created one after the other.
+        Successive changes of other shares between two records about the cluster count as one, and so do successive
+        creations.
         """
         self._own.group += 1
         followed: list[SharedRecord] = []
@@ -128,7 +128,7 @@ class ShareFollower(MetadataFollower):
         self._next()
 
     def gap(self, path: Path, expected: int, found: int) -> None:
-        """Offsets that are missing, or that are there twice."""
+        """Report offsets that are missing, or that occur twice."""
         self._own.group += 1
         super().gap(path, expected, found)
         self._next()
@@ -148,10 +148,10 @@ class ShareFollower(MetadataFollower):
         self.found.checks.append((snapshot, drained))
         self._own.group += 1
 
-    # --- what is found --------------------------------------------------------------------------------
+    # --- lines --------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Keep the lines since the last time."""
+        """Keep the lines since the last call."""
         for place, unmarked in self._drained():
             line = self.doubts.marked(unmarked)
             if self._on_line is not None:
@@ -176,7 +176,7 @@ class ShareFollower(MetadataFollower):
 
 
 def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexplained]]:
-    """The report on a log, and those of its lines that no share has. Raises Unreadable."""
+    """The report on a log, and its lines that no share has. Raises Unreadable."""
     shares = run({})
     if errors := [share.error for share in shares if share.error is not None]:
         raise Unreadable(min(errors)[1])
@@ -186,9 +186,9 @@ def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexpl
 
 
 def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[Unexplained]]:
-    """One report of what all shares found, and those of its lines that no share has.
+    """One report of all shares, and its lines that no share has.
 
-    Those are of rules on which shares do not agree, and of snapshots.
+    Those lines are about snapshots, and about rules on which the shares disagree.
     """
     first, *others = shares
     report = Report(first.report.input, first.report.kind, "", records=first.report.records)
@@ -243,7 +243,7 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _agreed(shares: Sequence[ShareResult]) -> tuple[Agreement, Placed]:
-    """The sets of rules that are left when all shares are heard, and where there was none."""
+    """The sets of rules that explain all shares, and the lines of disagreement if there are none."""
     sets, *later = shares[0].rules
     agreed = Agreement(sets)
     for renewed in later:

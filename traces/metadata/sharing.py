@@ -1,9 +1,8 @@
-"""What crosses partitions, where the partitions of one log are followed in several shares.
+"""Shares of one log's partitions, and the facts that cross them.
 
-A share is the partitions of some topics. It goes through all records that are about the cluster, and through the
-changes of its own partitions; where changes of others stand between, it has ``Elsewhere``. Three things
-are known only when all shares are put together: which rules were in force (``agreement``), how many partitions there
-were at a time, and whether a decision that is not whole was broken by a change of another share.
+A share is the partitions of some topics. It follows all records about the cluster, and the changes of its own
+partitions; changes of others are replaced by ``Elsewhere``. Three facts need all shares: the rules that were in force
+(``agreement``), the number of partitions at a time, and the decisions that a change of another share interrupts.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from highwater.traces.kafka.values import topic_id
 from highwater.traces.rules.profiles import Narrowed
 
 Stretch = tuple[int, int | None, int | None, bool]
-"""A stretch of changes: the group that it is in, the offsets of the records that it stands between, and whether the
-record behind it is the one that is looked at, else the one before it."""
+"""A stretch of changes: its group, the offsets of the records around it, and True if the check starts from the record
+after it, False if from the one before it."""
 
 
 class Elsewhere(Enum):
-    """In the place of changes, or of creations, of partitions of other shares."""
+    """The stand-in for a change, or a creation, of a partition of another share."""
 
     CHANGE = auto()
     CREATION = auto()
 
 
 SharedRecord = tuple[int, int, bytes | Elsewhere]
-"""A record as a share has it: offset, time in ms since the epoch, value."""
+"""A record in a share: offset, time in ms since the epoch, value."""
 
 
 def share_of(topic: bytes, count: int) -> int:
-    """The share of a topic, of so many.
+    """The number of a topic's share.
 
-    All partitions of a topic are in one: the first one's replicas say what min.insync.replicas can be for all (966.2).
+    All partitions of a topic are in one share: the first one's replicas bound min.insync.replicas for all (966.2).
     """
     return crc32(topic) % count
 
@@ -44,8 +43,8 @@ def share_of(topic: bytes, count: int) -> int:
 class Reach:
     """A stretch in one share.
 
-    ``ended`` is the offset of the change that ends what the record's decision can reach, ``hoped`` that of the change
-    farthest from the record that it could still reach.
+    ``ended`` is the offset of the nearest change that is not of the record's decision, ``hoped`` that of the farthest
+    change that can belong to it.
     """
 
     ended: int | None = None
@@ -54,10 +53,10 @@ class Reach:
 
 @dataclass
 class Share:
-    """One share of several: its ``number``, and what the others have to know of it.
+    """One share of ``count``, with the facts that the others need.
 
-    ``group`` numbers what all shares go through together. ``ends`` says of stretches where a change of any share ends
-    them, as far as that is known from a former pass.
+    ``group`` is the number of the present group, the same in all shares. ``ends`` are the offsets at which a change of
+    any share ends a stretch, as far as a former pass found them.
     """
 
     number: int
@@ -70,16 +69,16 @@ class Share:
 
     @property
     def is_first(self) -> bool:
-        """Whether this share reports what is of no partition, so that it is reported once."""
+        """True for the share that reports the lines about no partition, so that they are reported once."""
         return self.number == 0
 
     def owns(self, value: bytes) -> bool:
-        """Whether a partition's record is of this share."""
+        """True if a partition's record is of this share."""
         return share_of(topic_id(value), self.count) == self.number
 
 
 def join_reaches(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
-    """Where stretches end, of those that a share's decision seemed to reach beyond."""
+    """The ends of stretches in which a share followed a decision beyond a change of another share."""
     ends: dict[Stretch, int] = {}
     for stretch, which in _nearest(shares).items():
         for share in shares:
@@ -100,5 +99,5 @@ def _nearest(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
 
 
 def is_beyond(stretch: Stretch, offset: int, end: int) -> bool:
-    """Whether an offset is farther from the stretch's record than another."""
+    """True if an offset is farther from the stretch's record than ``end``."""
     return offset < end if stretch[3] else offset > end

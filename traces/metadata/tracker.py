@@ -1,6 +1,6 @@
-"""Tracking partitions: the image of a log so far, what is believed of each partition in it, and what is reported.
+"""Tracking partitions: the image of a log, the belief state of each partition in it, and the report.
 
-Nothing here knows how records come; ``follow`` does, and ``pending`` and ``records`` hand on what they mean.
+``follow`` reads the records; ``records`` and ``pending`` turn them into observations for this module.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from highwater.traces.reports.report import Report
 from highwater.traces.rules.profiles import Agreement, RuleSet, rule_sets
 
 BEFORE = "changes of what was there before the log begins"
-"""What is not followed where a log lacks its beginning."""
+"""The name of the skipped records in a log without its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record that is followed, where it stands, and when it was appended (ms since the epoch)."""
+    """A record that is followed, with its offset and the time of its append (ms since the epoch)."""
 
     offset: int
     time: int
@@ -45,7 +45,7 @@ class LogRecord:
 
 
 class Followed(NamedTuple):
-    """What was followed: the transition, None where that was not possible, and the observations with their offsets."""
+    """A partition's transition (None if nothing could be followed), and its observations with their offsets."""
 
     transition: Transition | None
     observations: Sequence[Observation]
@@ -55,7 +55,7 @@ class Followed(NamedTuple):
 class Tracker:
     """The metadata image of a log so far, and the report on it.
 
-    ``profile`` and ``switched`` override the rules that the log calls for. ``share`` is there where only one share of
+    ``profile`` and ``switched`` override the rules of the log's feature levels. ``share`` is set if only one share of
     the partitions is followed. Raises LanguageError for a profile or rule that does not exist.
     """
 
@@ -76,14 +76,14 @@ class Tracker:
         self.path = Path()
         self.is_loading = False
         self.lacks_beginning = False
-        """Whether the log goes on from a state that is not in it."""
+        """True if the log has neither its first record nor a snapshot."""
         self.has_new_features = False
-        """Whether a feature has another level, and the rules are still those of before."""
+        """True if a feature has a new level, but the rules are still those of the former one."""
         self.doubts = Doubts()
         self.is_newer = False
-        """Whether it was reported that no profile is of the log's version."""
+        """True once the doubt is reported that the log is newer than every profile."""
         self.is_last = False
-        """Whether what is followed now is the last that its controller wrote, in the middle of a decision."""
+        """True while the last records of a controller are followed that failed in the middle of a decision."""
         self._astray: list[tuple[Partition, int, frozenset[int]]] = []
 
     @property
@@ -93,7 +93,7 @@ class Tracker:
 
     @property
     def follows_directories(self) -> bool:
-        """Whether the rules ask in which log directories replicas are."""
+        """True if the rules depend on the log directories of replicas."""
         return self.beliefs.has_rule(RULE)
 
     def doubt(
@@ -104,16 +104,16 @@ class Tracker:
         partitions: Iterable[str] | None = None,
         since: int | None = None,
     ) -> None:
-        """Something is not known: ``reporting.doubts`` says how it counts."""
-        # The offsets of a snapshot are its own; what it leaves open is so from the beginning.
+        """Add a doubt, as ``Doubts.add``."""
+        # The offsets of a snapshot are its own: a doubt about it counts from the beginning.
         self.doubts.add(kind, summary, offset, partitions, 0 if self.is_loading else since)
 
     def damaged(self, offset: int, message: str) -> TraceError:
-        """The error of a record that cannot be read, to be raised by the caller."""
+        """The error of a record that cannot be read; the caller raises it."""
         return TraceError(self.path, None, f"offset {offset}", message)
 
     def unreadable(self, unknown: UnknownRecord, offset: int, partitions: Iterable[str] | None) -> None:
-        """A record of a type that is known, and of a version that is not: a doubt about partitions, None: about all."""
+        """Add the doubt of a record with a known type and an unknown version; ``partitions``: None for all."""
         newest = LATEST[unknown.type or ""]
         what = (
             f"{unknown.type} version {unknown.version} cannot be read; the newest that is known is {newest}"
@@ -134,10 +134,9 @@ class Tracker:
         time: int,
         known: Transition | None = None,
     ) -> Followed:
-        """Take a partition through observations, by a transition that is known already or is found.
+        """Take a partition through observations, by its cached transition ``known``, or by a new explanation.
 
-        The transition, None where it cannot follow; and the observations that it is of, with their offsets. Raises
-        TraceError.
+        Raises TraceError.
         """
         before, binding = partition.belief, partition.binding
         try:
@@ -181,13 +180,13 @@ class Tracker:
             self.populated(offset, -1)
 
     def lost(self, name: str, offset: int, time: int, why: str) -> None:
-        """A partition that cannot be followed any further."""
+        """Report a partition that cannot be followed any further."""
         self.reporter.unexplained(offset, time, name, (Candidate("any", {}, (why,)),), (), not name)
         if name:
             self.doubt("not followed", "partitions that cannot be followed", offset, (name,), offset + 1)
 
     def _first_of_topic(self, partition: Partition, before: BeliefState, offset: int, time: int) -> None:
-        """Where the first partition's number of replicas changes, min ISR can change for the topic's others."""
+        """A new number of replicas of the first partition can change min ISR for the topic's others (966.2)."""
         replicas = len(partition.belief.observed.replicas)
         topic = partition.topic
         if topic is None or partition.number or replicas == len(before.observed.replicas):
@@ -204,9 +203,9 @@ class Tracker:
         transition: Transition,
         brokers: Brokers,
     ) -> None:
-        """Entries of the controller's index that go astray are the topic's first partition's from then on.
+        """Note stray entries of the controller's ELR index, which count for the topic's first partition from then on.
 
-        ``members`` are the brokers of the slots before the transition, ``brokers`` those that its spans speak of.
+        ``members`` are the brokers of the slots before the transition, ``brokers`` those of its spans' slots.
         """
         first = None if partition.topic is None else partition.topic.partitions.get(0)
         if first is None or first is partition:
@@ -222,7 +221,7 @@ class Tracker:
             before, members = span.belief, after
 
     def index(self) -> None:
-        """Take over what went astray in the controller's index, behind the decisions that did it."""
+        """Add the noted stray entries to the first partitions, after the decisions that left them."""
         beliefs = self.beliefs
         for first, broker, numbers in self._astray:
             before = first.binding.brokers
@@ -237,7 +236,7 @@ class Tracker:
         self._astray.clear()
 
     def populated(self, offset: int, more: int) -> None:
-        """There is a partition more, or less."""
+        """Count partitions that are created (``more`` is 1) or removed (-1)."""
         if self.share is not None:
             self.share.populations.append((self.share.group, offset, more))
         elif more > 0:
@@ -249,7 +248,7 @@ class Tracker:
         return Automaton(BeliefStates(tuple(s.rules for s in sets)), _decoded, self.image.flags)
 
     def automaton(self) -> Automaton:
-        """The automaton under the rules that the features call for, to which all go over that were under others."""
+        """The automaton under the rules of the feature levels; partitions under former rules are converted."""
         image = self.image
         sets = rule_sets(image.features, self._profile, self._switched, image.controllers)
         if sets != self.agreement.sets:
@@ -259,7 +258,7 @@ class Tracker:
             stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
             for partition in (*self.image.of_topics(), *stand_ins):
                 slots = partition.binding.slots
-                # What was not followed is not known any more.
+                # Directories that were not followed are unknown.
                 partition.directories = partition.directories if followed else ()
                 offline = (
                     [slots[b] for b in self.image.offline(partition)] if self.follows_directories else ()
@@ -268,26 +267,26 @@ class Tracker:
         return self._automaton
 
     def renew(self) -> None:
-        """Where features were set, the rules from here on are theirs."""
+        """Switch to the rules of new feature levels, if there are any."""
         if self.has_new_features:
             self.has_new_features = False
             self.automaton()
 
     def after_failover(self) -> None:
-        """What follows was written by another controller, which can have begun with a snapshot, without the index."""
+        """Another controller writes from here on; if it began with a snapshot, it lacks entries of the ELR index."""
         for partition in self.image.of_topics():
             if partition.belief.is_indexed_astray:
                 partition.belief = updates.after_failover(self.beliefs, partition.belief)
 
     def _narrowed(self, partition: Partition, offset: int, time: int) -> None:
-        """Not all sets of rules explain a partition any more."""
+        """Note that fewer sets of rules explain a partition."""
         if partition.topic is not None or self.share is None or self.share.is_first:
             self.agreement.narrow(offset, partition.name, partition.belief.tags, time)
             self.reporter.has_lines = True
 
     def close(self, time: int) -> None:
-        """The last that is seen of all partitions, and how large the tables have become."""
-        self.automaton()  # features that changed last count, also where no partition changed after them
+        """The log ends: report the final partitions and the sizes of the tables."""
+        self.automaton()  # the last features count, even if no partition changes after them
         for partition in self.image.of_topics():
             self.reporter.ends(partition, time)
         self.report.figures["beliefs"] = len(self.beliefs)

@@ -1,4 +1,4 @@
-"""What the replay says of a changed log, and why it may say nothing."""
+"""The replay of a changed log, and the reasons why a change is not reported."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ TIMES = "a time, on which nothing depends"
 TORN = "a decision with a record of another one within it"
 UNCLEARED = "a min.insync.replicas that clears no ELR"
 MISSED = (TORN, UNCLEARED)
-"""Not allowed, and not reported: what is known to be missed."""
+"""Reasons of changes that the protocol does not allow, and replay misses."""
 WITHOUT_MEANING = (SET_ORDER, NOT_FOLLOWED, INDEPENDENT, REPEATED, ENDS_EARLIER, CREATION_ORDER, TIMES)
-"""What does not change the meaning of a log."""
+"""Reasons of changes that keep the meaning of a log."""
 
 METADATA, ELR = FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
 FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
 class Reported(Exception):
-    """Enough is known: something is not explained."""
+    """Ends a replay at the first record that nothing explains."""
 
 
 class First(Report):
@@ -71,7 +71,7 @@ class First(Report):
 
 @dataclass
 class Replayed:
-    """The report on a log, and the changes of its partitions; ``error`` where it could not be read."""
+    """The report on a log, and the changes of its partitions; ``error`` if it could not be read."""
 
     report: Report
     changes: list[PartitionChange] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Replayed:
 
 
 def replayed(log: Log, folder: Path) -> Replayed:
-    """Write a log, open it and replay it. The folder is for this alone: what is in it goes."""
+    """Write a log, open it and replay it; other files in the folder are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.iterdir():
         file.unlink()
@@ -101,10 +101,10 @@ def replayed(log: Log, folder: Path) -> Replayed:
 
 
 class Shared:
-    """What was explained once, for many replays of logs that are nearly the same: one automaton for each set of rules.
+    """Explanations that many replays of similar logs share: one automaton for each set of rules.
 
     An automaton asks the image of its follower for the flags of brokers, so it is handed from one to the next. That it
-    makes no difference is what ``test_sharing_makes_no_difference`` is for.
+    makes no difference is what ``test_shared_tables_give_the_same_reports`` is for.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Shared:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """While replays share what was explained."""
+    """A context in which replays share explanations."""
     known = Shared()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tracker, "BeliefStates", known.beliefs)
@@ -135,7 +135,7 @@ def shared() -> Iterator[None]:
 
 
 def is_reported(mutation: Mutation, original: Replayed, changed: Replayed) -> bool:
-    """Whether the replay tells the change.
+    """True if the replay reports the change.
 
     By something unexplained, by damage, by a doubt that the log as it is does not have, or by other rules where they
     were changed.
@@ -149,14 +149,14 @@ def is_reported(mutation: Mutation, original: Replayed, changed: Replayed) -> bo
 
 
 def is_doubted(original: Replayed, changed: Replayed) -> bool:
-    """Whether the replay says that it is not sure, and did not of the log as it is."""
+    """True if the replay has a doubt that the original log does not have."""
     return {(d.kind, d.summary) for d in changed.report.doubts} > {
         (d.kind, d.summary) for d in original.report.doubts
     }
 
 
 def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) -> tuple[str, str]:
-    """Why a change is not reported, and the decisions at its offset, before and after it.
+    """The reason why a change is not reported, and the decisions at its offset, before and after it.
 
     ("", what) where there is no reason.
     """
@@ -193,7 +193,7 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
 
 
 def is_followed(record: MetadataRecord) -> bool:
-    """Whether the replay takes anything from a record."""
+    """True if the replay follows a record."""
     if record.type == CONFIG:
         return record.data["name"] in FOLLOWED_SETTINGS
     if record.type == FEATURE:
@@ -202,7 +202,7 @@ def is_followed(record: MetadataRecord) -> bool:
 
 
 def independent(one: MetadataRecord, other: MetadataRecord, log: Log, original: Replayed) -> bool:
-    """Whether neither of two records writes what the decision of the other reads or writes."""
+    """True if neither of two records writes a thing that the decision of the other reads or writes."""
     names = {r.data["topicId"]: r.data["name"] for _, _, r in log.records() if r.type == "TOPIC_RECORD"}
     (reads, writes), (others_reads, others_writes) = (
         _reads_and_writes(r, names, original) for r in (one, other)
@@ -238,7 +238,7 @@ _BEFORE, _AFTER = ("fence", "fence_again", "register", "unregister"), ("start_co
 
 
 def is_torn(log: Log, changed: Replayed) -> bool:
-    """Whether a record stands between those of one decision, which the controller appends as one.
+    """True if a record stands between those of one decision, which the controller appends as one.
 
     A change that only one of these decisions explains, and the record of a broker that the partition has, belong
     together; what is between them has to be explained by the same decision.
@@ -261,7 +261,7 @@ def is_torn(log: Log, changed: Replayed) -> bool:
 def _reaches(
     way: list[tuple[int, MetadataRecord]], found: PartitionChange, causes: dict[int, PartitionChange]
 ) -> bool:
-    """Whether the record of a broker comes before anything that is not of the same decision."""
+    """True if the record of a broker comes before any record of another decision."""
     for offset, record in way:
         if record.type in (REGISTRATION, FLAGS):
             state = found.before
@@ -275,7 +275,7 @@ def _reaches(
 
 
 def is_uncleared(log: Log) -> bool:
-    """Whether a min.insync.replicas of Kafka 4.2 is without the record that clears ELRs, in its batch or transaction.
+    """True if a min.insync.replicas of Kafka 4.2 has no record that clears ELRs in its batch or transaction.
 
     With ELR on there is one for each; what is written with the level of the feature clears nothing.
     """
@@ -305,7 +305,7 @@ def _decided(log: Log) -> Iterator[list[MetadataRecord]]:
 
 
 def _without_times(replay: Replayed) -> object:
-    """All that a replay says, but for when, and for how long."""
+    """The results of a replay without times and durations."""
     said = replay.report.to_json()
     work = ("beliefs", "steps explained")
     found = replay.report.figures.items()
@@ -326,7 +326,7 @@ def _snapshots(log: Log) -> list[tuple[int, list[MetadataRecord]]]:
 
 
 def _states(replay: Replayed, with_causes: bool = True) -> dict[str, list[object]]:
-    """What each partition goes through, and by which decisions."""
+    """The states of each partition, and the decisions between them."""
     found: dict[str, list[object]] = {}
     for c in replay.changes:
         found.setdefault(c.name, []).append((c.before, c.after, c.cause if with_causes else None))

@@ -41,7 +41,7 @@ MEMBERS = (
 
 
 def corruptions(log: Log) -> Iterator[Mutation]:
-    """All of them."""
+    """All corruptions of a log."""
     return chain(
         of_records(log, _of_record),
         of_snapshots(log, _of_record),
@@ -180,7 +180,7 @@ def _at_time(log: Log, number: int, time: int) -> Callable[[], Log]:
 
 
 def _in_place(log: Log) -> Iterator[Mutation]:
-    """Records in the place of one that says nothing, which moves no other: levels, cleared ELRs, moved ones."""
+    """Records in the place of a NO_OP record, so that no offset moves: levels, cleared ELRs, moved records."""
     idle = list(_idle(log))
     levels: dict[str, int] = {}
     at = 0
@@ -195,7 +195,7 @@ def _in_place(log: Log) -> Iterator[Mutation]:
         if record.type != CLEAR:
             continue
         gone = with_value(log, number, offset, nothing)
-        yield Mutation(CLEAR_GONE, CLEAR, offset, "by a record that says nothing", gone, (record,))
+        yield Mutation(CLEAR_GONE, CLEAR, offset, "by a NO_OP record", gone, (record,))
         earlier, later = [i for i in idle if i[1] < offset], [i for i in idle if i[1] > offset]
         for to_number, to, _ in (*earlier[-2:], *later[:2]):
             made = _moved(log, (number, offset), (to_number, to), encode(*record), nothing)
@@ -203,7 +203,7 @@ def _in_place(log: Log) -> Iterator[Mutation]:
 
 
 def _idle(log: Log) -> Iterator[tuple[int, int, MetadataRecord]]:
-    """The first record that says nothing, behind each that is followed."""
+    """The first NO_OP record after each followed record."""
     is_new = True
     for number, offset, record in log.records():
         if record.type == NO_OP and is_new and len(log.batches[number].values) == 1:

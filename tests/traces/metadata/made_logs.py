@@ -1,4 +1,4 @@
-"""Small metadata logs, made record by record, in which something of importance happens."""
+"""Small metadata logs, made record by record, and their replay."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting import NOBODY, Watch
+from highwater.traces.reports.report import Report
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import leader_change
 
 TOPICS = {"t": "AAAAAAAAAAAAAAAAAAAAAQ", "u": "AAAAAAAAAAAAAAAAAAAAAg"}
 BROKERS = [0, 1, 2]
 ELR = "eligible.leader.replicas.version"
+ON, OFF = ((("metadata.version", 29), (ELR, level)) for level in (1, 0))
+"""The features of Kafka 4.2 with ELR on and off."""
+MIN_ISR = "min.insync.replicas"
+Records = Sequence[bytes | Sequence[bytes]]
+Wrong = list[tuple[int, str | None]]
+"""Offsets and partitions of the records that nothing explains."""
 
 
 def feature(name: str, level: int) -> bytes:
@@ -39,17 +49,21 @@ def registration_change(broker: int, epoch: int, **changed: Any) -> bytes:
     return encode("BROKER_REGISTRATION_CHANGE_RECORD", 1, data, lenient=True)
 
 
-def partition(number: int, topic: str = "t", **changed: Any) -> bytes:
+def partition(number: int, topic: str = "t", version: int = 0, **changed: Any) -> bytes:
     data = {
         "partitionId": number, "topicId": TOPICS[topic], "replicas": BROKERS, "isr": BROKERS, "removingReplicas": [],
         "addingReplicas": [], "leader": 0, "leaderEpoch": 0, "partitionEpoch": 0, **changed,
     }  # fmt: skip
-    return encode("PARTITION_RECORD", 0, data, lenient=True)
+    return encode("PARTITION_RECORD", version, data, lenient=True)
 
 
 def change(number: int, topic: str = "t", **changed: Any) -> bytes:
     data = {"partitionId": number, "topicId": TOPICS[topic], **changed}
     return encode("PARTITION_CHANGE_RECORD", 2, data, lenient=True)
+
+
+def clear(topic: str = "t") -> bytes:
+    return encode("CLEAR_ELR_RECORD", 0, {"topicName": topic})
 
 
 def default(value: str | None, name: str = "min.insync.replicas", broker: str = "") -> bytes:
@@ -69,7 +83,7 @@ def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
     Where its feature turns it on, the setting of min ISR is the cluster's, and comes with the feature (K15).
     """
     levels = features or (("metadata.version", 25),)
-    is_turned_on = levels == (("metadata.version", 29), (ELR, 1))
+    is_turned_on = levels == ON
     values = [feature(name, level) for name, level in levels]
     if is_turned_on:
         values[1] = encode("NO_OP_RECORD", 0, {})
@@ -127,3 +141,32 @@ def write(
         offset += len(batch)
     (folder / f"{base:020}.log").write_bytes(content)
     return folder
+
+
+def replayed(
+    folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None, watch: Watch = NOBODY
+) -> Report:
+    """The report on a log with these batches behind ``start`` (``beginning(*ON)``), in a new folder."""
+    report = Report("", "", "")
+    begun = beginning(*ON) if start is None else start
+    log = open_metadata_log(write(folder / str(len(list(folder.iterdir()))), [*begun, *values]))
+    replay_metadata(log, report, watch=watch)
+    return report
+
+
+def count(values: Iterable[bytes | Sequence[bytes]]) -> int:
+    """The number of records in these batches."""
+    return sum(1 if isinstance(value, bytes) else len(value) for value in values)
+
+
+def unexplained(report: Report, since: int) -> Wrong:
+    """The records that nothing explains, with offsets from ``since`` on."""
+    return [(u.position["offset"] - since, u.partition) for u in report.unexplained]
+
+
+def wrong(folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None) -> Wrong:
+    """The records behind ``start`` (``beginning(*ON)``) that nothing explains, in a log without doubts."""
+    begun = beginning(*ON) if start is None else start
+    report = replayed(folder, *values, start=begun)
+    assert report.doubts == []
+    return unexplained(report, count(begun))

@@ -1,4 +1,4 @@
-"""Damage in the middle of a log: it is replayed up to there, what was found stays, and what is lost is said."""
+"""Damage in the middle of a log: replay reports the results before it, and how much is lost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from highwater.checker.cli import cli
+from highwater.traces.kafka.batches import RecordBatch
+from highwater.traces.kafka.metadata_log import Gap
+from highwater.traces.metadata.replay import _gap_within
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report, summary
@@ -18,7 +21,7 @@ from tests.traces.metadata.made_logs import beginning, change, loss, write
 
 START = len(beginning())
 NO_VALUE = b"\x01\x04\x00"
-"""A setting of which nothing but its frame is there."""
+"""A CONFIG_RECORD with its frame alone."""
 
 
 def run(*arguments: str | Path) -> Result:
@@ -38,7 +41,7 @@ def log(tmp_path: Path, found: bool = True) -> tuple[Path, int]:
     return segment, position
 
 
-def test_what_stands_before_the_damage_is_replayed(tmp_path: Path) -> None:
+def test_records_before_the_damage_are_replayed(tmp_path: Path) -> None:
     segment, position = log(tmp_path)
     report = replay(segment.parent)
     assert {f.partition for f in report.findings} == {"t-0"}
@@ -59,7 +62,7 @@ def test_what_stands_before_the_damage_is_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("found", [True, False])
-def test_the_command_shows_it_all_and_ends_as_with_bad_input(tmp_path: Path, found: bool) -> None:
+def test_the_command_reports_results_and_damage_with_status_2(tmp_path: Path, found: bool) -> None:
     segment, _ = log(tmp_path, found)
     target = tmp_path / "result.json"
     result = run(segment.parent, "--json", target)
@@ -73,7 +76,7 @@ def test_the_command_shows_it_all_and_ends_as_with_bad_input(tmp_path: Path, fou
     assert bool(report["findings"]) == found
 
 
-def test_segments_behind_the_damage_are_lost(tmp_path: Path) -> None:
+def test_segments_after_the_damage_are_lost(tmp_path: Path) -> None:
     segment, _ = log(tmp_path)
     write(segment.parent, loss("u"), base=START + 5)
     write(segment.parent, loss("u"), base=START + 7)
@@ -82,7 +85,7 @@ def test_segments_behind_the_damage_are_lost(tmp_path: Path) -> None:
     assert any("and 2 segments after it" in line for line in summary(replay(segment.parent)))
 
 
-def test_a_record_that_is_damaged_in_a_whole_batch(tmp_path: Path) -> None:
+def test_a_damaged_record_in_a_valid_batch_is_damage(tmp_path: Path) -> None:
     values = [*beginning(), *loss(), NO_VALUE, *loss("u")]
     folder = write(tmp_path / "log", values)
     (damage,) = replay(folder).damage
@@ -93,7 +96,7 @@ def test_a_record_that_is_damaged_in_a_whole_batch(tmp_path: Path) -> None:
     assert {f.partition for f in replay(folder).findings} == {"t-0"}
 
 
-def test_a_record_without_a_value(tmp_path: Path) -> None:
+def test_a_record_without_a_value_is_damage(tmp_path: Path) -> None:
     folder = write(tmp_path, beginning())
     (segment,) = folder.glob("*.log")
     segment.write_bytes(segment.read_bytes() + encode_batch(START, 1, 5000, [None]))
@@ -101,7 +104,7 @@ def test_a_record_without_a_value(tmp_path: Path) -> None:
     assert damage.offset == START
 
 
-def test_damage_in_a_dump(tmp_path: Path) -> None:
+def test_a_damaged_dump_is_replayed_up_to_its_line(tmp_path: Path) -> None:
     values = [*beginning(), *loss(), *loss("u")]
     text = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate(values)))
     lines = text.splitlines(keepends=True)
@@ -116,7 +119,7 @@ def test_damage_in_a_dump(tmp_path: Path) -> None:
     assert {f.partition for f in report.findings} == {"t-0"}
 
 
-def test_a_snapshot_that_is_damaged_is_not_compared(tmp_path: Path) -> None:
+def test_a_damaged_snapshot_is_not_compared(tmp_path: Path) -> None:
     folder = write(tmp_path, [*beginning(), *loss()])
     path = folder / f"{START:020}-0000000001.checkpoint"
     content = bytearray(snapshot(beginning()))
@@ -131,7 +134,7 @@ def test_a_snapshot_that_is_damaged_is_not_compared(tmp_path: Path) -> None:
     assert {f.partition for f in report.findings} == {"t-0"}, "the log itself goes on"
 
 
-def test_where_nothing_can_be_read_there_is_nothing_to_report(tmp_path: Path) -> None:
+def test_a_log_that_begins_with_damage_is_an_error(tmp_path: Path) -> None:
     folder = write(tmp_path, beginning())
     (segment,) = folder.glob("*.log")
     data = bytearray(segment.read_bytes())
@@ -142,10 +145,28 @@ def test_where_nothing_can_be_read_there_is_nothing_to_report(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("length", "told"), [(100, "X" * 100), (101, "X" * 99 + "…")])
-def test_the_name_of_a_type_that_is_not_known_is_cut(tmp_path: Path, length: int, told: str) -> None:
+def test_the_name_of_an_unknown_type_is_shortened(tmp_path: Path, length: int, told: str) -> None:
     values = [*beginning(), change(0, isr=[0])]
     lines = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate(values))).splitlines()
     shown = {"type": "X" * length, "version": 3, "data": {}}
     lines[-1] = f"{lines[-1].split(' payload: ')[0]} payload: {json.dumps(shown)}"
     (tmp_path / "dump.txt").write_text("\n".join(lines) + "\n")
     assert replay(tmp_path / "dump.txt").skipped == {f"{told} version 3": 1}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "missing"),
+    [
+        ([10, 11, 12, 13], None),
+        ([10, 11, 13], (12, 13)),
+        ([11, 12, 13], (10, 11)),
+        ([10, 13], (11, 13)),
+        ([10, 11], (12, 14)),
+        ([], (10, 14)),
+    ],
+)
+def test_the_first_gap_within_a_batch_is_found(offsets: list[int], missing: tuple[int, int] | None) -> None:
+    """The batch has the offsets 10 to 13."""
+    none: list[bytes | None] = [None] * len(offsets)
+    batch = RecordBatch(70, 10, 13, 1, 0, False, offsets, none, [], [0] * len(offsets))
+    assert _gap_within(Path("x"), batch) == (None if missing is None else Gap(Path("x"), 70, *missing))

@@ -1,4 +1,4 @@
-"""What a log has that is not known is said, and what stands behind it is marked: never sure of what is not known."""
+"""Doubts: unknown facts of a log are reported, and lines from their offsets on are marked as not reliable."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from highwater.traces.reports.report import Report, summary
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (
+    ELR,
     UNCLEAN,
     beginning,
     change,
@@ -41,7 +42,7 @@ def doubts(report: Report) -> list[tuple[str, int, tuple[str, ...] | None]]:
 
 
 def marks(report: Report) -> dict[str | None, set[bool]]:
-    """Of each partition whether what is told of it is reliable."""
+    """For each partition whether its lines are reliable."""
     lines: list[Any] = [*report.unexplained, *report.findings]
     return {a.partition: {b.reliable for b in lines if b.partition == a.partition} for a in lines}
 
@@ -50,7 +51,7 @@ def replayed(tmp_path: Path, *values: bytes, start: list[bytes] | None = None) -
     return replay(write(tmp_path / "log", [*(beginning() if start is None else start), *values]))
 
 
-def test_a_log_in_which_all_is_known_has_no_doubts(tmp_path: Path) -> None:
+def test_a_log_with_known_facts_only_has_no_doubts(tmp_path: Path) -> None:
     report = replayed(tmp_path, *loss(), *loss("u"))
     assert doubts(report) == []
     assert marks(report) == {"t-0": {True}, "u-0": {True}}
@@ -61,76 +62,44 @@ def test_a_log_in_which_all_is_known_has_no_doubts(tmp_path: Path) -> None:
 # --- versions -------------------------------------------------------------------------------------------
 
 
+VERSION = "metadata.version"
+
+
 @pytest.mark.parametrize(
-    ("features", "said"),
+    ("features", "summary"),
     [
-        (
-            (("metadata.version", 30), ("eligible.leader.replicas.version", 1)),
-            "metadata.version 30 (4.3-IV0)",
-        ),
-        (
-            (("metadata.version", 28),),
-            "eligible.leader.replicas.version 0 with metadata.version 28 (4.2-IV0) has no profile",
-        ),
-        ((("metadata.version", 30),), "metadata.version 30 (4.3-IV0)"),
-        ((("metadata.version", 777),), "metadata.version 777 is newer"),
-        (
-            (("metadata.version", 25), ("eligible.leader.replicas.version", 1)),
-            "eligible.leader.replicas.version 1 with metadata.version 25 (4.0-IV3)",
-        ),
-        (
-            (("metadata.version", 25), ("tiered.quorum.version", 1)),
-            "a feature that is not known: tiered.quorum.version",
-        ),
+        (((VERSION, 30), (ELR, 1)), "metadata.version 30 (4.3-IV0)"),
+        (((VERSION, 28),), f"{ELR} 0 with metadata.version 28 (4.2-IV0) has no profile"),
+        (((VERSION, 30),), "metadata.version 30 (4.3-IV0)"),
+        (((VERSION, 777),), "metadata.version 777 is newer"),
+        (((VERSION, 25), (ELR, 1)), f"{ELR} 1 with metadata.version 25 (4.0-IV3)"),
+        (((VERSION, 25), ("tiered.quorum.version", 1)), "a feature that is not known: tiered.quorum.version"),
+        *((((VERSION, level),), None) for level in (25, 23, 22, 11, 29)),
+        (((VERSION, 29), (ELR, 0)), None),
+        (((VERSION, 29), (ELR, 1)), None),
+        (((VERSION, 25), ("kraft.version", 1), ("share.version", 1), ("other", 0)), None),
     ],
 )
-def test_a_version_newer_than_any_profile(tmp_path: Path, features: Any, said: str) -> None:
+def test_a_version_without_a_profile_is_a_doubt_about_everything(
+    tmp_path: Path, features: Any, summary: str | None
+) -> None:
     report = replayed(tmp_path, *loss(), start=beginning(*features))
+    if summary is None:
+        assert report.doubts == []
+        return
     ((kind, _, partitions),) = doubts(report)
     assert (kind, partitions) == ("newer version", None)
-    assert report.doubts[0].summary.startswith(said)
+    assert report.doubts[0].summary.startswith(summary)
     assert marks(report)["t-0"] == {False}
     assert not report.is_violated
     assert not report.explained
 
 
-@pytest.mark.parametrize(
-    "features",
-    [
-        (("metadata.version", 25),),
-        (("metadata.version", 23),),
-        (("metadata.version", 22),),
-        (("metadata.version", 11),),
-        (("metadata.version", 29),),
-        (("metadata.version", 29), ("eligible.leader.replicas.version", 0)),
-        (("metadata.version", 29), ("eligible.leader.replicas.version", 1)),
-        (("metadata.version", 25), ("kraft.version", 1), ("share.version", 1), ("other", 0)),
-    ],
-)
-def test_a_version_that_a_profile_is_of(tmp_path: Path, features: Any) -> None:
-    assert doubts(replayed(tmp_path, start=beginning(*features))) == []
-
-
-def test_a_version_that_becomes_newer_in_mid_log(tmp_path: Path) -> None:
+def test_a_newer_version_in_mid_log_marks_the_lines_after_it(tmp_path: Path) -> None:
     report = replayed(tmp_path, *loss(), feature("metadata.version", 30), *loss("u"))
     assert doubts(report) == [("newer version", START + 2, None)]
     assert marks(report) == {"t-0": {True}, "u-0": {False}}
     assert report.is_violated, "what stands before it is sure"
-
-
-@pytest.mark.parametrize(
-    ("name", "level"), [("metadata.version", 29), ("eligible.leader.replicas.version", 1)]
-)
-def test_a_controller_of_a_newer_version(tmp_path: Path, name: str, level: int) -> None:
-    """The features can be those of an older version, and the code that decides is not."""
-    data = {
-        "controllerId": 3000, "incarnationId": "AAAAAAAAAAAAAAAAAAAAAw", "zkMigrationReady": False, "endPoints": [],
-        "features": [{"name": name, "minSupportedVersion": 0, "maxSupportedVersion": level}],
-    }  # fmt: skip
-    report = replayed(tmp_path, encode("REGISTER_CONTROLLER_RECORD", 0, data), start=[])
-    assert doubts(report) == [("newer version", 0, None)]
-    data["features"] = [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": 25}]
-    assert doubts(replayed(tmp_path / "2", encode("REGISTER_CONTROLLER_RECORD", 0, data), start=[])) == []
 
 
 # --- records --------------------------------------------------------------------------------------------
@@ -150,7 +119,7 @@ def test_a_controller_of_a_newer_version(tmp_path: Path, name: str, level: int) 
         (encode_unknown(None, 0, "WHATEVER_RECORD"), "unknown record"),
     ],
 )
-def test_a_record_that_cannot_be_read_concerns_all_partitions(
+def test_an_unreadable_record_of_the_cluster_concerns_all_partitions(
     tmp_path: Path, value: bytes, kind: str
 ) -> None:
     report = replayed(tmp_path, *loss(), value, *loss("u"))
@@ -159,7 +128,7 @@ def test_a_record_that_cannot_be_read_concerns_all_partitions(
     assert sum(report.skipped.values()) == 1, "it is counted by type and version"
 
 
-def test_records_that_are_known_and_not_followed_are_no_doubt(tmp_path: Path) -> None:
+def test_a_known_record_that_is_not_followed_is_no_doubt(tmp_path: Path) -> None:
     quota = with_version(
         encode("CLIENT_QUOTA_RECORD", 0, {"entity": [], "key": "", "value": 1.0, "remove": False}), 5
     )
@@ -168,7 +137,7 @@ def test_records_that_are_known_and_not_followed_are_no_doubt(tmp_path: Path) ->
     assert report.skipped == {"CLIENT_QUOTA_RECORD": 1}
 
 
-def test_a_change_that_cannot_be_read_concerns_its_partition(tmp_path: Path) -> None:
+def test_an_unreadable_change_or_creation_concerns_its_partition(tmp_path: Path) -> None:
     report = replayed(tmp_path, with_version(change(0, isr=[0]), 3), *loss(), *loss("u"))
     assert doubts(report) == [("unreadable version", START, ("t-0",))]
     assert marks(report) == {"u-0": {True}}
@@ -176,23 +145,20 @@ def test_a_change_that_cannot_be_read_concerns_its_partition(tmp_path: Path) -> 
         "PARTITION_CHANGE_RECORD version 3": 1,
         "changes of partitions that are not followed any more": 2,
     }
-
-
-def test_a_partition_whose_creation_cannot_be_read(tmp_path: Path) -> None:
     report = replayed(tmp_path, with_version(partition(1, "t"), 3), change(1, isr=[0]), *loss("u"))
     assert doubts(report) == [("unreadable version", START, ("t-1",))]
     assert marks(report) == {"u-0": {True}}
 
 
-def test_a_change_that_is_not_known_among_others_of_its_batch(tmp_path: Path) -> None:
+def test_an_unreadable_change_in_a_batch_concerns_its_partition(tmp_path: Path) -> None:
     batch = [registration_change(0, 1, fenced=1), with_version(change(0, isr=[1]), 9)]
     report = replay(write(tmp_path / "log", [*beginning(), batch, *loss()]))
     assert ("unreadable version", START, ("t-0",)) in [(k, min(o, START), p) for k, o, p in doubts(report)]
     assert "t-0" not in marks(report)
 
 
-def test_a_record_that_clears_elrs_concerns_those_that_have_one(tmp_path: Path) -> None:
-    """No profile has a rule for it; of a partition without an ELR it changes nothing."""
+def test_a_record_that_clears_elrs_without_a_rule_concerns_partitions_with_elr(tmp_path: Path) -> None:
+    """It changes nothing of a partition without an ELR."""
     clear = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
     elr = change(0, isr=[0], eligibleLeaderReplicas=[1])
     report = replayed(tmp_path, clear, change(0, isr=[0, 1]), elr, clear, *loss("u"))
@@ -229,8 +195,9 @@ def test_a_record_that_clears_elrs_concerns_those_that_have_one(tmp_path: Path) 
         ),
     ],
 )
-def test_an_undefined_value_is_named(tmp_path: Path, value: bytes, field: str, said: Any) -> None:
-    """It is not taken for anything, least of all by its sign: only the record is not explained."""
+def test_an_undefined_value_is_reported_and_changes_nothing(
+    tmp_path: Path, value: bytes, field: str, said: Any
+) -> None:
     report = replayed(tmp_path, value)
     (line,) = report.unexplained
     assert line.candidates[0].differences == {field: said}
@@ -253,14 +220,14 @@ def test_an_undefined_value_of_a_change_concerns_its_partition(tmp_path: Path, n
 
 
 @pytest.mark.parametrize("value", ["2", " 2 ", "+2", "002", None])
-def test_settings_as_kafka_reads_them(tmp_path: Path, value: str | None) -> None:
+def test_a_setting_is_read_as_kafka_reads_it(tmp_path: Path, value: str | None) -> None:
     assert doubts(replayed(tmp_path, setting("min.insync.replicas", value))) == []
 
 
 # --- what is not there ----------------------------------------------------------------------------------
 
 
-def test_a_log_without_its_beginning(tmp_path: Path) -> None:
+def test_a_log_without_its_beginning_is_doubted_as_a_whole(tmp_path: Path) -> None:
     later = [change(0, isr=[0]), registration_change(1, 3, fenced=1), *loss("u"), partition(4)]
     report = replay(write(tmp_path, later, base=20))
     assert doubts(report) == [("missing beginning", 20, None)]
@@ -270,7 +237,7 @@ def test_a_log_without_its_beginning(tmp_path: Path) -> None:
     assert any("copy the *.checkpoint too" in line for line in summary(report))
 
 
-def test_offsets_that_are_missing(tmp_path: Path) -> None:
+def test_missing_offsets_mark_the_lines_after_them(tmp_path: Path) -> None:
     folder = write(tmp_path, [*beginning(), *loss()])
     write(folder, loss("u"), base=START + 10)
     report = replay(folder)
@@ -279,7 +246,7 @@ def test_offsets_that_are_missing(tmp_path: Path) -> None:
     assert marks(report) == {"t-0": {True}, None: {True}, "u-0": {False}}
 
 
-def test_a_snapshot_with_a_record_that_is_not_known(tmp_path: Path) -> None:
+def test_a_snapshot_with_an_unknown_record_is_not_compared(tmp_path: Path) -> None:
     folder = write(tmp_path, beginning())
     content = snapshot([*beginning(), encode_unknown(40, 0, "")])
     (folder / f"{START:020}-0000000001.checkpoint").write_bytes(content)
@@ -304,7 +271,7 @@ def test_a_snapshot_with_a_record_that_is_not_known(tmp_path: Path) -> None:
     ],
     ids=["setting", "change", "partition", "value"],
 )
-def test_a_dump_says_the_same(tmp_path: Path, values: list[bytes]) -> None:
+def test_a_dump_has_the_doubts_of_the_binary_log(tmp_path: Path, values: list[bytes]) -> None:
     binary = write(tmp_path / "log", [*beginning(), *values])
     text = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate([*beginning(), *values])))
     (tmp_path / "dump.txt").write_text(_shown(binary, text))
@@ -316,7 +283,7 @@ def test_a_dump_says_the_same(tmp_path: Path, values: list[bytes]) -> None:
 
 
 def _shown(binary: Path, text: str) -> str:
-    """With the records that are not known here as the tool of a version shows them that knows them."""
+    """The dump with unknown records as the tool of a newer Kafka version shows them."""
     (segment,) = binary.glob("*.log")
     lines = text.splitlines()
     with segment.open("rb") as file:
@@ -356,7 +323,7 @@ def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:
         assert f"| `{kind}` | " in page
 
 
-def test_doubts_that_are_too_many_to_tell_are_kept_as_one() -> None:
+def test_doubts_beyond_the_limit_are_kept_as_one() -> None:
     found = Doubts()
     for number in range(LIMIT + 50):
         found.add("unknown record", f"type {number}", number, None if number > LIMIT else ("t-0",))
@@ -375,24 +342,19 @@ BEGIN, END = together()
 ABORT = encode("ABORT_TRANSACTION_RECORD", 0, {})
 
 
-def test_a_transaction_that_does_not_end(tmp_path: Path) -> None:
-    """Its records are not followed, so nobody knows; a log can end so, and is told of as such."""
+def test_the_records_of_an_unended_transaction_are_doubted(tmp_path: Path) -> None:
     report = replayed(tmp_path, BEGIN, *loss())
     assert doubts(report) == [("open transaction", START, None)]
     assert (report.unexplained, report.findings, report.explained) == ([], [], False)
-    assert doubts(replayed(tmp_path / "ended", BEGIN, *loss(), END)) == []
-    assert doubts(replayed(tmp_path / "aborted", BEGIN, *loss(), ABORT)) == []
-
-
-def test_a_transaction_within_another(tmp_path: Path) -> None:
-    """The first one has no end."""
+    for end in (END, ABORT):
+        assert doubts(replayed(tmp_path, BEGIN, *loss(), end)) == []
     report = replayed(tmp_path, BEGIN, *loss(), BEGIN, *loss("u"), END)
     assert doubts(report) == [("open transaction", START, None)]
     assert marks(report) == {"u-0": {False}}
 
 
 @pytest.mark.parametrize("end", [END, ABORT])
-def test_a_transaction_that_has_not_begun(tmp_path: Path, end: bytes) -> None:
+def test_the_end_of_a_transaction_that_has_not_begun_is_reported(tmp_path: Path, end: bytes) -> None:
     report = replayed(tmp_path, end, *loss())
     first = report.unexplained[0]
     assert (first.position["offset"], first.partition) == (START, None)

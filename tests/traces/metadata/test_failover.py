@@ -1,4 +1,4 @@
-"""Another controller: what it can have forgotten, and what the one before it can have left half written."""
+"""Another controller: index entries that it can lack, and decisions that its predecessor left incomplete."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.kafka.values import encode
 from highwater.traces.metadata import follow
 from tests.traces.metadata.made_logs import (
+    OFF,
+    ON,
     Controller,
     beginning,
     change,
+    clear,
     partition,
     registration,
     registration_change,
@@ -21,8 +23,6 @@ from tests.traces.metadata.made_logs import (
 )
 from tests.traces.shares.test_shares import divided, embedded
 
-ON = (("metadata.version", 29), ("eligible.leader.replicas.version", 1))
-OFF = (("metadata.version", 29), ("eligible.leader.replicas.version", 0))
 START = len(beginning(*ON))
 INCARNATION = "AAAAAAAAAAAAAAAAAAAAEA"
 NEXT = Controller(2)
@@ -32,7 +32,7 @@ Values = Sequence[bytes | Sequence[bytes] | Controller]
 def wrong(
     folder: Path, *values: bytes | Sequence[bytes] | Controller, start: Sequence[bytes] | None = None
 ) -> list[tuple[int, str | None]]:
-    """What is not explained of a log, in one process and in shares: offsets from the beginning's end on."""
+    """The records that nothing explains, the same in one process and in shares: offsets from the beginning's end on."""
     begun = beginning(*ON) if start is None else start
     path = write(folder / str(len(list(folder.iterdir()))), [*begun, *values])
     report = embedded(path)
@@ -52,7 +52,7 @@ def offset(values: Values) -> int:
 CLEARED: Values = (
     change(0, isr=[0, 1]),
     change(0, isr=[0], eligibleLeaderReplicas=[1]),
-    [setting("min.insync.replicas", "3"), encode("CLEAR_ELR_RECORD", 0, {"topicName": "t"})],
+    [setting("min.insync.replicas", "3"), clear()],
     change(0, isr=[0, 1]),
     [
         change(0, isr=[0], eligibleLeaderReplicas=[1]),
@@ -66,7 +66,9 @@ EMPTIED = change(0, eligibleLeaderReplicas=[])
 
 @pytest.mark.parametrize("controller", [(), (Controller(1),), (NEXT,), (NEXT, Controller(3))])
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_the_index_can_be_forgotten(tmp_path: Path, controller: tuple[Controller, ...], times: int) -> None:
+def test_a_new_controller_can_lack_entries_of_the_index(
+    tmp_path: Path, controller: tuple[Controller, ...], times: int
+) -> None:
     """A registration visits t-0 for each entry. A new controller may have one entry left, or both."""
     before = (*CLEARED, *controller)
     new = registration(1, offset(before), incarnationId=INCARNATION)
@@ -75,7 +77,7 @@ def test_the_index_can_be_forgotten(tmp_path: Path, controller: tuple[Controller
     assert (found == []) == (times == 2 or (times == 1 and is_new))
 
 
-def test_which_it_was_is_known_then(tmp_path: Path) -> None:
+def test_a_registration_shows_how_many_entries_there_were(tmp_path: Path) -> None:
     """The first registration shows whether there was one entry or two; none comes back."""
     before = (*CLEARED, NEXT)
     registered = [EMPTIED, registration(1, offset(before), incarnationId=INCARNATION)]
@@ -87,18 +89,42 @@ def test_which_it_was_is_known_then(tmp_path: Path) -> None:
     assert wrong(tmp_path, *after, [EMPTIED, EMPTIED, last]) != []
 
 
+def test_a_stray_entry_counts_for_the_first_partition(tmp_path: Path) -> None:
+    """1 is twice in the index for t-1, and leaves its ELR: the other entry is one more visit of t-0."""
+    start = [*beginning(*ON), partition(1)]
+    in_elr = change(1, isr=[0], eligibleLeaderReplicas=[1])
+    twice = (
+        change(1, isr=[0, 1]),
+        in_elr,
+        [setting("min.insync.replicas", "3"), clear()],
+        change(1, isr=[0, 1]),
+        in_elr,
+    )
+    fenced = [
+        change(0, isr=[0, 2], eligibleLeaderReplicas=[1]),
+        in_elr,
+        change(0, "u", isr=[0, 2]),
+        registration_change(1, 4, fenced=1),
+    ]
+    before = (*twice, change(1, isr=[0, 1], eligibleLeaderReplicas=[]), fenced)
+    new = registration(1, offset(before) + 1, incarnationId=INCARNATION)
+    emptied = change(1, eligibleLeaderReplicas=[])
+    assert wrong(tmp_path, *before, [EMPTIED, EMPTIED, emptied, new], start=start) == []
+    assert wrong(tmp_path, *before, [EMPTIED, emptied, new], start=start) != []
+
+
 # --- a registration in part ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decision goes on in another batch after two records, and not after ten thousand."""
+    """The limit of a batch is two records instead of ten thousand."""
     monkeypatch.setattr(follow, "SPLIT", 2)
 
 
 ELR: Values = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
 OF_1 = [change(0, "u", isr=[0, 2]), EMPTIED]
-"""What the registration of 1 after a crash changes; its record comes behind that."""
+"""The changes by the registration of 1 after a crash; the record of the broker follows them."""
 
 
 def registered(before: Values) -> bytes:
@@ -106,7 +132,7 @@ def registered(before: Values) -> bytes:
 
 
 @pytest.mark.usefixtures("batches_of_two")
-def test_a_registration_in_part(tmp_path: Path) -> None:
+def test_an_incomplete_registration_is_explained_if_its_controller_failed(tmp_path: Path) -> None:
     """The controller fails behind the first batch; the broker registers with the next one, which changes no more."""
     again = [registered((*ELR, OF_1, NEXT))]
     assert wrong(tmp_path, *ELR, OF_1, NEXT, again) == []
@@ -127,14 +153,14 @@ def test_a_registration_in_part(tmp_path: Path) -> None:
         [EMPTIED],
     ],
 )
-def test_what_no_registration_writes(tmp_path: Path, records: list[bytes]) -> None:
-    """Nor does one that is smaller than a batch: it is written as a whole."""
+def test_changes_that_no_registration_writes_are_reported(tmp_path: Path, records: list[bytes]) -> None:
+    """A registration that is smaller than a batch is written as a whole."""
     assert (2 + len(records) - 1, "t-0") in wrong(tmp_path, *ELR, records, NEXT)
 
 
 @pytest.mark.usefixtures("batches_of_two")
-def test_with_elr_off_it_leaves_the_isr(tmp_path: Path) -> None:
-    """As if it were fenced: without a leader there is no other explanation."""
+def test_with_elr_off_an_incomplete_registration_removes_the_leader(tmp_path: Path) -> None:
+    """No other decision explains the change of a partition without a leader."""
     start = beginning(*OFF)
     first = [change(0, isr=[0]), change(0, "u", isr=[0])]
     gone = [change(0, leader=-1), change(0, "u", leader=-1)]
@@ -142,8 +168,10 @@ def test_with_elr_off_it_leaves_the_isr(tmp_path: Path) -> None:
     assert (3, "u-0") in wrong(tmp_path, first, gone, change(0, "u", leader=0), start=start)
 
 
-def test_in_full_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but five of the changes of a registration are written; of batches that are a tenth of Kafka's."""
+def test_a_registration_is_incomplete_after_a_full_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but five of the changes of a registration are written, in batches a tenth as large as Kafka's."""
     assert follow.SPLIT == 10_000
     monkeypatch.setattr(follow, "SPLIT", 1_000)
     count = follow.SPLIT + 5

@@ -29,8 +29,15 @@ from tests.traces.metadata.accounts import (
     shared,
 )
 from tests.traces.metadata.corruptions import TIME, corruptions
-from tests.traces.metadata.mutations import CLEAR, Log, Mutation, fields, fields_of_snapshots, read
-from tests.traces.metadata.orders import whole_records
+from tests.traces.metadata.mutations import (
+    CLEAR,
+    Log,
+    Mutation,
+    fields,
+    fields_of_snapshots,
+    read,
+    whole_records,
+)
 
 pytestmark = [needs_clusters, needs_clusters_4_2]
 
@@ -50,7 +57,7 @@ def mutations(log: Log, *, corrupted: bool = False) -> Iterator[Mutation]:
 
 
 def chosen(log: Log, sample: int | None, *, corrupted: bool = False) -> list[Mutation]:
-    """At most so many changes of each kind, always the same ones."""
+    """At most ``sample`` changes of each kind, always the same ones."""
     by_kind: dict[str, list[Mutation]] = defaultdict(list)
     for mutation in mutations(log, corrupted=corrupted):
         by_kind[mutation.kind].append(mutation)
@@ -102,7 +109,7 @@ def measure(clusters: Path, names: tuple[str, ...], sample: int | None, folder: 
     ],
     ids=["2024", "4.2", "2024-all", "4.2-all"],
 )
-def test_a_change_of_the_meaning_is_reported_where_it_happens(
+def test_a_change_is_reported_where_it_is_or_has_a_known_reason(
     tmp_path: Path, clusters: Path, names: tuple[str, ...], sample: int | None, missed: float
 ) -> None:
     found = measure(clusters, names, sample, tmp_path)
@@ -114,26 +121,8 @@ def test_a_change_of_the_meaning_is_reported_where_it_happens(
     assert found[AT] > 0.85 * (found[AT] + found[LATER])
 
 
-def test_what_is_reported_later_was_explained_until_then(tmp_path: Path) -> None:
-    """The first entry stands where the log first contradicts itself: what is before it can have happened."""
-    log = log_of("minisr-elr").without_snapshots()
-    tried = 0
-    with shared():
-        for mutation in chosen(log, 12):
-            made = mutation.make()
-            first = replayed(made, tmp_path).first
-            if first is None or position(mutation, log, first) != LATER:
-                continue
-            until = replace(made, batches=tuple(b for b in made.batches if b.last_offset < first))
-            assert any(mutation.offset <= b.last_offset for b in until.batches)
-            assert replayed(until, tmp_path).first is None, mutation
-            tried += 1
-    assert tried > 10
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_recorded_log_is_written_as_it_was_and_tears_no_decision(name: str, tmp_path: Path) -> None:
-    """Else the account of a change could be that of the log itself."""
+def test_a_recorded_log_is_written_byte_for_byte_and_has_whole_decisions(name: str, tmp_path: Path) -> None:
     log = log_of(name)
     assert read(log.write(tmp_path)) == log
     segment = f"{0:020}.log"
@@ -143,7 +132,7 @@ def test_a_recorded_log_is_written_as_it_was_and_tears_no_decision(name: str, tm
     assert not is_torn(log, replayed(log, tmp_path))
 
 
-def test_each_change_makes_another_log_which_is_written_as_it_is(tmp_path: Path) -> None:
+def test_each_change_makes_another_log_and_is_written_as_it_is(tmp_path: Path) -> None:
     old, new = log_of("minisr-elr"), log_of("minisr-broker-elr", CLUSTERS_4_2)
     for mutation in (*fields(old), *whole_records(old), *corruptions(new)):
         assert mutation.make() not in (old, new), mutation
@@ -158,10 +147,10 @@ def test_each_change_makes_another_log_which_is_written_as_it_is(tmp_path: Path)
         assert written == [(b.base_offset, b.last_offset, list(b.offsets), b.values) for b in made.batches]
 
 
-def test_sharing_makes_no_difference(tmp_path: Path) -> None:
-    """Shared tables change none of the reports; nor does ending at the first entry."""
+def test_shared_tables_give_the_same_reports(tmp_path: Path) -> None:
+    """So does a replay that ends at the first entry."""
     log = log_of("reassigns-elr").without_snapshots()
-    found = chosen(log, 1)
+    found = chosen(log, 1)[::3]
     with shared():
         apart = [replayed(m.make(), tmp_path) for m in found]
     for mutation, quick in zip(found, apart, strict=True):
@@ -176,7 +165,7 @@ def test_sharing_makes_no_difference(tmp_path: Path) -> None:
             assert (report.profile, report.rules) == (quick.report.profile, quick.report.rules)
 
 
-def test_a_time_has_its_reason_only_where_nothing_else_changes(tmp_path: Path) -> None:
+def test_a_change_of_time_is_excused_only_if_nothing_else_changes(tmp_path: Path) -> None:
     log = log_of("minisr-broker-elr", CLUSTERS_4_2)
     with shared():
         original = replayed(log, tmp_path)
@@ -187,7 +176,7 @@ def test_a_time_has_its_reason_only_where_nothing_else_changes(tmp_path: Path) -
         assert reason(passed_off, log, original, replayed(other.make(), tmp_path)) == ("", "a time counts")
 
 
-def test_a_min_isr_that_clears_nothing_is_seen_without_the_replay() -> None:
+def test_a_removed_clear_elr_record_is_found_without_the_replay() -> None:
     log = log_of("minisr-broker-elr", CLUSTERS_4_2)
     assert not is_uncleared(log)
     tried = 0

@@ -39,8 +39,7 @@ from tests.traces.metadata.made_logs import (
     with_version,
     write,
 )
-from tests.traces.metadata.mutations import Log, fields, read
-from tests.traces.metadata.orders import whole_records
+from tests.traces.metadata.mutations import Log, fields, read, whole_records
 from tests.traces.metadata.test_any_log import records, whole
 
 WORK = ("beliefs", "steps explained")

@@ -1,1 +1,1 @@
-"""The automaton of one partition: belief states, and what explains the observations between them."""
+"""The automaton of a partition: belief states, and the model's actions that explain its observations."""

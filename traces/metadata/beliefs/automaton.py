@@ -1,12 +1,10 @@
-"""The automaton of belief states, and explanations of records by it.
-
-The automaton of partitions: what observations make of a belief state is explained once, and then looked up.
+"""The automaton of belief states: each transition is explained once by the model's actions, and then looked up.
 
 Its states are belief states, its symbols observations with slots for brokers. An observation gets its symbol once for
-each binding of slots to brokers, and a belief state its transition once for each word of symbols. Both tables are
-small, however many partitions and records there are.
+each binding of slots to brokers, and a belief state its transition once for each word of symbols. Both tables stay
+small, however many partitions and records a log has.
 
-Explaining: which decisions of the controller lead to the observations that one batch holds about a partition.
+``Explanation`` finds the controller's decisions that lead to the observations of one batch about a partition.
 """
 
 from __future__ import annotations
@@ -60,9 +58,9 @@ from highwater.traces.reports.observed import PartitionState
 
 FlagsOf = Callable[[int], Flags]
 MAX_TRANSITIONS, MAX_BELIEFS, MAX_SYMBOLS = 600_000, 100_000, 1_000_000
-"""So many are kept; where there are more, the tables begin anew."""
+"""At these sizes the tables are cleared."""
 MAX_RECORDS = 50_000
-"""So many different records are kept decoded."""
+"""The number of different records that are kept decoded."""
 
 
 class Automaton:
@@ -80,7 +78,7 @@ class Automaton:
         self.explained = 0
 
     def _forget(self) -> None:
-        """Begin all tables anew, so that memory is bounded; what is needed again is explained again."""
+        """Clear all tables, so that memory is bounded; transitions that occur again are explained again."""
         for binding in self._bindings.values():
             binding.symbols.clear()
         for table in (self._bindings, self._by_content, self._records):
@@ -95,7 +93,7 @@ class Automaton:
             found = self._bindings[brokers] = Binding(brokers)
         return found
 
-    # --- what a partition begins with -------------------------------------------------------------------
+    # --- initial beliefs -------------------------------------------------------------------
 
     def initial(
         self,
@@ -104,9 +102,9 @@ class Automaton:
         tags: Iterable[int] | None = None,
         offline: Iterable[int] = (),
     ) -> tuple[BeliefState, Binding]:
-        """What is believed of a partition of which only its state and what its settings can be are known.
+        """The belief state of a partition from its state and its possible settings, and its binding.
 
-        ``offline`` are the replicas in log directories that are offline. Raises CannotFollow.
+        ``offline`` are the replicas in offline log directories. Raises CannotFollow.
         """
         observed, brokers = in_slots(state)
         observed = replace(observed, offline=tuple(sorted(brokers.index(broker) for broker in offline)))
@@ -121,14 +119,14 @@ class Automaton:
         return belief, self.binding(brokers)
 
     def adopted(self, belief: BeliefState, before: Automaton, offline: Iterable[int]) -> BeliefState:
-        """A belief of other rules under these: every set of rules comes into question again.
+        """A belief state of the automaton ``before`` under these rules; every set of rules is possible again.
 
-        ``offline`` are the slots of replicas in log directories that are offline, under these rules.
+        ``offline`` are the slots of replicas in offline log directories, if these rules depend on them.
         """
         return self.beliefs.adopted(belief, before.beliefs, tuple(sorted(offline)))
 
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
-        """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
+        """The fields in which a new partition differs from a created one: ISR of active replicas, the first leads."""
         observed, brokers = in_slots(state)
         created = self.beliefs.created(observed.replicas, [self._grounds.flags(b) for b in brokers])
         if created == observed and not state.leader_epoch and not state.partition_epoch:
@@ -145,10 +143,9 @@ class Automaton:
         observations: Sequence[Observation],
         is_last: bool = False,
     ) -> tuple[Transition, Brokers]:
-        """What follows from what was observed, in this order and in one batch of the log.
+        """The transition by observations of one batch, in their order, and the brokers of its spans' slots.
 
-        Also the brokers of the slots that the transition's spans speak of. ``is_last``: the controller that wrote
-        the batch wrote nothing after it. Raises CannotFollow.
+        ``is_last``: the controller that wrote the batch wrote nothing after it. Raises CannotFollow.
         """
         full = self._transitions >= MAX_TRANSITIONS or self._symbols >= MAX_SYMBOLS
         if full or len(self.beliefs) >= MAX_BELIEFS:
@@ -205,7 +202,7 @@ class Automaton:
         return tuple(sorted({*named(self.record(observation.raw))}.difference(binding.brokers)))
 
     def _content(self, binding: Binding, observation: Observation) -> Any:
-        """What an observation says, with slots for brokers; None where a broker has none."""
+        """The content of an observation with slots for brokers; None if a broker has no slot."""
         slots = binding.slots
         if isinstance(observation, TopicSettings):
             return observation
@@ -217,7 +214,7 @@ class Automaton:
         if not slots.keys() >= {*named(record)}:
             return None
         if "replicas" in record:
-            # What a reassignment writes depends on the order of the brokers' numbers, too.
+            # The record of a reassignment also depends on the order of the brokers' ids.
             parts.append(tuple(sorted(slots.values(), key=binding.brokers.__getitem__)))
         for name in FIELDS:
             if record.get(name) is not None:
@@ -245,13 +242,13 @@ class Automaton:
 LIMIT_CANDIDATES = 5
 LIMIT_STATES = 4
 MEASURED = frozenset(p.name for p in CONDITIONS)
-"""Properties that are no findings: what is reported of them is for how long they did not hold."""
+"""Properties that are no findings: the report has for how long they did not hold."""
 ELECTIONS = frozenset({"leader_elected_cleanly", "leader_completeness"})
-"""Properties that are about an election, so that each election that breaks them is a finding of its own."""
+"""Properties of an election: each election that violates them is a finding of its own."""
 
 
 class Grounds(NamedTuple):
-    """What explanations lean on: all belief states, the fields of a change, and what is known of a broker now."""
+    """The inputs of explanations: all belief states, the decoder of changes, and the flags of brokers."""
 
     beliefs: BeliefStates
     record: Callable[[bytes], Mapping[str, Any]]
@@ -260,7 +257,7 @@ class Grounds(NamedTuple):
 
 @dataclass
 class _Boundary:
-    """What can be between two observations: the states that fit, and their slots' brokers; all agree on the rest.
+    """The possible states between two observations, and the brokers of their slots.
 
     ``causes`` are the actions of the last observation, ``of_change`` those that explain the span's last change.
     """
@@ -276,10 +273,10 @@ class _Boundary:
 
 
 class Explanation:
-    """Finds what observations in one batch lead to.
+    """Finds the transition by the observations of one batch.
 
-    A record of the partition belongs to the decision about a broker, or about the settings, that stands beside it, or
-    it is a decision of its own. What can be is carried along from the boundary of one observation to the next.
+    A partition's record belongs to the decision about a broker or a setting next to it, or is a decision of its own.
+    The possible states are carried from the boundary of one observation to the next.
     ``is_last``: the controller that wrote the batch wrote nothing after it.
     """
 
@@ -295,10 +292,10 @@ class Explanation:
         self.is_last = is_last
         self.belief, self.brokers = belief, brokers
         self.all_brokers = brokers
-        """The brokers before the observations, and after them those that these bring in."""
+        """The brokers before the observations, followed by those that the observations add."""
 
     def transition(self) -> Transition:
-        """What the observations lead to. Raises CannotFollow."""
+        """The transition by the observations. Raises CannotFollow."""
         count = len(self.observations)
         reached = {0: _boundary(self.belief, self.brokers, set(), set())}
         jumped: set[int] = set()
@@ -325,7 +322,7 @@ class Explanation:
         return Transition(self.belief, tuple(spans))
 
     def _alternatives(self, index: int) -> list[tuple[int, Observation, Change | None]]:
-        """What the observation at an index can be: of how many, the observation, the record that belongs to it."""
+        """The readings of the observation at an index: how many it takes, the decision, and its record."""
         observation = self.observations[index]
         if isinstance(observation, Change):
             found: list[tuple[int, Observation, Change | None]] = [(1, observation, observation)]
@@ -347,9 +344,9 @@ class Explanation:
     def _apply(
         self, here: _Boundary, observation: Observation, record: Change | None, records: int
     ) -> _Boundary | None:
-        """What an observation leads to, with its record and how often that is there; None where nothing explains it."""
+        """The boundary after an observation with its record, written ``records`` times; None if nothing explains it."""
         if isinstance(observation, BrokerChange) and observation.broker not in here.brokers:
-            # The partition has lost this broker earlier in the batch, so it is not concerned; or it never had it.
+            # The partition lost this broker earlier in the batch, or never had it.
             if observation.kind == "unfence" and record is not None:
                 return self._by_another(here, observation, record)
             return None if record else _boundary(self._belief(here), here.brokers, set(), here.of_change)
@@ -370,7 +367,7 @@ class Explanation:
         return self._in_order(after, brokers, observed, causes, causes if record else here.of_change)
 
     def _by_another(self, here: _Boundary, observation: BrokerChange, record: Change) -> _Boundary | None:
-        """What a record leads to that a broker's unfencing brought about which the partition does not have."""
+        """The boundary after a record that the unfencing of a broker outside the partition caused."""
         belief = self.beliefs.widened(self._belief(here), [observation.flags._replace(fenced=True)])
         wider = _boundary(belief, (*here.brokers, observation.broker), here.causes, here.of_change)
         self.all_brokers += () if observation.broker in self.all_brokers else (observation.broker,)
@@ -386,7 +383,7 @@ class Explanation:
     def _evidence(
         self, here: _Boundary, observation: Observation, record: Change | None, records: int = 1
     ) -> tuple[BeliefState, Brokers, list[Evidence]]:
-        """The evidence that an observation can be; with the belief state widened by brokers that are new to it."""
+        """The evidence of an observation, and the belief state with slots for the brokers that are new to it."""
         belief, brokers = self._belief(here), here.brokers
         written = None if record is None else self.grounds.record(record.raw)
         concerned = {*named(written)} if written else set()
@@ -402,7 +399,7 @@ class Explanation:
             )
             self.all_brokers += tuple(b for b in new if b not in self.all_brokers)
         if written and "replicas" in written:
-            # A reassignment writes some brokers in the order of their numbers: slots have to go by that, too.
+            # A reassignment writes some brokers in the order of their ids: slots need the same order.
             order = tuple(sorted(range(len(brokers)), key=lambda slot: brokers[slot]))
             belief, brokers = self.beliefs.renumbered(belief, order), tuple(sorted(brokers))
         slots = {broker: slot for slot, broker in enumerate(brokers)}
@@ -429,10 +426,10 @@ class Explanation:
             assigned = tuple(slots[broker] for broker in placed.assigned)
         return belief, brokers, [Evidence("change", after, assigned=assigned, is_last=self.is_last)]
 
-    # --- what nothing explains ------------------------------------------------------------------------
+    # --- unexplained observations ------------------------------------------------------------------------
 
     def _adopt(self, here: _Boundary, index: int) -> _Boundary:
-        """Go on from what was observed, after an observation that nothing explains."""
+        """Continue from the observed partition after an observation that nothing explains."""
         observation = self.observations[index]
         record = observation if isinstance(observation, Change) else None
         candidates: list[Candidate] = []
@@ -466,7 +463,7 @@ class Explanation:
         return boundary
 
     def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:
-        """The states that fitted before, readable; the first few."""
+        """The first few states that fitted before, in readable form."""
         found = []
         for tag, scalars in sorted(here.states)[:LIMIT_STATES]:
             plain = self.beliefs.actions(tag, here.slots).decode(scalars)
@@ -487,7 +484,7 @@ class Explanation:
             )
         return tuple(found)
 
-    # --- what follows -----------------------------------------------------------------------------------
+    # --- spans -----------------------------------------------------------------------------------
 
     def _span(self, first: int, end: int, here: _Boundary, before: BeliefState, after: BeliefState) -> Span:
         changed = [i for i in range(first, end) if isinstance(self.observations[i], Change)]
@@ -516,7 +513,7 @@ def _boundary(belief: BeliefState, brokers: Brokers, causes: set[str], of_change
 
 
 def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
-    """Several ways can lead to the same boundary; what fits is what fits on any of them."""
+    """Join two ways to the same boundary: a state fits if it fits on any of them."""
     known = reached.setdefault(index, found)
     if known is not found:
         known.states |= found.states
@@ -525,7 +522,7 @@ def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
 
 
 def _findings(before: BeliefState, after: BeliefState, elected: bool) -> tuple[tuple[str, bool], ...]:
-    """The properties that do not hold any more, or not for certain; of an election also those that did not before."""
+    """The properties that stop holding, each with whether that is certain; an election reports its own each time."""
     found = []
     for name in sorted(after.violated | after.doubtful):
         certain = name in after.violated

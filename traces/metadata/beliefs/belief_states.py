@@ -1,14 +1,8 @@
-"""What is believed of partitions: sets of model states, and the brokers that their slots stand for.
+"""Belief states of partitions: sets of model states, the transitions between them, and the brokers of their slots.
 
-Slots and the brokers that they stand for: a partition in both, and after a record, which names brokers.
-
-Belief states, and the transitions between them: what the observations of one batch make of one, in spans.
-
-All belief states of one replay: how they are made, and made anew for other slots and under other rules.
-
-Partitions that differ in the numbers of their brokers only have the same belief states, as brokers are slots here.
-Epochs are relative (``actions``). A belief state holds the model states of several sets of rules side by side where the
-log does not say which of them was in force.
+Brokers are slots here, so partitions that differ only in the ids of their brokers share belief states. Epochs are
+relative (``evidence``). If the log does not say which set of rules was in force, a belief state holds the model states
+of each possible set. ``BeliefStates`` makes all belief states of one replay, also for other slots and other rules.
 """
 
 from __future__ import annotations
@@ -49,13 +43,13 @@ TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
 
 
 class Symbol:
-    """An observation with slots for brokers. Two are the same only where they are the same object, to be found fast."""
+    """An observation with slots for brokers; compared by identity, so that lookups are fast."""
 
     __slots__ = ()
 
 
 class Binding:
-    """The brokers that the slots of a belief state stand for, and the symbols of observations that name them."""
+    """The brokers of a belief state's slots, and the symbols of observations that name them."""
 
     __slots__ = ("brokers", "slots", "symbols")
 
@@ -66,14 +60,14 @@ class Binding:
 
 
 def content(observation: Observation) -> Content:
-    """What an observation is looked up by: a change that says nothing of log directories by its bytes alone."""
+    """The lookup key of an observation; a change without log directories has its bytes as key."""
     if isinstance(observation, Change) and observation.placed is None:
         return observation.raw
     return observation
 
 
 class CannotFollow(Exception):
-    """What was recorded of a partition is not a state that the model has; the message says why."""
+    """The recorded partition is no state of the model; the message says why."""
 
 
 FIELDS = {
@@ -97,9 +91,9 @@ def named(record: Mapping[str, Any]) -> Iterable[int]:
 def merged(
     before: Observed, record: Mapping[str, Any], slots: Mapping[int, int], placed: Placed | None = None
 ) -> Observed:
-    """The partition after a record, which holds what changed; the leader epoch grows when the leader is in it.
+    """The partition after a record with its changed fields; the leader epoch grows if the record has a leader.
 
-    ``placed`` is what the record says of log directories. Raises CannotFollow where that is no partition.
+    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition.
     """
     changed: dict[str, Any] = {"bumped": "leader" in record}
     repeated = []
@@ -108,7 +102,7 @@ def merged(
             members = tuple(slots.get(b, NO_LEADER) for b in record[name])
             _check_members(name, members)
             changed[target] = members if target == "replicas" else tuple(sorted(members))
-            # Of larger sets the order is not kept, and one that is written anew can have another.
+            # The order of larger sets is not kept, so a set that is written again can have another order.
             if changed[target] == getattr(before, target) and (target == "replicas" or len(members) < 2):
                 repeated.append(name)
     if "leader" in record:
@@ -161,7 +155,7 @@ def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
 
 
 def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
-    """A partition with the numbers of its brokers, without epochs; sets in the order of the replicas."""
+    """A partition with the ids of its brokers, without epochs; sets in the order of the replicas."""
     members: dict[str, Any] = {
         name: tuple([NO_LEADER if s == NO_LEADER else brokers[s] for s in getattr(observed, name)])
         for name in ("replicas", *SETS)
@@ -171,7 +165,7 @@ def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
 
 
 def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
-    """What came near, with brokers instead of slots."""
+    """A near miss with brokers instead of slots."""
 
     def readable(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -209,16 +203,16 @@ Tagged = tuple[int, Scalars]
 Update = tuple[frozenset[Tagged], frozenset[str]]
 """The model states after evidence, and the names of the actions that lead there."""
 Word = Symbol | tuple[Symbol, ...]
-"""What a transition is looked up by: the symbol of an observation, or those of several in their order."""
+"""The lookup key of a transition: the symbol of one observation, or those of several in their order."""
 
 
 class BeliefState:
     """A set of tagged model states, all with the same observed partition and registrations.
 
-    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only;
-    ``tags`` the numbers of the sets of rules under which something fits. ``is_indexed_astray``: the controller's index
-    of ELR members can have other entries than one for each member. ``transitions`` are those that
-    were explained already, ``updates`` what was made of evidence already; who explains keeps both.
+    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only.
+    ``tags`` are the numbers of the sets of rules that explain the partition so far. ``is_indexed_astray``: the
+    controller's index of ELR members can have other entries than one for each member. ``transitions`` and ``updates``
+    are the caches of the explanations so far.
     """
 
     __slots__ = (
@@ -248,10 +242,10 @@ class BeliefState:
 class Span:
     """A part of a transition: its last observation, by its place, and the belief state after it.
 
-    ``order`` has the slots before the transition, and after them those of brokers that are new to the partition, in the
-    order in which they are then. ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends
-    the leader epoch. ``findings`` are properties that do not hold any more, each with whether that is certain.
-    ``before`` and ``candidates`` are there where nothing explains an observation.
+    ``order`` has the old slot of each new slot; brokers that are new to the partition follow the slots before the
+    transition. ``changes`` is 1 if the span has a record of the partition, ``bumps`` 1 if that ends the leader epoch.
+    ``findings`` are properties that stop holding, each with whether that is certain. ``before`` and ``candidates`` are
+    set if nothing explains the observation.
     """
 
     last: int
@@ -266,15 +260,15 @@ class Span:
 
     @property
     def cause(self) -> str | None:
-        """The actions that explain it, in words; None where none does."""
+        """The names of the actions that explain the span; None if none does."""
         return " or ".join(sorted(self.causes)) or None
 
 
 class Transition:
-    """What one or more observations make of a belief state.
+    """The change of a belief state by one or more observations, in spans.
 
-    ``is_plain`` where there is nothing to report: no finding, nothing unexplained, the same brokers, and as many
-    replicas. ``moves`` where the slots stand for other brokers afterwards.
+    ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``moves``: the
+    slots stand for other brokers afterwards.
     """
 
     __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans")
@@ -290,7 +284,7 @@ class Transition:
             and all(not s.findings and s.candidates is None for s in spans)
             and before.under_min_isr == after.under_min_isr
             and before.leaderless == after.leaderless
-            # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
+            # An ELR member that was no replica can become one again: the slots stay, the replicas do not.
             and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
             and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)
@@ -298,7 +292,7 @@ class Transition:
 
     @property
     def is_explained(self) -> bool:
-        """Whether every observation is explained."""
+        """True if every observation is explained."""
         return all(s.candidates is None for s in self.spans)
 
 
@@ -308,7 +302,7 @@ Rules = frozenset[str]
 
 
 class BeliefStates:
-    """Makes and keeps them. ``rules`` are the sets of rules that can have been in force."""
+    """Makes and interns belief states. ``rules`` are the sets of rules that can have been in force."""
 
     def __init__(self, rules: tuple[Rules, ...]) -> None:
         self.rules = rules
@@ -322,11 +316,11 @@ class BeliefStates:
         return controller_stepper(slots, self.rules[tag])
 
     def has_rule(self, name: str) -> bool:
-        """Whether every set of rules has a rule."""
+        """True if every set of rules has this rule."""
         return all(name in rules for rules in self.rules)
 
     def has_action(self, name: str) -> bool:
-        """Whether every set of rules has an action."""
+        """True if every set of rules has this action."""
         return all(self.actions(tag, 1).has(name) for tag in range(len(self.rules)))
 
     # --- making beliefs -----------------------------------------------------------------------------
@@ -340,9 +334,9 @@ class BeliefStates:
         first: int,
         tags: Iterable[int] | None = None,
     ) -> BeliefState:
-        """What is believed of a partition of which only its state is known: in each combination that is possible.
+        """The belief state of a partition with each possible combination of settings and sets of rules.
 
-        Supposed is that what can be elected holds what was committed.
+        Members of the ISR and ELR are assumed to hold every committed record.
         """
         tags = tuple(range(len(self.rules)) if tags is None else sorted(tags))
         key = (observed, tuple(flags), tuple(min_isr), tuple(unclean), first, tags)
@@ -379,7 +373,7 @@ class BeliefStates:
         return self.belief(slots, frozenset(states), observed)
 
     def _partition(self, observed: Observed, tag: int) -> dict[str, Any]:
-        """The partition as the model has it; which of two things LastKnownElr holds goes by the rules."""
+        """The partition as the model has it; the rules decide how LastKnownElr is read."""
         return observed.to_plain("last_known_leader" in self.rules[tag] and len(observed.last_known_elr) == 1)
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
@@ -394,7 +388,7 @@ class BeliefStates:
         return self._created[key]
 
     def belief(self, slots: int, states: frozenset[Tagged], observed: Observed) -> BeliefState:
-        """The one belief with these states; the observed partition goes with them."""
+        """The one belief state with these states, and with the observed partition that they share."""
         key = (slots, states)
         if key not in self._interned:
             observed = observed.settled()
@@ -410,18 +404,18 @@ class BeliefStates:
         return any(number != (slot in observed.elr) for slot, number in enumerate(entries))
 
     def derived(self, belief: BeliefState, by: Any, make: Callable[[], BeliefState]) -> BeliefState:
-        """What a belief state becomes ``by`` something that no observation says; made once."""
+        """The belief state that ``make`` derives from another; cached under ``by``."""
         key = (belief, by)
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
     def __len__(self) -> int:
-        """How many beliefs are kept."""
+        """The number of belief states that are kept."""
         return len(self._interned)
 
     def forget(self) -> None:
-        """Begin all tables anew. Belief states that are still in use stay what they are."""
+        """Clear all tables. Belief states that are still in use stay valid."""
         for belief in self._interned.values():
             belief.updates.clear()
             belief.transitions.clear()
@@ -431,9 +425,9 @@ class BeliefStates:
     # --- other rules ----------------------------------------------------------------------------------
 
     def adopted(self, belief: BeliefState, before: BeliefStates, offline: Slots) -> BeliefState:
-        """A belief of other rules under these: every set of rules comes into question again.
+        """A belief state of ``before`` under these rules; every set of rules is possible again.
 
-        ``offline`` are the replicas in log directories that are offline, under these rules.
+        ``offline`` are the replicas in offline log directories, if these rules depend on them.
         """
         states, observed = set(), replace(belief.observed, offline=offline)
         for tag, state in belief.states:
@@ -451,7 +445,7 @@ class BeliefStates:
     # --- other slots ----------------------------------------------------------------------------------
 
     def widened(self, belief: BeliefState, flags: Iterable[Flags]) -> BeliefState:
-        """The same with more brokers, of which these flags are known."""
+        """The belief state with more brokers, which have these flags."""
         more = tuple(flags)
         return self.derived(belief, more, lambda: self._widened(belief, [f.to_plain() for f in more]))
 
@@ -467,7 +461,7 @@ class BeliefStates:
         return self.belief(slots, frozenset(states), belief.observed)
 
     def renumbered(self, belief: BeliefState, order: Slots) -> BeliefState:
-        """The same with other slots: ``order`` has the old slots in their new order. What is not in it is dropped."""
+        """The belief state with the old slots of ``order`` in that order; other slots are dropped."""
         if order == tuple(range(belief.slots)):
             return belief
         return self.derived(belief, order, lambda: self._renumbered(belief, order))
@@ -486,10 +480,10 @@ class BeliefStates:
             states.add((tag, self.actions(tag, len(order)).encode(plain)))
         return self.belief(len(order), frozenset(states), observed)
 
-    # --- what a belief says ---------------------------------------------------------------------------
+    # --- contents of a belief ---------------------------------------------------------------------------
 
     def values(self, belief: BeliefState, name: str) -> set[Any]:
-        """What a variable of the state can be: its values in all states that fit."""
+        """The values of a state variable in all states that fit."""
         return {
             _hashable(self.actions(tag, belief.slots).decode(state)[name]) for tag, state in belief.states
         }

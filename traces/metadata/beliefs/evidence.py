@@ -1,12 +1,9 @@
-"""What a metadata log says happens to a partition, in slots, and the model's actions that can explain it.
+"""Observations of a partition in a metadata log, and the model's actions that can explain them.
 
-The controller's actions on one partition: a Stepper with as many brokers, epochs and settings as a log can have.
-
-Observations: what a metadata log says happens to a partition, in brokers' numbers.
-
-Evidence: an observation as the model sees it, in slots; and the hypotheses that came near to explaining it.
-
-Hypotheses: the model's actions, with their parameters, that can explain an observation.
+- ``ControllerStepper``: the controller's actions on one partition, with as many brokers and settings as a log can have.
+- Observations: the log's records about a partition, a broker of it or its settings, with brokers' ids.
+- ``Evidence``: an observation as the model sees it, in slots.
+- ``Hypothesis``: an action of the model with its parameters, which can explain evidence.
 """
 
 from __future__ import annotations
@@ -31,10 +28,10 @@ from highwater.traces.reports.observed import PartitionState
 # --- actions ---------------------------------------------------------------------------------------------
 
 MAX_BROKERS = Controller.parameters["brokers"].high
-"""The most brokers that one partition can concern: its replicas, and those that it is moved to."""
+"""The maximum number of brokers of one partition: its replicas, and the targets of a reassignment."""
 
 MAX_ENTRIES = 4
-"""The most entries of a broker in the controller's index of a partition's ELR."""
+"""The maximum number of entries of a broker in the controller's index of a partition's ELR."""
 
 PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
 """The properties that every state is checked for."""
@@ -99,7 +96,7 @@ class ControllerStepper(Stepper):
         return self.step(hypothesis.action, hypothesis.values)
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """A state from plain values; what the log does not show, and is not given, is as it is at first."""
+        """A state from plain values; hidden variables that are not given have their initial values."""
         partition = plain["partition"]
         hidden: dict[str, Any] = {"partition": {"offline": [], **partition}}
         if self.protocol.has_index and "elr_entries" not in plain:
@@ -126,7 +123,7 @@ class ControllerStepper(Stepper):
         return bool(registered), bool(fenced), bool(in_controlled_shutdown)
 
     def entries(self, state: Scalars) -> Scalars:
-        """The number of entries of each slot's broker in the index of ELR members; empty if that is no state."""
+        """The number of entries of each slot's broker in the index of ELR members; empty if the rules have no index."""
         return state[self._entries]
 
     def with_entries(self, state: Scalars, entries: Scalars) -> Scalars:
@@ -160,11 +157,11 @@ def controller_stepper(slots: int, rules: frozenset[str]) -> ControllerStepper:
 # --- observations ----------------------------------------------------------------------------------------
 
 Brokers = tuple[int, ...]
-"""Numbers of brokers."""
+"""Ids of brokers."""
 
 
 class Flags(NamedTuple):
-    """What the metadata log has of a broker's registration, apart from its epoch."""
+    """The flags of a broker's registration in the metadata log."""
 
     registered: bool = False
     fenced: bool = False
@@ -172,11 +169,11 @@ class Flags(NamedTuple):
 
     @classmethod
     def of(cls, registration: Mapping[str, Any]) -> Flags:
-        """Those of a registration as the model has it."""
+        """The flags of a registration of the model."""
         return cls(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
 
     def to_plain(self) -> dict[str, Any]:
-        """As the model has it, with an epoch of 0: epochs are relative."""
+        """The model's registration, with epoch 0: epochs are relative."""
         return {
             "registered": self.registered,
             "epoch": 0,
@@ -186,13 +183,13 @@ class Flags(NamedTuple):
 
 
 NO_FLAGS = Flags()
-"""Those of a broker that is not registered."""
+"""The flags of a broker that is not registered."""
 
 
 class Placed(NamedTuple):
-    """What a change says of log directories: the brokers whose replica is in another one than before.
+    """A change's effect on log directories: the brokers whose replica is in another one than before.
 
-    ``wrong``: no decision writes them like that.
+    ``wrong``: no decision of the controller writes such directories.
     """
 
     assigned: Brokers = ()
@@ -202,8 +199,7 @@ class Placed(NamedTuple):
 class Change(NamedTuple):
     """A PartitionChangeRecord, as bytes without the partition that it names.
 
-    ``placed`` is there for one that has log directories, or other replicas, where rules ask in which directories
-    replicas are: what it says depends on where they were.
+    ``placed`` is set for a record with log directories or other replicas, if the rules depend on directories.
     """
 
     raw: bytes
@@ -212,12 +208,12 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BrokerChange:
-    """Something that happened to a broker: one of the model's actions, or "unregister"; its flags after it.
+    """A broker's event: the ``kind`` is one of the model's actions or "unregister"; with its flags afterwards.
 
-    ``offline``: its replica of the partition is in a log directory that is offline afterwards; it makes a difference
-    where the broker lists directories, or a replica is assigned to one.
+    ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only if
+    the broker lists directories, or a replica is assigned to one.
 
-    Two of them are the same only where they are the same object, so that they are looked up fast.
+    Compared by identity, so that lookups are fast.
     """
 
     kind: str
@@ -227,10 +223,10 @@ class BrokerChange:
 
 
 class TopicSettings(NamedTuple):
-    """The topic's configuration from now on: what min.insync.replicas and unclean election can be.
+    """The topic's configuration from now on: possible values of min.insync.replicas and unclean election.
 
-    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself;
-    ``of_min_isr`` whether a record of min.insync.replicas says so.
+    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself.
+    ``of_min_isr``: a record of min.insync.replicas sets them.
     """
 
     min_isr: tuple[int, ...]
@@ -252,15 +248,15 @@ _ORDER = {
     "lose_directory": registrations.DIRECTORY_LOSS_BATCH,
 }
 LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == registrations.BROKER)
-"""The decisions whose changes of partitions stand before the record of the broker."""
+"""The decisions that write the changes of partitions before the record of the broker."""
 TRAILING = frozenset(_ORDER) - LEADING
-"""Those whose changes stand behind it."""
+"""The decisions that write the changes of partitions after it."""
 
 
 # --- evidence --------------------------------------------------------------------------------------------
 
 Slots = tuple[int, ...]
-"""Brokers as the model has them: 0, 1, … in the order of a partition's replicas, then the others that it names."""
+"""Brokers as the model has them: 0, 1, … in the order of a partition's replicas, then its other brokers."""
 
 
 SETS = ("isr", "elr", "last_known_elr", "adding", "removing")
@@ -323,18 +319,21 @@ class Observed(PartitionState):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an observation says of a partition, in slots, with one value for each setting.
+    """An observation of a partition as the model sees it: in slots, with one value for each setting.
 
-    ``after`` is the partition after the record that belongs to it, None where none does. ``kind`` is
-    "change" for a record on its own; the name of one of the model's actions for what happened to a broker
-    (``slot``, with its ``flags`` after it); "settings" for the configuration (``min_isr``, ``unclean``, and the number
-    of replicas of the topic's ``first`` partition, 0 for that itself; ``of_min_isr``: a record of min.insync.replicas
-    says so); "unregister" for a broker that is removed; "list_directories" for one that has other log directories from
-    now on, "assigned_offline" where it has reported that its replica is in one that is offline.
+    ``kind``:
 
-    ``records``: so often the same record stands there. ``assigned``: the slots of the replicas that are in another log
-    directory afterwards, None where the record does not say that. ``offline``: whether the broker's replica is in a
-    directory that is offline afterwards. ``is_last``: the controller that wrote it wrote nothing after it.
+    - "change": a record of the partition on its own;
+    - the name of a model's action: an event of the broker of ``slot``, with its ``flags`` afterwards;
+    - "unregister": the broker of ``slot`` is removed;
+    - "list_directories": the broker of ``slot`` lists other log directories;
+    - "assigned_offline": the broker of ``slot`` reported that its replica is in an offline directory;
+    - "settings": the topic's configuration, as in ``TopicSettings``.
+
+    ``after`` is the partition after the record that belongs to the observation, None if there is none. ``records``:
+    the number of times that this record is written. ``assigned``: the slots of the replicas that are in another log
+    directory afterwards, None if the record has no directories. ``offline``: the broker's replica is in an offline
+    directory afterwards. ``is_last``: the controller that wrote it wrote nothing after it.
     """
 
     kind: str
@@ -357,7 +356,7 @@ PLACING = frozenset({"register", "lose_directory", "assigned_offline", "list_dir
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A hypothesis that came near to evidence that nothing explains; brokers as slots."""
+    """A hypothesis that nearly explains evidence, with the guards and fields that disagree; brokers as slots."""
 
     hypothesis: Hypothesis
     parameters: tuple[str, ...]
@@ -367,7 +366,7 @@ class NearMiss:
 
 
 def after_evidence(before: Observed, evidence: Evidence) -> Observed:
-    """The partition after an evidence: after its record, and with the directories of its broker as they are then."""
+    """The partition after the evidence's record, and with the directories of its broker afterwards."""
     after = before if evidence.after is None else evidence.after
     if evidence.kind not in PLACING or evidence.slot not in after.replicas:
         return after
@@ -379,12 +378,12 @@ def after_evidence(before: Observed, evidence: Evidence) -> Observed:
 
 BROKER_ACTIONS = frozenset({"fence", "fence_again", "unfence", "start_controlled_shutdown", "register"})
 ENVIRONMENT = frozenset({"unregister", "set", "list_directories"})
-"""What happens without a rule of the protocol: a broker is removed, a setting is set to what it was or unset, a broker
-that is registered lists other log directories."""
+"""Events without a rule of the protocol: a broker is removed, a setting is unset or keeps its value, a registered
+broker lists other log directories."""
 
 
 def may_cause(actions: ControllerStepper, hypothesis: Hypothesis, evidence: Evidence) -> bool:
-    """Whether an action can be behind evidence: some go with a record of their own, which the partition's is not."""
+    """True if an action can cause evidence; some actions also need a record that is not the partition's."""
     if hypothesis.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
         return evidence.of_min_isr
     return True
@@ -397,7 +396,7 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
             yield Hypothesis(evidence.kind, (evidence.slot,))
         case "fence_again":
             yield Hypothesis("fence_again", (evidence.slot,))
-            # Without a rule for it, that is what comes nearest.
+            # Without a rule for it, this is the nearest miss.
             yield Hypothesis("fence", (evidence.slot,))
         case "assigned_offline":
             yield Hypothesis("lose_directory", (evidence.slot,))
@@ -415,12 +414,12 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def rounds(before: Observed, evidence: Evidence) -> Iterator[list[Hypothesis]]:
-    """The actions that can explain evidence: the likely ones, and only if none of them does, the others."""
+    """The actions that can explain evidence: the likely ones, and, only if none of them does, the others."""
     yield list(likely(before, evidence))
     if evidence.kind != "change" or evidence.assigned is not None:
         return
     others = [Hypothesis("alter_partition", (isr, None)) for isr in _subsets(before.replicas)]
-    # To the replicas that it has: nothing is moved, and a leader can be elected.
+    # A reassignment to the present replicas moves nothing, but can elect a leader.
     yield [*others, Hypothesis("reassign", (before.replicas,))]
     if evidence.is_last:
         used = before.used()
@@ -428,14 +427,14 @@ def rounds(before: Observed, evidence: Evidence) -> Iterator[list[Hypothesis]]:
 
 
 def _of_a_change(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
-    """The actions that can change a partition without a broker or a setting having changed."""
+    """The actions that can change a partition although no broker and no setting changed."""
     after = evidence.after
     assert after is not None
     if evidence.assigned is not None:
-        # Nothing else says in which directories the replicas are, while they stay the same.
+        # No other decision writes directories while the replicas stay the same.
         yield from (Hypothesis("assign_directory", (slot,)) for slot in evidence.assigned)
         return
-    # A leader may propose what is then the ISR; where that completes a reassignment, also who goes.
+    # The leader may propose the new ISR, and with it brokers that leave as that completes a reassignment.
     for leaving in _subsets(before.removing):
         yield Hypothesis("alter_partition", (tuple(sorted({*after.isr, *leaving})), None))
     yield Hypothesis("elect_leader", ("PREFERRED",))
@@ -457,5 +456,5 @@ def _subsets(slots: Slots) -> Iterator[Slots]:
 
 
 def held(min_insync_replicas: int) -> int:
-    """A setting as the model holds it: more than there can be replicas is as good as that many."""
+    """A min.insync.replicas as the model holds it: at most the maximum number of replicas."""
     return max(1, min(min_insync_replicas, MAX_BROKERS))

@@ -1,10 +1,7 @@
-"""Belief updates: the model states after evidence, and the controller's index of ELR members.
+"""Belief updates: the model states after evidence, the nearest misses, and the controller's index of ELR members.
 
-Belief updates: the model states after evidence, and the hypotheses that came near where nothing explains it.
-
-The controller's index of ELR members, whose entries can outlive membership: what it can hold, by belief state.
-
-An entry that goes astray counts for the topic's first partition from then on.
+Entries of the index can outlive the membership in the ELR; such a stray entry then counts for the topic's first
+partition.
 """
 
 from __future__ import annotations
@@ -39,13 +36,13 @@ from highwater.traces.rules.decisions import decisions
 # --- updates ---------------------------------------------------------------------------------------------
 
 NEAREST = 5
-"""So many hypotheses that came near are reported of a record that nothing explains."""
+"""The number of near misses that are reported for a record that nothing explains."""
 _LISTING = frozenset({"register", "lose_directory"})
-"""Kinds of evidence in which a broker lists the log directories that it has."""
+"""Kinds of evidence in which a broker lists its log directories."""
 
 
 def updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> Update:
-    """The model states after evidence, with the actions that lead there; none where nothing explains it."""
+    """The model states after evidence, with the actions that lead there; none if nothing explains it."""
     if evidence not in belief.updates:
         belief.updates[evidence] = _updated(beliefs, belief, evidence)
     return belief.updates[evidence]
@@ -69,7 +66,7 @@ def _updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> 
 
 
 def _expected(actions: ControllerStepper, belief: BeliefState, evidence: Evidence) -> frozenset[Scalars]:
-    """The partition after evidence, as the scalars that it can be: LastKnownElr can hold one of two things."""
+    """The possible scalars of the partition after evidence; LastKnownElr has up to two readings."""
     after = after_evidence(belief.observed, evidence)
     if after.repeated or after.misplaced:
         return frozenset()
@@ -91,7 +88,7 @@ def _take(
     evidence: Evidence,
     expected: frozenset[Scalars],
 ) -> Scalars | None:
-    """The state after an action that agrees with the evidence; None where the action does not."""
+    """The state after an action; None if the action does not agree with the evidence."""
     if hypothesis.action in ENVIRONMENT and not actions.has(hypothesis.action):
         return _without_rule(actions, state, belief, hypothesis, evidence)
     if not actions.has(hypothesis.action) or not may_cause(actions, hypothesis, evidence):
@@ -101,7 +98,7 @@ def _take(
         return None
     scalars = step.after(state)
     if evidence.kind in _LISTING and not (evidence.kind == "lose_directory" and evidence.offline):
-        # Which directories a broker lists is its own affair.
+        # The broker alone decides which directories it lists.
         scalars = actions.with_offline(scalars, after_evidence(belief.observed, evidence).offline)
     if scalars[actions.partition] not in expected:
         return None
@@ -121,7 +118,7 @@ def _without_rule(
     hypothesis: Hypothesis,
     evidence: Evidence,
 ) -> Scalars | None:
-    """What happens to the state's surroundings, and changes no partition."""
+    """The state after an event of the environment; None if that does not agree with the evidence."""
     plain = actions.decode(state)
     if hypothesis.action == "unregister":
         plain["registrations"][evidence.slot] = Flags().to_plain()
@@ -136,7 +133,7 @@ def _without_rule(
 
 
 def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> list[NearMiss]:
-    """The hypotheses that came nearest to evidence that nothing explains, the nearest first."""
+    """The near misses for evidence that nothing explains, the nearest first."""
     expected = after_evidence(belief.observed, evidence)
     near: dict[Hypothesis, NearMiss] = {}
     for tag, state in sorted(belief.states):
@@ -174,7 +171,7 @@ def _distance(near: NearMiss) -> int:
 
 
 def after_failover(beliefs: BeliefStates, belief: BeliefState) -> BeliefState:
-    """What is believed under another controller: any entry of the index that no member has can be forgotten."""
+    """The belief state under a new controller, which may lack every index entry that belongs to no ELR member."""
 
     def make() -> BeliefState:
         states: set[Tagged] = set()
@@ -191,21 +188,21 @@ def after_failover(beliefs: BeliefStates, belief: BeliefState) -> BeliefState:
 def astray(
     beliefs: BeliefStates, before: BeliefState, after: BeliefState, slot: int, later: int | None
 ) -> frozenset[int]:
-    """How many entries of a slot's broker can have gone astray between two belief states: those beyond the first.
+    """The possible numbers of entries that a slot's broker leaves in the index as it leaves the ELR.
 
-    They do so as it leaves the ELR. ``later`` is its slot afterwards, None where it has none.
+    ``later`` is the broker's slot in the belief state after, None if it has none.
     """
     is_member = later in after.observed.elr
     if slot not in before.observed.elr or is_member:
         return frozenset((0,))
     left = {0} if later is None else _entries(beliefs, after, later)
-    # A change that passes the index by leaves the entries as they were.
+    # A change that does not update the index leaves the entries as they were.
     found = _entries(beliefs, before, slot) if 0 in left else {0}
     return frozenset(_gone_astray(beliefs, entries) for entries in found)
 
 
 def _entries(beliefs: BeliefStates, belief: BeliefState, slot: int) -> set[int]:
-    """How often a slot's broker can be in the index."""
+    """The possible numbers of entries of a slot's broker in the index."""
     found = (beliefs.actions(tag, belief.slots).entries(state) for tag, state in belief.states)
     return {entries[slot] if entries else 0 for entries in found}
 
@@ -217,7 +214,7 @@ def _gone_astray(beliefs: BeliefStates, entries: int) -> int:
 
 
 def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
-    """The slots that are in a field of the partition, or in the controller's index of its ELR."""
+    """The slots in a field of the partition, or in the controller's index of its ELR."""
     used = belief.observed.used()
     if not belief.is_indexed_astray:
         return used
@@ -228,7 +225,7 @@ def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
 def with_astray(
     beliefs: BeliefStates, belief: BeliefState, slot: int, numbers: frozenset[int]
 ) -> BeliefState:
-    """The topic's first partition, to which so many entries of a slot's broker have come."""
+    """The belief state of the topic's first partition with more index entries of a slot's broker."""
 
     def make() -> BeliefState:
         states: set[Tagged] = set()

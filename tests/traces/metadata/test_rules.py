@@ -1,0 +1,245 @@
+"""The rules in force: by features and the code of controllers, and those that explain all partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces.kafka.values import encode
+from highwater.traces.rules.profiles import Agreement, RuleSet
+from tests.traces.metadata.made_logs import (
+    ELR,
+    MIN_ISR,
+    OFF,
+    ON,
+    Records,
+    Wrong,
+    beginning,
+    change,
+    clear,
+    count,
+    default,
+    feature,
+    registration,
+    registration_change,
+    replayed,
+    setting,
+    together,
+    unexplained,
+    wrong,
+)
+
+START, START_OFF = len(beginning(*ON)), len(beginning(*OFF))
+NEW = "AAAAAAAAAAAAAAAAAAAAEA"
+SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
+"""t-0 with the ISR [0] and the ELR [1]."""
+
+
+def outcome(
+    folder: Path, *values: bytes | list[bytes], start: Records | None = None
+) -> tuple[Wrong, list[str], str]:
+    """The records behind ``start`` that nothing explains, the kinds of doubts, and the profile."""
+    begun = beginning(*ON) if start is None else start
+    report = replayed(folder, *values, start=begun)
+    return unexplained(report, count(begun)), [doubt.kind for doubt in report.doubts], report.profile
+
+
+# --- agreement of partitions ---------------------------------------------------------------------------------
+
+SETS = tuple(RuleSet(name, frozenset({name})) for name in "abc")
+
+
+@pytest.mark.parametrize(
+    ("tags", "profile", "disagreements"),
+    [
+        ([], "a", []),
+        ([{1, 2}], "b", []),
+        ([{1, 2}, {0, 2}], "c", []),
+        ([{0, 1}, {1, 2}, {2}], "c", [(["b"], ["c"])]),
+        ([{0, 1}, {1, 2}, {0, 1}], "b", []),
+    ],
+)
+def test_the_first_set_of_rules_that_explains_all_partitions_is_chosen(
+    tags: list[set[int]], profile: str, disagreements: list[Any]
+) -> None:
+    """A set that is ruled out stays ruled out."""
+    agreement = Agreement(SETS)
+    for offset, these in enumerate(tags):
+        agreement.narrow(offset, f"t-{offset}", frozenset(these), 0)
+    found = [(d.others, d.this) for d in agreement.settle(agreement.drain())]
+    assert (agreement.chosen().profile, found) == (profile, disagreements)
+
+
+def test_other_sets_of_rules_are_narrowed_afresh() -> None:
+    agreement = Agreement(SETS)
+    agreement.narrow(1, "t-0", frozenset({2}), 0)
+    agreement.renew(SETS[:2])
+    agreement.narrow(2, "t-0", frozenset({1}), 0)
+    assert list(agreement.settle(agreement.drain())) == []
+    assert agreement.chosen().profile == "b"
+
+
+# --- levels of features in mid-log ---------------------------------------------------------------------------
+
+
+def test_an_upgrade_of_the_features_carries_belief_states_over(tmp_path: Path) -> None:
+    """The model's state has more variables under the newer rules."""
+    upgrade = [default("2"), *(feature(name, at) for name, at in ON)]
+    values = (change(0, isr=[0, 1]), upgrade, change(0, isr=[0], eligibleLeaderReplicas=[1]))
+    assert outcome(tmp_path, *values, start=beginning(("metadata.version", 22))) == ([], [], "kafka_4_2")
+
+
+def test_turning_elr_on_adds_elrs_from_then_on(tmp_path: Path) -> None:
+    """The same batch writes the cluster's min ISR and removes a broker's."""
+    up = [default("3"), default(None, broker="1"), feature(ELR, 1)]
+    no_own = [setting(MIN_ISR, None), setting(MIN_ISR, None, "u")]
+    shrinks = change(0, isr=[0, 1], eligibleLeaderReplicas=[2])
+    start = beginning(*OFF)
+    assert outcome(tmp_path, *no_own, up, shrinks, start=start) == ([], [], "kafka_4_2")
+    assert wrong(tmp_path, *no_own, up, change(0, isr=[0, 1]), start=start) == [(5, "t-0")]
+    assert wrong(tmp_path, *no_own, shrinks, up, start=start) == [(2, "t-0")]
+
+
+def test_a_left_over_elr_goes_with_the_next_change_at_any_level(tmp_path: Path) -> None:
+    down, up = feature(ELR, 0), feature(ELR, 1)
+    emptied = change(0, isr=[0, 2], eligibleLeaderReplicas=[])
+    alone = change(0, isr=[0], eligibleLeaderReplicas=[2])
+    assert outcome(tmp_path, *SHRUNK, down, emptied, up, alone) == ([], [], "kafka_4_2")
+    report = replayed(tmp_path, *SHRUNK, down, emptied, change(0, isr=[0]))
+    assert (report.unexplained, report.profile, report.findings) == ([], "kafka_4_2_elr_off", [])
+    assert wrong(tmp_path, *SHRUNK, down, change(0, isr=[0, 2], eligibleLeaderReplicas=[1])) == [(3, "t-0")]
+    assert wrong(tmp_path, *SHRUNK, down, emptied, alone) == [(4, "t-0")]
+
+
+@pytest.mark.parametrize(("node", "allowed"), [(None, False), ("true", True), ("false", False)])
+def test_the_setting_of_any_node_can_be_in_force(tmp_path: Path, node: str | None, allowed: bool) -> None:
+    """The active controller's own setting precedes the cluster's, and any node can be the controller."""
+    name = "unclean.leader.election.enable"
+    settings = [default("false", name), *([] if node is None else [default(node, name, "3000")])]
+    to_01 = [change(0, topic, isr=[0, 1]) for topic in "tu"]
+    to_0 = [change(0, topic, isr=[0], eligibleLeaderReplicas=[1]) for topic in "tu"]
+    unclean: dict[str, Any] = {
+        "isr": [2],
+        "leader": 2,
+        "leaderRecoveryState": 1,
+        "eligibleLeaderReplicas": [],
+    }
+    elected = [change(0, topic, **unclean) for topic in "tu"]
+    down_1, down_0 = (registration_change(broker, 2 + 2 * broker, fenced=1) for broker in (1, 0))
+    assert (wrong(tmp_path, *settings, to_01, [*to_0, down_1], [*elected, down_0]) == []) == allowed
+
+
+# --- levels and settings that the controller refuses ---------------------------------------------------------
+
+
+def test_with_elr_on_only_the_cluster_has_a_min_isr(tmp_path: Path) -> None:
+    """K15. No broker has one of its own, and the cluster's is not removed; with ELR off both are allowed."""
+    of_broker, removed = default("1", broker="1"), default(None)
+    for refused in (of_broker, removed, default(None, broker="1")):
+        assert wrong(tmp_path, [refused, clear("")]) == [(0, None)]
+        assert wrong(tmp_path, refused, start=beginning(*OFF)) == []
+    assert wrong(tmp_path, [of_broker, default("2"), clear(""), clear("")]) == [(0, None)]
+
+
+def test_turning_elr_on_writes_the_settings_that_make_it_safe(tmp_path: Path) -> None:
+    """K15. The cluster gets a min ISR and brokers lose theirs, in the same decision, before or after the level."""
+    on, value, off = feature(*ON[1]), default("2"), beginning(*OFF)
+    own, removed = default("1", broker="1"), default(None, broker="1")
+    for safe in ([[value, on]], [[on, value]], together(on, value), [value, on], [own, [value, removed, on]]):
+        assert wrong(tmp_path, *safe, start=off) == []
+    assert wrong(tmp_path, on, start=off) == [(0, None)]
+    assert wrong(tmp_path, own, [value, on], start=off) == [(2, None)]
+
+
+def supports(metadata: tuple[int, int] = (7, 29), elr: tuple[int, int] = (0, 1)) -> list[dict[str, Any]]:
+    """The features that a broker supports."""
+    levels = {"metadata.version": metadata, ELR: elr}
+    return [
+        {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
+        for name, (low, high) in levels.items()
+    ]
+
+
+def test_a_broker_supports_the_finalized_features(tmp_path: Path) -> None:
+    """584.1. A broker supports level 0 of a feature that it does not list."""
+
+    def registered(features: list[dict[str, Any]], epoch: int = START) -> bytes:
+        return registration(3, epoch, incarnationId=NEW, features=features)
+
+    assert wrong(tmp_path, registered(supports())) == []
+    refused = (supports(elr=(0, 0)), supports((7, 28)), supports((30, 31)), supports()[:1], supports()[1:])
+    for features in refused:
+        assert wrong(tmp_path, registered(features)) == [(0, None)]
+    older, off = registered(supports(elr=(0, 0)), START_OFF), beginning(*OFF)
+    assert wrong(tmp_path, older, start=off) == []
+    assert wrong(tmp_path, older, [default("2"), feature(ELR, 1)], start=off) == [(2, None)]
+
+
+# --- the code of controllers ---------------------------------------------------------------------------------
+
+
+def controller(number: int, metadata: int, elr: int) -> bytes:
+    data = {
+        "controllerId": number, "incarnationId": NEW, "zkMigrationReady": False, "endPoints": [],
+        "features": supports((0, metadata), (0, elr)),
+    }  # fmt: skip
+    return encode("REGISTER_CONTROLLER_RECORD", 0, data)
+
+
+NEW_CODE = (controller(100, 29, 1), controller(101, 29, 1))
+FENCED_TWICE = (
+    [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)],
+    registration_change(2, 6, fenced=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("features", "profile"),
+    [
+        (((ELR, 0), ("metadata.version", 22)), "kafka_4_2_elr_off"),
+        ((("metadata.version", 25), (ELR, 0)), "kafka_4_2_elr_off"),
+        ((("metadata.version", 25), (ELR, 1)), "kafka_4_2"),
+        ((("metadata.version", 28), (ELR, 1)), "kafka_4_2"),
+    ],
+)
+def test_controllers_of_4_2_decide_by_its_rules_under_older_features(
+    tmp_path: Path, features: Any, profile: str
+) -> None:
+    """Before an upgrade is finalized, or after a downgrade; if one controller is older, the log is not known."""
+    lowered = [feature(name, level) for name, level in features]
+    assert outcome(tmp_path, *NEW_CODE, lowered, *FENCED_TWICE) == ([], [], profile)
+    found, doubts, other = outcome(tmp_path, NEW_CODE[0], controller(101, 25, 0), lowered, *FENCED_TWICE)
+    assert doubts == ["newer version"]
+    assert found or other == profile
+
+
+def test_an_upgrade_of_the_code_counts_before_that_of_the_features(tmp_path: Path) -> None:
+    start = beginning(("metadata.version", 22), ("kraft.version", 0))
+    upgrade = [feature("metadata.version", 29), default("2"), feature(ELR, 1)]
+    last = change(0, isr=[0], eligibleLeaderReplicas=[1])
+    values = (controller(100, 29, 1), *FENCED_TWICE, upgrade, last)
+    assert outcome(tmp_path, *values, start=start) == ([], [], "kafka_4_2")
+    assert wrong(tmp_path, *FENCED_TWICE, start=start) != []
+    assert outcome(tmp_path, *FENCED_TWICE, controller(100, 29, 1), start=start)[0] != []
+
+
+@pytest.mark.parametrize(
+    ("values", "is_newer"),
+    [
+        ([feature("metadata.version", 24), controller(1, 25, 0)], False),
+        ([feature("metadata.version", 24), controller(1, 25, 0), controller(2, 26, 0)], True),
+        ([feature("metadata.version", 24), controller(1, 24, 1)], True),
+        ([controller(1, 25, 0)], False),
+        ([controller(1, 29, 0)], True),
+        ([*beginning(("metadata.version", 25), (ELR, 1)), controller(100, 30, 1)], True),
+        ([*beginning(("metadata.version", 11)), *NEW_CODE], True),
+    ],
+)
+def test_a_controller_newer_than_the_profiles_of_its_level_is_doubted(
+    tmp_path: Path, values: list[bytes], is_newer: bool
+) -> None:
+    """At a level of 2024 the known code supports metadata.version up to 25 and no ELR."""
+    report = replayed(tmp_path, start=values)
+    assert [doubt.kind for doubt in report.doubts] == ["newer version"] * is_newer
