@@ -273,7 +273,7 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.terminated = True
-        """Whether the last line that ``split`` gave ended with a newline."""
+        """True if the last line from ``split`` ended with a newline."""
         try:
             with readable(path):
                 # Opening does not wait for a writer: the file may be a pipe.

@@ -156,12 +156,12 @@ class BrokerView:
         self.truncations: deque[tuple[int, events.Truncating]] = deque(maxlen=LIMIT_TRUNCATIONS)
         """Truncations, each with the leader epoch in which the broker followed."""
         self.tells_truncations = False
-        """Whether the file is there that would say so if the broker's log were cut."""
+        """True if the input has the log file that reports truncations."""
         self.seen: list[Breach] = []
         self.dropped = 0
         self.has_state_changes = False
         self.moves = self.judged_min_isr = self.judged_members = 0
-        """Moves of the HWM while leading; those held against min ISR; LEOs of members held against moves."""
+        """Moves of the HWM while leading; those checked against min ISR; members' LEOs checked against moves."""
         self._min_isr = min_isr
         self._unsure: list[Breach] = []
         self._last_state: events.BrokerEvent | None = None

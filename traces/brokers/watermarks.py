@@ -104,11 +104,11 @@ class Watermarks:
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
-        """Elections whose leader had all that was committed, by partition and offset: its LEO, and the HWM."""
+        """Elections whose leader had every committed record, by partition and offset: its LEO, and the HWM."""
         self.controllers = Controllers()
-        """Why controllers resigned; after ``finish``."""
+        """The causes of controllers' resignations; complete after ``finish``."""
         self.ends: dict[str, list[ReplicaEnd]] = {}
-        """The last that is known of each replica's log, by partition; after ``finish``."""
+        """The last known end of each replica's log, by partition; complete after ``finish``."""
 
     def change(self, change: PartitionChange) -> None:
         """The next change of a partition, in the order of the metadata log."""
