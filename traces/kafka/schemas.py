@@ -220,5 +220,4 @@ CONTROL = (
     )),
 )
 # fmt: on
-"""The control records of a KRaft log. The first field of each is the version in which the other fields are written.
-"""
+"""The control records of a KRaft log. The first field of each is the version in which the others are written."""

@@ -420,8 +420,7 @@ class Leadership:
     first_appended: int = TOP
     last_appended: int = -1
     cuts: deque[tuple[float, int, RequestLine]] = field(default_factory=deque)
-    """The offsets of followers whose last record is of this epoch, kept until the lines of earlier writes are read.
-    """
+    """The offsets of followers whose last record is of this epoch, until the lines of earlier writes are read."""
     logs_writes: bool = True
     """True if the request log has every append."""
     denied: float | None = None

@@ -42,8 +42,7 @@ class Waiting:
     late: dict[int, float] = field(default_factory=dict)
     """For each new member, by how many ms its first sufficient fetch came too late."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """For each new member, the offset of its last fetch, with the least HWM and the least epoch start at that time.
-    """
+    """For each new member, its last fetch offset, and the least HWM and the least epoch start at that time."""
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:

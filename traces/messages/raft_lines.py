@@ -29,8 +29,7 @@ from highwater.traces.reading import INT32, INT64, Place, Source, log_time, prin
 
 MAX_DEPTH = 64
 _TOKEN = re.compile(r"\s*+(?:([\w.$-]++)=)?+((?:[^'()\[\]{},]++|'[^']*+'|')*+)([()\[\]{},])")
-"""A name, if one stands before an equals sign; the text up to the next sign, with quoted texts whole; and the sign.
-"""
+"""A name, if one stands before an equals sign; the text up to the next sign, with quoted texts whole; that sign."""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _NUMBER = re.compile(r"-?\d{1,19}")
 

@@ -36,8 +36,7 @@ Rule = Callable[..., Any]
 Plain = Mapping[str, Any]
 """A partition as plain values, by field name."""
 Result = dict[str, Any]
-"""The result of a rule, by name: symbolic values and checks while tracing, plain values for the caller of a Function.
-"""
+"""The result of a rule, by name: symbolic values and checks while tracing, plain values after a call."""
 _FLAGS = (
     "broker_has_min_isr", "changes", "chosen", "clean", "cluster_has_min_isr", "diminished", "factor_may_change",
     "features_supported", "has_leaderships", "is_member", "partition_known", "removes",

@@ -61,8 +61,7 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """If the action does the same in each reached state: a state where it differs, as changes from the initial state.
-    """
+    """If the action does the same in each reached state: one where it differs, as changes from the initial one."""
     beyond: str = ""
     """If no such state is known: "none", or the reason why the solver gave no answer."""
     reached_by: str = ""
