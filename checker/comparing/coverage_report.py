@@ -221,7 +221,6 @@ def page(coverage: Coverage, roots: list[Path]) -> str:
 
 
 def _text(file: str, roots: list[Path]) -> list[str]:
-    """The lines of a file; none if it is not found."""
     path = next((root / file for root in roots if (root / file).is_file()), None)
     return [] if path is None else path.read_text(encoding="utf-8", errors="replace").splitlines()
 

@@ -139,7 +139,6 @@ def _evaluated(one: Traced, state: tuple[int, ...]) -> tuple[str, dict[str, Any]
 
 
 def _guards(comparison: KafkaComparison, difference: KafkaDifference, state: tuple[int, ...]) -> list[str]:
-    """The guards of the action that refuse the request in the model."""
     assert difference.request is not None
     numbers = [n for n, request in enumerate(comparison.request_of) if request == difference.request]
     interpreter = interpreter_of(comparison.model)
@@ -147,7 +146,6 @@ def _guards(comparison: KafkaComparison, difference: KafkaDifference, state: tup
 
 
 def _sentences(comparison: KafkaComparison, difference: KafkaDifference) -> list[str]:
-    """The path in the protocol's words."""
     by_request = {int(r): n for n, r in reversed(list(enumerate(comparison.request_of)))}
     instances = comparison.model.instances
     return [instances[by_request[n]].sentence or str(instances[by_request[n]]) for n in difference.path]

@@ -155,7 +155,6 @@ def _name(key: bytes) -> str:
 
 
 def _head(key: bytes, content: bytes) -> bytes:
-    """The head of a file: its key, and the digest of its content."""
     return _FORMAT + key + hashlib.sha256(content).digest()
 
 

@@ -92,7 +92,6 @@ def _levels(spark: SparkOptions, directory: Path) -> Iterator[SparkOptions]:
 def _job(
     running: SparkConnection, task: TableTask, progress: ProgressCallback | None, states: int
 ) -> list[dict[str, Any]]:
-    """Run the job; returns its reports."""
     count = task.run.buckets
     blocks = running.sql.range(0, count, 1, count).mapInArrow(
         lambda batches: expand(task, batches), BLOCKS_ON_SPARK

@@ -591,7 +591,6 @@ def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
 
 @functools.cache
 def _operation(op: str) -> Callable[..., int]:
-    """An operation as a function of its arguments' values."""
     operands = [f"a{number}" for number in range(3)]
     function: Callable[..., int] = eval(f"lambda a0, a1=None, a2=None: {_PYTHON[op].format(*operands)}")
     return function  # compiled only from text of this module

@@ -262,7 +262,6 @@ def _inside(high: int, limit: int | None) -> int:
 
 
 def _all(type: Type) -> Sequence[Scalars]:
-    """The scalars of every value of any type."""
     family = InitialFamily(*_with_parts(type))
     _refuse_many(type, family.count)
     return list(family.states())

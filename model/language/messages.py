@@ -337,7 +337,6 @@ class NextMessages(Next):
         self._change(message, fields, lambda word, bit: graph.difference(word, bit), -1)
 
     def _now(self) -> Value:
-        """The messages in flight before the step."""
         result = None
         for offset, condition in self._hits or ((0, graph.TRUE),):
             start = self._start + offset

@@ -457,7 +457,6 @@ def trace_step_property(model: Model, stated: StepProperty) -> TracedStepPropert
 
 
 def _instances_writing(model: Model, leaves: Collection[int]) -> frozenset[int]:
-    """The numbers of the instances that write one of these scalars."""
     return frozenset(n for n, i in enumerate(model.instances) if any(leaf in leaves for leaf in i.writes))
 
 

@@ -51,7 +51,6 @@ class MutatedModel(Model):
 
 
 def _actions_of(instances: Iterable[Instance]) -> dict[int, frozenset[str]]:
-    """For each mutant, the actions that it changes."""
     found: dict[int, set[str]] = {}
     for instance in instances:
         for node in graph.reachable(roots_of(instance)):

@@ -175,7 +175,6 @@ class StructValue(Value):
         return StructValue(self.type, after)
 
     def _places(self, fields: Iterable[str]) -> dict[str, slice]:
-        """The positions of these fields' scalars."""
         return {name: self.type.field(name)[0] for name in fields if name not in self.type.absent}
 
 

@@ -127,7 +127,6 @@ class Next:
         return self._within(self._type.element, first, spread, (*self._at, node))
 
     def _within(self, type: Type, start: int, hits: Hits, at: tuple[Node, ...]) -> Next:
-        """A place inside this one."""
         place: Next = (type.next_class or Next)(self._old, type, start, hits, at)
         return place
 

@@ -481,7 +481,6 @@ def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> li
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:
-    """A parameter's symbolic value and its plain one."""
     if isinstance(value, values.Value):
         type_ = value.type
         assert type_ is not None

@@ -293,7 +293,6 @@ class Loss:
 
     @property
     def _place(self) -> tuple[Mapping[str, Any], int | None]:
-        """The position and time of the loss."""
         if self.version is None:
             return place(self.start), self.utc(self.start)
         return {"offset": self.version.position}, self.version.time

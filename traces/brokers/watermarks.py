@@ -342,7 +342,6 @@ class Watermarks:
         return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
 
     def _unseen(self, known: Epochs) -> list[int]:
-        """The leader epochs whose leaders' logs are not in the input."""
         return sorted(e for e, v in known.elections.items() if v.leader not in (None, *self._brokers))
 
     def _loss(

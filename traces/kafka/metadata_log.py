@@ -355,7 +355,6 @@ def _read(source: Source, dump: bool, notes: list[str], *, last: bool) -> Iterat
 
 
 def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
-    """The part of a batch from an offset on."""
     at = sum(o < offset for o in batch.offsets)
     return batch._replace(
         base_offset=offset,

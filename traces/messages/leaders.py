@@ -80,8 +80,6 @@ _T = TypeVar("_T")
 
 
 def _remembered(method: Callable[Concatenate[Acting, _P], _T]) -> Callable[Concatenate[Acting, _P], _T]:
-    """Cache the results of a method in the memo."""
-
     def answer(self: Acting, /, *asked: _P.args, **named: _P.kwargs) -> _T:
         key = method.__name__, asked, tuple(named.items())
         return self.memo.of(key, lambda: method(self, *asked, **named))
@@ -517,7 +515,6 @@ class Leadership:
         return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
 
     def _bits(self, stage: Stage) -> Bits:
-        """ISR, proposed ISR and replicas as sets of slots, and min ISR."""
         if stage.bits is None:
             state, slots = stage.version.state, self.slots
             proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)

@@ -329,7 +329,6 @@ def _rounded(count: int) -> int:
 
 
 def _plain(state: PartitionState, slots: dict[int, int], model: Any) -> dict[str, Any]:
-    """A partition as plain values of the model's types."""
     plain = {
         "replicas": [slots[b] for b in state.replicas],
         "adding": [slots[b] for b in state.adding if b in slots],

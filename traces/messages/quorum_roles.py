@@ -264,7 +264,6 @@ class Elections(Leaders):
         self.verdicts.explained[action] += 1
 
     def _compare_role(self, action: str, node: Node, what: e.Role) -> None:
-        """Compare all fields of a role line with the belief."""
         differences: dict[str, tuple[Any, Any]] = {
             "epoch": (node.epoch, what.epoch),
             "ballot": (node.ballot, _BALLOTS.get(what.name, "none")),

@@ -431,7 +431,6 @@ def _hwm_set(line: _Line) -> e.What:
 
 
 def _end_of(state: Part) -> tuple[int, int]:
-    """A voter and its LEO, as the leader knows it."""
     reached = state.optional("endOffset")
     end = reached.number("offset") if isinstance(reached, Part) else -1
     return state.at("replicaKey").small("id"), end

@@ -127,7 +127,6 @@ def _replicas(group: Group) -> tuple[int, ...]:
 
 
 def _elects(finding: Finding) -> bool:
-    """True if a finding is about one leader's election."""
     told = finding.property in ("leader_elected_cleanly", "leader_completeness")
     return told or not finding.facts.keys().isdisjoint({"lost", "gone", "shown"})
 
@@ -222,7 +221,6 @@ def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
 
 
 def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
-    """Severity, headline, cause and steps."""
     loss = group.with_fact("lost")
     if loss is not None:
         return LOST, words.lost(loss, group), words.loss_causes(loss, group), _after_loss(loss, group)

@@ -256,7 +256,6 @@ def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
 
 
 def _template(reports: Sequence[Report]) -> tuple[str, str]:
-    """The page's text before the data and after it."""
     text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
     for name in ("exchanges.css", "exchanges.js"):
         text = text.replace(f"{{{{{name}}}}}", _TEMPLATE.with_name(name).read_text(encoding="utf-8"), 1)

@@ -329,7 +329,6 @@ def _few_names(partitions: Iterable[str | None]) -> str:
 
 
 def _unreliable(report: Report) -> str:
-    """The number of reported lines that are not reliable."""
     told, unreliable = report.unexplained_count + sum(report.findings_count.values()), report.unreliable_count
     if not unreliable:
         return ""
@@ -548,7 +547,6 @@ def _damage(damage: Damage) -> str:
 
 
 def _doubt(doubt: Doubt) -> str:
-    """The gap, its place, and the partitions that it concerns."""
     said = printable(doubt.summary, 300)
     if doubt.partitions is not None:
         if not doubt.partitions:
@@ -661,7 +659,6 @@ def _value(value: Any, depth: int = 0) -> str:
 
 
 def _few(texts: Sequence[str], limit: int, what: str = "more", count: int | None = None) -> list[str]:
-    """The first ones, and how many more there are."""
     rest = (len(texts) if count is None else count) - limit
     return [*texts[:limit], f"and {rest} {what}"] if rest > 0 else list(texts)
 

@@ -75,7 +75,6 @@ class States:
             found.to_lost = _run(before, int(only_old[0]), self.new, "a state that is not reached any more")
 
     def _actions(self, in_both: NDArray[np.bool_]) -> None:
-        """Compare every changed action in every state that both reach."""
         old, new = by_action(self.old), by_action(self.new)
         for change in self.found.actions:
             change.asked = True
@@ -159,7 +158,6 @@ def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _levels(explored: Explored) -> int:
-    """The number of completely found levels."""
     levels = len(explored.level_starts) - 1
     if explored.complete:
         return levels

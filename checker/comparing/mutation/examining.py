@@ -336,5 +336,4 @@ def write(path: Path, parts: Parts) -> None:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """A digest of the content, whatever its layout as text."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

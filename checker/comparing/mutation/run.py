@@ -269,7 +269,6 @@ class MutationRun:
         self._found.left_out |= message.left_out
 
     def _take(self, position: int, message: TaskResult) -> None:
-        """Apply a message of a task."""
         found, part = self._found, self._parts[position]
         found.processor_seconds += message.seconds
         if message.mutants is not None:

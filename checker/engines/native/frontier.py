@@ -256,7 +256,6 @@ class Store:
         return array.copy()
 
     def _place(self, size: int) -> int:
-        """The offset in the file for this number of bytes."""
         place = next((i for i, (_, free) in enumerate(self._free) if free >= size), None)
         if place is not None:
             offset, free = self._free.pop(place)

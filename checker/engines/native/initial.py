@@ -117,7 +117,6 @@ def _product(outer: Words, inner: Words) -> Words:
 
 
 def _mask(part: FreePart, layout: Layout) -> Words:
-    """The bits of a part."""
     found = np.zeros(layout.words, dtype=np.uint64)
     for i in range(len(part.choices[0])):
         slot = layout.slots[part.start + i]

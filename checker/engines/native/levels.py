@@ -177,7 +177,6 @@ class NativeLevels(SearchState):
             self._release(level)
 
     def _release(self, level: Level) -> None:
-        """Drop the states of an expanded level."""
         for chunk in level.chunks:
             self.states.drop(chunk.states)
 
@@ -263,7 +262,6 @@ class NativeLevels(SearchState):
             self._hand_over(worker, level)
 
     def _hand_over(self, worker: Worker, level: Level) -> None:
-        """Move a worker's output into a level."""
         count = worker["out_count"]
         if count:
             states = self.states.put(worker.out_states[:count])

@@ -45,7 +45,6 @@ class SearchState:
         self.start: Words = initial_words(program.model, program.layout)
 
     def _divide_memory(self, memory: int) -> None:
-        """Divide the memory among the table, the levels and the search on disk."""
         program, options, self.memory = self.program, self.options, memory
         room = memory - sum(w.bytes for w in self.workers)
         reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)

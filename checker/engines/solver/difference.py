@@ -263,7 +263,6 @@ def _outcome(
 
 
 def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[int]) -> str:
-    """The step's sentence, from a version that has the step."""
     for model, step in versions:
         try:
             if step is not None:
@@ -274,7 +273,6 @@ def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[i
 
 
 def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[int]) -> Scalars | None:
-    """The outcome by the interpreter."""
     if step is None:
         return None
     interpreter = Interpreter(model)

@@ -169,7 +169,6 @@ class Translator:
     # --- sorts and widths ---------------------------------------------------------------------------
 
     def _integer(self, node: Node) -> Term:
-        """An int node as a mathematical integer."""
         term = self(node)
         if z3.is_int(term):
             return term

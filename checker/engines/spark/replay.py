@@ -203,7 +203,6 @@ def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> I
 
 
 def _replay_one(settings: TaskSettings, inputs: list[Input], number: int) -> dict[str, Any]:
-    """The report of an input, or its error."""
     try:
         return {"report": replay_input(inputs[number], settings.profile, settings.switched).to_json()}
     except (TraceError, LanguageError) as wrong:

@@ -152,7 +152,6 @@ def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort,
 
 
 def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes]:
-    """Compile a text, and cache the code."""
     code = compiler.machine_code(text, processor.parts, effort.value, TUNING)
     keep(TextName.of(text), processor, effort, code)
     return effort, code

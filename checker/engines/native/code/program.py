@@ -199,7 +199,6 @@ class Program(CompiledModel):
         return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
 
     def _rows(self, state: Scalars) -> Iterator[tuple[int, Words]]:
-        """The candidates of one state, each with the number of its instance."""
         worker, words, enabled = self.worker(), self.layout.pack(state), np.zeros(1, dtype=np.uint64)
         width = WORDS + self.layout.words
         out = np.zeros((self.instances + 1, width), dtype=np.uint64)

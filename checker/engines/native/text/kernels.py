@@ -122,7 +122,6 @@ class Kernels:
         return f.end(f"ptr {self._every_step(f, scope, Output('%out', base, words))}")
 
     def _every_step(self, f: FunctionText, scope: ValueScope, output: Output) -> str:
-        """Code for all instances; returns the end of the output."""
         return self._decide(f, scope, list(enumerate(self.model.instances)), 0, output)
 
     def _decide(
