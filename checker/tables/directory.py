@@ -25,7 +25,7 @@ _NEW = re.compile(r"\.new-[0-9a-f]{16}")
 
 @dataclass
 class WrittenTables:
-    """The content of two tables: rows, levels of states, bytes on disk, and the violating states of each property.
+    """The content of two tables: rows, levels of states, bytes on disk, and violation counts by property.
 
     ``stopped_by`` is None if every reachable state and every step between them is in the tables; else it is the
     reason why the search ended early, as in SearchResult.

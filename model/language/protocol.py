@@ -391,8 +391,10 @@ class Protocol:
     def check(cls) -> None:
         """Raises LanguageError if a declaration is invalid.
 
-        An invalid declaration is an action with a reserved name, a property that would not be checked, a declaration
-        of the wrong type, or a source with a number that the rulebook lacks.
+        - An action has a reserved name.
+        - A property would not be checked.
+        - A declaration has the wrong type.
+        - A source has a number that the rulebook lacks.
         """
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):

@@ -235,7 +235,7 @@ _NOBODY = bytes(_REST - _NUMBER)
 
 
 def kind(value: bytes) -> int:
-    """The API key of a record in the usual frame. Raises IndexError where there is none."""
+    """The API key of a record in the usual frame. Raises IndexError if there is none."""
     return value[1]
 
 

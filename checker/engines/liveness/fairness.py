@@ -115,8 +115,8 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
     A component is fair if a run that takes all of its steps infinitely often is fair. Each weakly fair group must be
     disabled in one of the component's states, or taken in the component. Each strongly fair group must be disabled in
-    all of them, or taken. If only strong fairness fails, the rest without the states in which the group is enabled
-    may still be fair (the emptiness test for Streett automata, Emerson and Lei 1987).
+    all of them, or taken. If only strong fairness fails, the states in which the group is enabled are removed, and
+    the rest may be fair. This is the emptiness test for Streett automata (Emerson and Lei 1987).
     """
     found: list[States] = []
     states = np.flatnonzero(open_)

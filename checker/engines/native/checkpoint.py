@@ -209,7 +209,7 @@ class Checkpointer:
     """Saves a search in a directory, and restores it."""
 
     def __init__(self, run: SearchState, directory: str) -> None:
-        """Raises InputError where the directory cannot be used."""
+        """Raises InputError if the directory cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)
         self._sums: dict[str, tuple[int, int]] = {}

@@ -28,8 +28,8 @@ def search(
 ) -> SearchResult:
     """Explore a model exhaustively on Spark; the first Ctrl-C ends it with the committed levels.
 
-    Raises BoundError if a step leaves a type without a declared bound, InputError if Spark or the checkpoint cannot
-    be used, and EngineError if the engine does not support the model or the cluster.
+    Raises BoundError if a step leaves a type without a declared bound. Raises InputError if Spark or the checkpoint
+    cannot be used, and EngineError if the engine does not support the model or the cluster.
     """
     with exploration(model, options, progress, spark) as (found, _):
         return found.explore()
