@@ -25,10 +25,10 @@ _COUNTED = {
     DATA_DUMP: ("dump of data segments", "dumps of data segments"),
     REQUEST_LOG: ("request log", "request logs"),
 }
-"""Inputs that need a metadata log beside them, in words: one and several."""
+"""Names, one and several, of the inputs that need a metadata log beside them."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 MAX_FILES = 100_000
-"""So many files below the paths that are given are looked at."""
+"""The most files below the given paths that are inspected."""
 _HEAD = 1 << 16
 _METADATA = {
     metadata_log.SEGMENT: METADATA_LOG,
@@ -40,11 +40,11 @@ _METADATA = {
 
 @dataclass(frozen=True)
 class Input:
-    """Something to replay: a file, or the directory of a metadata log; and the brokers' logs that go with it.
+    """Something to replay: a file or the directory of a metadata log, with the brokers' logs that belong to it.
 
-    ``data_dumps`` are the dumps of the brokers' data segments that go with it, ``request_logs`` the request logs of its
-    nodes. ``dumps`` are those of the log itself: they say nothing more, and are left out. ``raft_logs`` are
-    those of a cluster's nodes, an input of their own.
+    ``data_dumps`` are dumps of the brokers' data segments, ``request_logs`` the request logs of the nodes. ``dumps``
+    are dumps of the metadata log itself; they add no information, so the replay skips them. ``raft_logs`` are the
+    raft logs of one cluster's nodes; they are an input of their own.
     """
 
     path: Path
@@ -63,9 +63,9 @@ class Input:
 
 @dataclass
 class Inputs:
-    """The inputs in the order of the paths; ``passed_over`` counts the files that are no input.
+    """The inputs in the order of the paths; ``passed_over`` counts the other files.
 
-    ``alone`` are files, by their kind, that say something beside a metadata log only, and there is none.
+    ``alone`` has, by kind, the files that are only useful beside a metadata log, and for which none was found.
     """
 
     found: list[Input] = field(default_factory=list)
@@ -92,7 +92,7 @@ def kind_of(file: Path) -> str | None:
         try:
             head = source.read(_HEAD)
         except TraceError:
-            # Damaged from the start: as a recording it gives the clear error, and it is nothing else.
+            # A file that is damaged from the start can only be a recording, whose reader reports the damage clearly.
             return OPERATIONS if source.compressed else None
     if is_raft_log(head):
         return RAFT_LOG
@@ -115,11 +115,11 @@ def kind_of(file: Path) -> str | None:
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
-    """The inputs that the paths hold. A file must be an input; other files below a directory are skipped.
+    """The inputs that the paths hold. A path to a file must be an input; below a directory, other files are skipped.
 
-    Files of one metadata log are one input, its directory, and so are a log and its dump; a log of a broker goes with
-    the metadata logs that are nearest to it. Raises TraceError where a path does not exist, or holds nothing that can
-    be replayed.
+    The files of one metadata log form one input, its directory. A log and its dump also form one input. A broker's
+    log belongs to the metadata logs with the nearest path. Raises TraceError if a path does not exist, or holds
+    nothing that can be replayed.
     """
     result = Inputs()
     logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}
@@ -166,7 +166,7 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
         elif kind in _COUNTED:
             logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):
-            # Where a directory has a log and its dump, the log is taken.
+            # If a directory has a log and its dump, the log is used.
             if metadata.get(file.parent) != METADATA_LOG:
                 metadata[file.parent] = kind
         else:
@@ -187,7 +187,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """Raft logs of one cluster are one input: those in one directory, or in directories of their own side by side."""
+    """Group the raft logs of one cluster: those in one directory, or in sibling directories."""
     files = [i.path for i in found if i.kind == RAFT_LOG]
     beside = [file.parent for file in files]
     clusters: dict[Path, list[Path]] = {}
@@ -199,7 +199,7 @@ def _raft_together(found: Sequence[Input]) -> list[Input]:
 
 
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
-    """A dump goes with the log that it is of."""
+    """Attach each dump to the log that it was made of."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
     same = metadata_log.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
     kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]
@@ -226,7 +226,6 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Itera
 
 
 def _shared(a: Path, b: Path) -> int:
-    """How many leading parts two paths share."""
     count = 0
     for x, y in zip(a.absolute().parts, b.absolute().parts, strict=False):
         if x != y:

@@ -1,4 +1,4 @@
-"""Files that are not believed: their lines, the fields of what is in them, and the error of what cannot be read."""
+"""Readers of untrusted files: their lines, the fields in them, and the error for an unreadable place."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from highwater.errors import HighwaterError
 
 
 class TraceError(HighwaterError):
-    """A file that is no trace, or one that breaks off or lies about its own form.
+    """A file that is not a trace, is cut off, or does not have its declared format.
 
-    ``line`` counts from 1 and is None where no line is to blame; ``field`` is the path of the field in the
-    line (``records[0].data.isr``), or None. ``byte`` is the position in a binary file, where one is to blame.
+    ``line`` counts from 1; it is None if the error is not about one line. ``field`` is the path of the field in the
+    line (``records[0].data.isr``), or None. ``byte`` is the position of the error in a binary file, or None.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class TraceError(HighwaterError):
 
 
 class OutOfRangeError(TraceError):
-    """A value of the right kind, but larger or smaller than any that the model has room for."""
+    """A value of the right type that is outside the range of the model."""
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """Text from a trace, fit for a terminal: control characters escaped, cut at a limit."""
+    """Text from a trace, safe for a terminal: control characters are escaped, and long text is cut."""
     shown = str(text)
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-# Fields of untrusted JSON: a value has the expected type and range, or TraceError is raised.
+# Fields of untrusted JSON. A value has the expected type and range, or TraceError is raised.
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 1000
@@ -77,12 +77,12 @@ class Place:
         return TraceError(self.path, self.line, self.field or None, message)
 
     def out_of_range(self, message: str) -> OutOfRangeError:
-        """Likewise of a value that the model has no room for."""
+        """An OutOfRangeError at this place, for the caller to raise."""
         return OutOfRangeError(self.path, self.line, self.field or None, message)
 
 
 class Fields:
-    """An object of a line, with all its fields: one that nobody knows is an error."""
+    """An object of a line. A field that no reader expects is an error."""
 
     def __init__(self, place: Place, value: Any, known: Sequence[str], optional: Sequence[str] = ()) -> None:
         if not isinstance(value, dict):
@@ -100,7 +100,7 @@ class Fields:
         return name in self._value
 
     def raw(self, name: str) -> Any:
-        """A field as it is."""
+        """The value of a field, unchecked."""
         return self._value[name]
 
     def number(self, name: str, low: int = 0, high: int = INT32) -> int:
@@ -148,26 +148,26 @@ class Fields:
 Reader = Callable[[Fields, str], Any]
 """Reads the field of a name."""
 Form = Mapping[str, Reader]
-"""The fields of an object, each with its reader: a method of ``Fields``, or one of these."""
+"""The fields of an object, each with its reader: a method of ``Fields``, or one of the functions below."""
 
 
 def whole(low: int, high: int = INT32) -> Reader:
-    """A whole number within other bounds."""
+    """The reader of a whole number within the given bounds."""
     return lambda f, name: f.number(name, low, high)
 
 
 def numbers(low: int) -> Reader:
-    """A list of whole numbers from ``low`` on."""
+    """The reader of a list of whole numbers, none below ``low``."""
     return lambda f, name: f.numbers(name, low)
 
 
 def choice(*allowed: str) -> Reader:
-    """One of some strings."""
+    """The reader of a string out of the given ones."""
     return lambda f, name: f.choice(name, allowed)
 
 
 def in_order(read: Reader) -> Reader:
-    """A list whose order says nothing: sorted."""
+    """The reader of a list whose order has no meaning: the list is sorted."""
     return lambda f, name: sorted(read(f, name))
 
 
@@ -177,12 +177,12 @@ def texts(f: Fields, name: str) -> list[str]:
 
 
 def each(form: Form) -> Reader:
-    """A list of objects."""
+    """The reader of a list of objects."""
     return lambda f, name: [read_form(place, item, form) for place, item in f.items(name)]
 
 
 def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:
-    """An object with all fields of the form, and perhaps the optional ones. Raises TraceError."""
+    """An object with all fields of the form, and any of the optional ones. Raises TraceError."""
     readers = {**form, **(optional or {})}
     fields = Fields(place, value, tuple(form), tuple(optional or ()))
     return {name: read(fields, name) for name, read in readers.items() if name in fields}
@@ -218,15 +218,15 @@ CHUNK = 1 << 16
 MAX_LINE = 1 << 22
 """The longest line that is read, in bytes."""
 MAX_VALUES = 500_000
-"""The most values of a line of JSON; a value takes up to a hundred bytes of memory."""
+"""The most JSON values of a line. A value takes up to a hundred bytes of memory."""
 MAX_BYTES = 1 << 33
 """The most that is read of one file, in bytes after decompression."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file with their line numbers, from 1. Blank lines at the end are not read.
+    """The JSON objects of a file with their line numbers, from 1. Blank lines at the end are skipped.
 
-    Raises TraceError where the file cannot be read, is cut off, is not JSON, or goes over a limit.
+    Raises TraceError if the file cannot be read, is cut off, is not JSON, or exceeds a limit.
     """
     number = 0
     blank: int | None = None
@@ -265,36 +265,36 @@ def split(source: Source) -> Iterator[bytes]:
 
 
 class Source:
-    """A file that is read once, from its start, decompressed where it begins as gzip does.
+    """A file that is read once, from its start. A gzip file is decompressed.
 
-    Its methods raise TraceError where the file cannot be read or is damaged, or holds more than MAX_BYTES.
+    Its methods raise TraceError if the file cannot be read, is damaged, or holds more than MAX_BYTES.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.terminated = True
-        """Whether the last line that ``split`` gave ended with a newline."""
+        """True if the last line from ``split`` ended with a newline."""
         try:
             with readable(path):
-                # Without waiting for a writer: it might be a pipe.
+                # Opening does not wait for a writer: the file may be a pipe.
                 self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
                 if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                     self._file.close()
                     raise TraceError(path, None, None, "not a file")
                 self.compressed = self._file.read(2) == GZIP_MAGIC
                 self._file.seek(0)
-        except ValueError:  # a NUL
+        except ValueError:  # the path has a NUL
             raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
         self._chunks = self.chunks()
         self._rest = b""
 
     @property
     def bytes_read(self) -> int:
-        """How much of the file was read, in bytes as they lie on the disk."""
+        """The number of bytes read so far, before decompression."""
         return 0 if self._file.closed else self._file.tell()
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes of the file. Not to be mixed with ``read``."""
+        """The bytes of the file. Do not mix with ``read``."""
         total = 0
         with readable(self.path):
             for chunk in _gunzip(self.path, self._file) if self.compressed else _plain(self._file):
@@ -329,7 +329,7 @@ class Source:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """An OSError within is a TraceError that names the path."""
+    """Within this context, an OSError becomes a TraceError that names the path."""
     try:
         yield
     except OSError as wrong:
@@ -342,7 +342,7 @@ def _plain(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Decompress one chunk at a time; a stream may have several members."""
+    """Decompress one chunk at a time; a gzip stream may have several members."""
     member = zlib.decompressobj(wbits=31)
     pending = b""
     try:
@@ -365,7 +365,7 @@ def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
 
 
 def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """The JSON object that a line is. Raises TraceError where it is anything else."""
+    """The JSON object of a line. Raises TraceError for anything else."""
     if sum(map(line.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
@@ -382,7 +382,7 @@ def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs, as ``object_pairs_hook``. ValueError where a key stands twice."""
+    """The object of these pairs, as ``object_pairs_hook``. Raises ValueError for a repeated key."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands twice in an object")
@@ -390,13 +390,13 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_constant(constant: str) -> Any:
-    """ValueError for NaN and the infinities, as ``parse_constant``: JSON has no such numbers."""
+    """Raises ValueError for NaN and the infinities, as ``parse_constant``: JSON has no such numbers."""
     raise ValueError(f"{constant} is no JSON number")
 
 
 @lru_cache(maxsize=1024)
 def start_of_day(day: str) -> int | None:
-    """The ms from 1970 to the start of a day, counted as if the log's time were UTC; None if there is no such day."""
+    """The start of a day in ms since the epoch, with the log's time counted as UTC; None if there is no such day."""
     try:
         return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
     except ValueError:
@@ -404,9 +404,9 @@ def start_of_day(day: str) -> int | None:
 
 
 def log_time(head: re.Match[str] | re.Match[bytes]) -> int | None:
-    """The local time of a line of log4j, in ms as if it were UTC; None if there is no such time.
+    """The local time of a log4j line in ms, counted as UTC; None if there is no such time.
 
-    The groups are the day, the hour, the minute, the second and the ms.
+    The groups of the match are the day, the hour, the minute, the second and the ms.
     """
     day, *time = head.groups()[:5]
     start = start_of_day(day if isinstance(day, str) else day.decode("ascii"))

@@ -1,4 +1,4 @@
-"""Replay: whether the protocol explains what a system did. A metadata log goes with the logs of its brokers."""
+"""Replay: does the protocol explain what a system did? A metadata log is replayed with the logs of its brokers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
-"""The largest log, in bytes, that is read once with the timelines of all partitions; a larger one is read twice."""
+"""The largest log, in bytes, whose timelines are all collected in one pass. A larger log is read twice."""
 MAX_TIMELINES = 500
-"""So many timelines are kept of a log that is not small: those of partitions about which there is something to say."""
+"""The most timelines of a log above SMALL. They are those of partitions that the report mentions."""
 
 Progress = Callable[[Report], None]
 
@@ -100,7 +100,7 @@ def _follow(
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     findings = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)
-    # An election that the brokers' logs report is in the dumps, too.
+    # The dumps show the elections that the brokers' logs report, too.
     known = {_named(finding) for finding in findings}
     for finding in (*findings, *(f for f in data.finish() if _named(f) not in known)):
         is_reliable = not report.is_doubted(finding.partition)
@@ -121,7 +121,7 @@ def _follow(
 
 
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
-    """Note with the election of a leader that the brokers' logs show it to have had all that was committed."""
+    """Mark each election whose leader, by the brokers' logs, had every committed record."""
     for place, found in enumerate(report.findings):
         held = complete.get((found.partition or "", found.position.get("offset", -1)))
         if held is not None and found.facts:
@@ -139,7 +139,7 @@ def _read_again(
     rules: Mapping[str, bool] | None,
     progress: Progress | None,
 ) -> None:
-    """Follow the log once more, for the timelines of the partitions that turned out to be of interest."""
+    """Read the log a second time, for the timelines of the partitions that the report mentions."""
     interesting: dict[str, None] = {}
     names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
     for name in names:
@@ -160,17 +160,17 @@ class _Timelines:
         self._report = report
 
     def watch(self, tracks: Callable[[str], bool] = every_partition) -> Watch:
-        """The changes and settings of these partitions that go to the timelines."""
+        """A watch that records the changes and settings of these partitions."""
         return Watch(tracks, self.change, on_setting_in_force=self.setting)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """Keep what a setting is from here on for a partition."""
+        """Record the value of a partition's setting from here on."""
         timeline = self._report.timelines.get(name)
         if timeline is not None and len(timeline.settings) < LIMIT_CHANGES:
             timeline.settings.append(setting)
 
     def change(self, change: PartitionChange) -> None:
-        """Keep a change."""
+        """Record a change."""
         timeline = self._report.timelines.setdefault(change.name, Timeline(change.name))
         timeline.total += 1
         if len(timeline.changes) < LIMIT_CHANGES:
@@ -188,11 +188,11 @@ def replay(
 ) -> Report:
     """Replay what a path holds: a metadata log or its dump, recorded operations of a controller, or a run of a model.
 
-    A directory has to hold one of them; logs of brokers below it, dumps of their data segments, and request logs are
-    read with a metadata log, and so are ``broker_logs``, which can be any of these. ``rules`` switches single rules on
-    or off, over the profile. With ``timelines`` the report also has what happened to the partitions. KeyboardInterrupt
-    ends a replay with what was found so far (``Report.interrupted``). Raises TraceError where something cannot be read,
-    LanguageError where the profile or a rule does not exist.
+    A directory must hold one of them. Brokers' logs, dumps of data segments and request logs below it are read with a
+    metadata log, and so are ``broker_logs``, which can be any of these. ``rules`` switches single rules on or off,
+    over the profile. With ``timelines`` the report also has the history of the partitions. After KeyboardInterrupt
+    the report has the results so far (``Report.interrupted``). Raises TraceError if something cannot be read, and
+    LanguageError if the profile or a rule does not exist.
     """
     found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
     if len(found) != 1:
@@ -211,7 +211,7 @@ def replay_input(
 ) -> Report:
     """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; otherwise as ``replay``.
 
-    A ``history`` is given what the replay of a run goes through.
+    The replay of a run records its lines in ``history``, if given.
     """
     if found.kind == OPERATIONS:
         return replay_recording(found.path, profile, rules, progress)

@@ -1,1 +1,1 @@
-"""Two models held against each other: revisions, rules, mutants; and what a search covered."""
+"""Comparison of two models: revisions, rules, mutants; and the coverage of a search."""

@@ -1,4 +1,4 @@
-"""Coverage of a protocol: which of its guards, branches and rules a set of states exercises.
+"""Coverage of a protocol: the guards, branches and rules that a set of states exercises.
 
 The states are those of explored scenarios and of replayed traces.
 """
@@ -34,11 +34,11 @@ from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
 
 @dataclass
 class Coverage:
-    """The counts over all ``sources``. A site's three counts are those of its ``SiteQuestion``.
+    """The counts over all ``sources``. A site has three counts, one for each expression of its ``SiteQuestion``.
 
-    ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it is enabled; ``premises``, for
-    each property, the states (of a step property: the steps) in which its premise holds; ``ruled_out`` are the
-    actions that the parameters of every source exclude.
+    ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it is enabled. ``premises``
+    counts, for each property, the states in which its premise holds (for a step property: the steps). ``ruled_out``
+    are the actions that the parameters of every source exclude.
     """
 
     sources: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Coverage:
     ruled_out: set[str] = field(default_factory=set)
     rules: dict[str, RuleUse] = field(default_factory=dict)
     observed: Counter[str] = field(default_factory=Counter)
-    """For each action the lines of traces that it explains."""
+    """For each action, the number of trace lines that it explains."""
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     rulebook: Rulebook | None = None
@@ -160,20 +160,23 @@ def add_trace(
 TOGETHER = 128
 """The number of expressions that are compiled together."""
 MANY = 1 << 18
-"""From this number of states on optimized code pays."""
+"""The number of states above which optimized code pays off."""
 STATES = 1 << 14
-"""States evaluated at a time: the values of both models are in memory together."""
+"""The number of states evaluated at a time: the values of both models are in memory together."""
 
 
 def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:
-    """The number of packed states in which each expression holds. EngineError if one may need more than 62 bits."""
+    """The number of packed states in which each expression holds.
+
+    Raises EngineError if one may need more than 62 bits.
+    """
     known: dict[int, int] = {}
     distinct = {node.id: node for node in nodes}
     for node in list(distinct.values()):
         if node.is_const:
             known[node.id] = len(states) if node.value else 0
             del distinct[node.id]
-    # Expressions of one instance have much in common: together they are compiled once.
+    # Expressions of one instance share many nodes, so they are compiled together.
     waiting = list(distinct.values())
     effort = Effort.USUAL if len(states) >= MANY else Effort.QUICK
     for start in range(0, len(waiting), TOGETHER):
@@ -201,10 +204,10 @@ class Site:
 
 @dataclass(frozen=True)
 class SiteQuestion:
-    """Three expressions over a state, of a site and one choice of its action's parameters.
+    """Three conditions on a state, for a site and one choice of its action's parameters.
 
-    Of a guard: it holds; it refuses; it alone refuses. Of a branch, where all earlier guards hold: its condition
-    holds; it does not hold; false.
+    For a guard: it holds; it refuses; it alone refuses. For a branch, given that all earlier guards hold: its
+    condition holds; its condition does not hold; false.
     """
 
     site: Site
@@ -228,7 +231,7 @@ def _guards(instance: Instance) -> Iterator[SiteQuestion]:
 
 
 def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
-    """Trace the action once more, and note the condition of every ``where`` that is not known while tracing."""
+    """Trace the action again, and record the condition of every ``where`` that is not known while tracing."""
     found: dict[tuple[str, int], SiteQuestion] = {}
     name = instance.action.name
 
@@ -256,9 +259,9 @@ def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
 class RuleUse:
     """The number of pairs (state, choice of an action's parameters) in which a rule decides.
 
-    ``forbids``: a step is possible only without it; ``allows``: only with it; ``changes``: the step leads elsewhere.
-    ``actions`` are those that it affects in some state. ``asked`` is false if the protocol without the rule has states
-    of other fields, or does not trace: then nothing is counted.
+    ``forbids``: a step is possible only without the rule; ``allows``: only with it; ``changes``: the step leads
+    elsewhere. ``actions`` are those that the rule affects in some state. ``asked`` is false if the protocol without
+    the rule has other state fields, or cannot be traced; nothing is counted then.
     """
 
     name: str
@@ -278,7 +281,7 @@ class RuleUse:
 
     @property
     def decides(self) -> int:
-        """The number of cases in which it makes a difference."""
+        """The number of pairs in which it makes a difference."""
         return self.forbids + self.allows + self.changes
 
 
@@ -315,7 +318,7 @@ class _Asked:
 
 
 def _without(model: Model, rule: str) -> Model | None:
-    """The protocol without a rule; None if it then has states of other fields, or does not trace."""
+    """The model without a rule; None if its states then have other fields, or it cannot be traced."""
     try:
         protocol = type(model.protocol)(vars(model.protocol.p), model.protocol.rules_on - {rule})
         without = Model(protocol)
@@ -325,7 +328,7 @@ def _without(model: Model, rule: str) -> Model | None:
 
 
 def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
-    """Count one step in all states, for all rules together, whose expressions share most of their nodes."""
+    """Count one step in all states, for all rules together: their expressions share most of their nodes."""
     here, there = _split(asked.step, layout, states)
     without = [graph.FALSE if a is None else a.leads_on for _, a in asked.others]
     elsewhere = [

@@ -221,7 +221,6 @@ def page(coverage: Coverage, roots: list[Path]) -> str:
 
 
 def _text(file: str, roots: list[Path]) -> list[str]:
-    """The lines of a file; none if it is not found."""
     path = next((root / file for root in roots if (root / file).is_file()), None)
     return [] if path is None else path.read_text(encoding="utf-8", errors="replace").splitlines()
 
@@ -237,7 +236,7 @@ def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> 
 
 
 def _kind(sites: list[Site], coverage: Coverage) -> str:
-    """How well a line is exercised, by the best of each count over the actions that share it."""
+    """How well a line is exercised, by the best of each count over the actions that share the line."""
     counts = [coverage.sites[s] for s in sites]
     wanted = 3 if any(s.kind == GUARD for s in sites) else 2
     reached = sum(any(c[i] for c in counts) for i in range(wanted))

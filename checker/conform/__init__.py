@@ -1,1 +1,1 @@
-"""Kafka's own controller beside the model: every state, every request, both answers."""
+"""Comparison of the model with Kafka's own controller: both answer every request in every state."""

@@ -1,7 +1,7 @@
-"""The Java bridge: found jars, compiled once for them, run as a process that answers lines of JSON.
+"""The Java bridge: finds Kafka's jars, compiles a program against them, and runs it to answer lines of JSON.
 
-The bridge is a program in the package of Kafka's control managers (``java/``). Its classes are cached by the digest of
-its sources, of the jars, and of the compiler.
+The bridge is a program in the package of Kafka's control managers (``java/``). Its classes are cached by the digest
+of its sources, of the jars, and of the compiler.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OLDEST_JAVA = 17
 _MANAGER = "org/apache/kafka/controller/ReplicationControlManager.class"
 _MAIN = "org.apache.kafka.controller.Bridge"
 _LEFT_OUT = re.compile(r"(log4j-slf4j.*|.*-(test|tests|sources|javadoc|test-fixtures))\.jar|.*\.asc")
-"""Jars that are not taken: what logs, so that Kafka's logging costs nothing, and what no program needs."""
+"""Jars that are not used: loggers, so that Kafka's logging costs nothing, and jars that no program needs."""
 _RELEASE, _BUILD = (
     ("libs/*.jar",),
     ("*/build/libs/*.jar", "*/*/build/libs/*.jar", "core/build/dependant-libs*/*.jar"),
@@ -39,7 +39,7 @@ _RELEASE, _BUILD = (
 
 @dataclass(frozen=True)
 class Jars:
-    """The jars of a Kafka release or of a build tree, and what comes before them on the class path."""
+    """The jars of a Kafka release or of a build tree, and the entries before them on the class path."""
 
     directory: Path
     jars: tuple[Path, ...]
@@ -47,7 +47,7 @@ class Jars:
 
     @classmethod
     def found(cls, directory: str | Path, before: Iterable[str | Path] = ()) -> Jars:
-        """The jars below a directory. InputError where Kafka's controller is not among them."""
+        """The jars below a directory. Raises InputError if Kafka's controller is not among them."""
         place = Path(directory)
         if not place.is_dir():
             raise InputError(f"--kafka {directory}: no such directory")
@@ -70,7 +70,7 @@ class Jars:
         return [str(path) for path in (*self.before, *self.jars)]
 
     def digest(self) -> bytes:
-        """A digest of all that is on the class path."""
+        """A digest of the content of the class path."""
         found = hashlib.sha256()
         for path in (*self.before, *self.jars):
             for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -96,7 +96,7 @@ def _has_controller(jar: Path) -> bool:
 
 @dataclass(frozen=True)
 class Jdk:
-    """A Java of 17 or later with its compiler."""
+    """A JDK of version 17 or later, with its compiler."""
 
     java: str
     javac: str
@@ -104,7 +104,10 @@ class Jdk:
 
     @classmethod
     def found(cls) -> Jdk:
-        """The JDK of JAVA_HOME, else the one on the path. InputError where there is none, or an older one."""
+        """The JDK of JAVA_HOME, else the one on the path.
+
+        Raises InputError if there is none, or it is older than 17.
+        """
         home = os.environ.get("JAVA_HOME")
         where = str(Path(home) / "bin") if home else None
         java, javac = (shutil.which(name, path=where) for name in ("java", "javac"))
@@ -126,7 +129,10 @@ class Jdk:
 
 
 def compiled(jars: Jars, jdk: Jdk) -> bytes:
-    """The bridge's classes as a jar, compiled against these jars or from the cache. InputError where that fails."""
+    """The bridge's classes as a jar, from the cache or compiled against these jars.
+
+    Raises InputError if that fails.
+    """
     sources = files(__package__) / "java"
     with as_file(sources) as folder:
         texts = sorted(folder.rglob("*.java"))
@@ -171,7 +177,7 @@ def _compile(jars: Jars, jdk: Jdk, texts: list[Path]) -> bytes:
 
 
 def _why_not_compiled(said: str) -> str:
-    """The first thing that this Kafka lacks, by the compiler's words."""
+    """The first class or method that this Kafka lacks, from the compiler's output."""
     missing = re.search(r"symbol:\s+(.*)\n(?:\s*location:\s+(.*))?", said)
     if missing:
         place = f" in {missing[2].strip()}" if missing[2] else ""
@@ -186,12 +192,12 @@ def _why_not_compiled(said: str) -> str:
 
 @dataclass
 class Bridge:
-    """A running bridge, as a context. An answer that reports an error of the bridge is an InternalError."""
+    """A running bridge, as a context. A reply that reports an error of the bridge raises InternalError."""
 
     jars: Jars
     options: tuple[str, ...] = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:-OmitStackTraceInFastThrow")
     errors: Mapping[str, int] = field(default_factory=dict)
-    """Kafka's error codes by their names."""
+    """Kafka's error codes by name."""
     version: str = ""
     commit: str = ""
     _process: subprocess.Popen[bytes] | None = None
@@ -211,7 +217,7 @@ class Bridge:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            process_group=0,  # a terminal's Ctrl-C is for this process alone
+            process_group=0,  # a terminal's Ctrl-C reaches only this process
         )
         hello = self.receive()
         self.errors, self.version, self.commit = hello["errors"], hello["kafka"], hello["commit"]
@@ -266,7 +272,10 @@ class Bridge:
         return self.receive()
 
     def answered(self, questions: Iterable[object], ahead: int = 2) -> Iterator[dict[str, Any]]:
-        """The answers to questions, in their order; so many are sent ahead, so that both sides work."""
+        """The answers to questions, in order.
+
+        Up to ``ahead`` questions are sent in advance, so both sides stay busy.
+        """
         waiting = 0
         for question in questions:
             self.send(question)

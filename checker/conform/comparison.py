@@ -1,4 +1,4 @@
-"""Every state of a scenario and every request in it, in the model and in Kafka, compared as arrays."""
+"""Compare every state of a scenario and every request in it, in the model and in Kafka, as arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import Error
 
 _ANSWERS = 12_000
-"""Answers in one line of the bridge."""
+"""The most answers in one line of the bridge."""
 _STATES_AT_ONCE = 2048
 _INDEX = re.compile(r"\[\d+\]")
 NO_SUCH_ERROR = -999
@@ -30,7 +30,7 @@ NO_SUCH_ERROR = -999
 
 @dataclass(frozen=True)
 class KafkaDifference:
-    """One request that the model and Kafka answer differently; ``request`` None: the states differ before any."""
+    """A request that the model and Kafka answer differently; ``request`` None: the states differ before any request."""
 
     state: int
     path: tuple[int, ...]
@@ -51,11 +51,11 @@ class ConformResult:
     not_compared: Counter[str] = field(default_factory=Counter)
     """Requests that were not compared, by kind."""
     outcomes: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
-    """Requests compared, by kind, expected error, and whether something changes."""
+    """Compared requests, by kind, expected error, and True if the request changes something."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
-    """Differences by the request's kind and by what differs."""
+    """Differences by the request's kind and the differing parts."""
     examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
-    """The first difference of each kind: its state is reached by the fewest steps."""
+    """The first difference of each kind, in the state with the shortest path."""
     seconds: float = 0.0
     stopped_by: str | None = None
 
@@ -63,7 +63,7 @@ class ConformResult:
 class KafkaComparison:
     """A scenario's explored graph, and the requests from each of its states.
 
-    InputError where the model has an action that no request of Kafka's controller stands for.
+    Raises InputError if the model has an action without a corresponding request of Kafka's controller.
     """
 
     def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
@@ -87,13 +87,13 @@ class KafkaComparison:
         self._kind_of = np.array([self.kinds.index(kind) for kind in kinds])
 
     def describe(self) -> dict[str, Any]:
-        """The first line to the bridge: the scenario's set-up and all operations."""
+        """The first line to the bridge: the scenario's initial state and all operations."""
         return {"scenario": self.setup, "operations": [request.operation for request in self.requests]}
 
     # --- paths ------------------------------------------------------------------------------------------
 
     def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
-        """The requests of a shortest path to each state; ``last``: of one that ends with these steps of the graph."""
+        """The requests of a shortest path to each state; with ``last``, of a path that ends with these graph steps."""
         graph = self.graph
         ends: list[list[int]] = [[] for _ in states]
         if last is not None:
@@ -113,7 +113,7 @@ class KafkaComparison:
         return [[n for n in row if n >= 0] + end for row, end in zip(rows, ends, strict=True)]
 
     def other_steps(self) -> NDArray[np.int64]:
-        """For each state a step to it that is not on its shortest path; -1 where there is none."""
+        """For each state, a step to it that is not on its shortest path; -1 if there is none."""
         graph, found = self.graph, np.full(len(self.graph.states), -1, dtype=np.int64)
         targets = graph.targets.astype(np.int64)
         off = (graph.parents[targets] != graph.sources) | (graph.parent_instances[targets] != graph.instances)
@@ -132,7 +132,7 @@ class KafkaComparison:
         interrupted: Callable[[], bool] = lambda: False,
         result: ConformResult | None = None,
     ) -> ConformResult:
-        """Compare these states, in their order. After an interruption the result has what was compared until then."""
+        """Compare these states, in their order. After an interruption the result has the comparisons so far."""
         result = result or ConformResult()
         started = time.perf_counter() - result.seconds
         codes = self._codes(bridge)
@@ -168,7 +168,7 @@ class KafkaComparison:
         return result
 
     def _codes(self, bridge: Bridge) -> Numbers:
-        """Kafka's code of each error of the model."""
+        """Kafka's code for each error of the model."""
         return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
 
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
@@ -252,7 +252,10 @@ class KafkaComparison:
         result.not_compared.update(by_kind)
 
     def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
-        """A step of the graph leads to what its request is expected to lead to. InternalError where it does not."""
+        """Check that each step of the graph leads where its request's expectation leads.
+
+        Raises InternalError otherwise.
+        """
         graph = self.graph
         places = np.concatenate([np.arange(graph.offsets[s], graph.offsets[s + 1]) for s in block])
         rows = np.repeat(np.arange(len(block)), graph.offsets[block + 1] - graph.offsets[block])

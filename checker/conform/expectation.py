@@ -1,6 +1,6 @@
 """The model's answer to every request in every state: traced once, compiled, and computed on whole arrays.
 
-A state is compared as an *observation*: the fields that the bridge can see of a controller, packed into a few words.
+A state is compared as an *observation*: the fields of a controller that the bridge can read, packed into a few words.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from highwater.model.replication.controller.types import Error
 from highwater.model.replication.topic.protocol import Topic
 
 _FAILS = frozenset({"no candidate for leader is a broker that is no replica", "every partition has a leader"})
-"""Guards of decisions, not of the environment: the first throws in Kafka, and no version of Kafka has the second."""
+"""Guards of decisions, not of the environment. Kafka throws at the first; no version of Kafka has the second."""
 _WORD = 60
-"""Bits of an observation in one word."""
+"""The number of bits of an observation in one word."""
 _COMPILED_AT_ONCE = 64
-"""Expressions in one compiled function: the time that compiling takes grows faster than the function."""
+"""The most expressions in one compiled function: compile time grows faster than the function."""
 
 Numbers = NDArray[np.int64]
 
 
 def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
-    """The fields of a state that the bridge sees, in the order of its ``observe``, each with its value."""
+    """The fields of a state that the bridge reads, in the order of its ``observe``, each with its value."""
     found: list[tuple[str, Node]] = []
 
     def add(name: str, value: Any) -> None:
@@ -56,7 +56,7 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
             add(f"{prefix}partition.replicas" + (f"[{number - 1}]" if number else ".length"), node)
         for name in ("adding", "removing", "isr", "elr"):
             add(f"{prefix}partition.{name}", getattr(one, name))
-        forgotten = graph.const(-3, INT)  # a last known ELR, which this Kafka does not keep
+        forgotten = graph.const(-3, INT)  # a last known ELR, which this Kafka version does not keep
         leader, elr = one.last_known_leader.nodes[0], one.last_known_elr.is_empty.node
         add(f"{prefix}partition.last_known_leader", graph.select(elr, leader, forgotten))
         offline = one.offline & known if p.on("offline_directory_check") else p.t.brokers.zero()
@@ -83,7 +83,7 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
 
 @dataclass(frozen=True)
 class Traced:
-    """A request on symbols: the number of its ``Error``, whether the model describes it, and the state after it."""
+    """A request on symbols: the number of its ``Error``, True if the model describes it, and the state after it."""
 
     error: Node
     described: Node
@@ -91,7 +91,7 @@ class Traced:
 
 
 def trace(model: Model, request: KafkaRequest) -> Traced:
-    """Run a request's expectation on symbolic inputs, one a leaf."""
+    """Run a request's expectation on symbolic inputs, one for each leaf."""
     protocol, inputs = model.protocol, list(model.inputs)
     assert isinstance(protocol, Controller)
     with tracing(protocol.on) as found, when(as_bool(True)):
@@ -111,7 +111,7 @@ def trace(model: Model, request: KafkaRequest) -> Traced:
 
 @dataclass(frozen=True)
 class ObservedField:
-    """Where a field of an observation lies: ``bits`` bits of a word."""
+    """The position of a field of an observation: ``bits`` bits of a word."""
 
     name: str
     word: int
@@ -127,7 +127,7 @@ class ObservedField:
 
 
 class Observations:
-    """The layout of observations: wide enough for what any request can lead to."""
+    """The layout of observations: wide enough for the result of any request."""
 
     def __init__(self, all_fields: Sequence[Sequence[tuple[str, Node]]]) -> None:
         self.fields: list[ObservedField] = []
@@ -152,7 +152,7 @@ class Observations:
         return words
 
     def pack(self, seen: NDArray[Any]) -> Numbers:
-        """(rows, words) of what the bridge saw, (rows, fields)."""
+        """Pack the bridge's values, (rows, fields), into words, (rows, words)."""
         words = np.zeros((len(seen), self.words), dtype=np.int64)
         for number, place in enumerate(self.fields):
             value = seen[:, number]
@@ -169,7 +169,7 @@ class Observations:
         return found
 
     def differing(self, one: Numbers, other: Numbers) -> Numbers:
-        """For each pair of observations a bit for each field that differs."""
+        """For each pair of observations, a bit for each field that differs."""
         found = np.zeros(len(one), dtype=np.int64)
         different = one ^ other
         for number, place in enumerate(self.fields):
@@ -179,7 +179,7 @@ class Observations:
 
 
 def as_number(node: Node) -> Node:
-    """A set as the number of its bits: a sum of its members' bits."""
+    """A set as a number: the sum of its members' bits."""
     if node.sort == INT:
         return node
     total = graph.const(0, INT)
@@ -220,7 +220,7 @@ class ExpectedAnswers:
         return np.stack(self._evaluate_now(states), axis=1).astype(np.int64, copy=False)
 
     def __call__(self, states: Words) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The observations of states; for each request its error, whether it is described, and the new observation.
+        """The observations of states; and for each request its error, True if it is described, and the new observation.
 
         Shapes (states, words), (requests, states), (requests, states), (requests, states, words).
         """

@@ -1,4 +1,4 @@
-"""A comparison with Kafka as text and as JSON, and a difference shown like a counterexample."""
+"""A comparison with Kafka as text and as JSON, and a difference in the form of a counterexample."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
-    """A path and a request, with what the model expects: all that repeats a difference."""
+    """A path and a request, with the expected results: everything needed to repeat a difference."""
 
     format: str
     scenario: dict[str, Any]
@@ -65,7 +65,7 @@ def of_json(
 
 
 def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
-    """A summary: what was compared, by kind of request, and how many differences there are."""
+    """A summary: the compared requests by kind, and the number of differences."""
     count = sum(result.differences.values())
     verdict = f"{count:,} DIFFERENCES" if count else "no difference"
     rate = result.requests / result.seconds if result.seconds else 0
@@ -139,7 +139,6 @@ def _evaluated(one: Traced, state: tuple[int, ...]) -> tuple[str, dict[str, Any]
 
 
 def _guards(comparison: KafkaComparison, difference: KafkaDifference, state: tuple[int, ...]) -> list[str]:
-    """The guards of the action that refuse the request in the model."""
     assert difference.request is not None
     numbers = [n for n, request in enumerate(comparison.request_of) if request == difference.request]
     interpreter = interpreter_of(comparison.model)
@@ -147,7 +146,6 @@ def _guards(comparison: KafkaComparison, difference: KafkaDifference, state: tup
 
 
 def _sentences(comparison: KafkaComparison, difference: KafkaDifference) -> list[str]:
-    """The path in the protocol's words."""
     by_request = {int(r): n for n, r in reversed(list(enumerate(comparison.request_of)))}
     instances = comparison.model.instances
     return [instances[by_request[n]].sentence or str(instances[by_request[n]]) for n in difference.path]
@@ -185,7 +183,7 @@ def _side_by_side(model: dict[str, Any], kafka: dict[str, Any]) -> Iterator[str]
 
 
 def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestFile:
-    """A file that repeats a difference alone."""
+    """A file that repeats one difference."""
     model = found["model"]
     return RequestFile(
         FORMAT,
@@ -198,7 +196,7 @@ def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestF
 
 
 def read_request_file(path: Path) -> RequestFile:
-    """A file of a difference. InputError where it is none."""
+    """Read the file of a difference. Raises InputError if it is invalid."""
     try:
         found = msgspec.json.decode(read_text(path), type=RequestFile)
     except (msgspec.DecodeError, RecursionError) as wrong:
@@ -209,7 +207,10 @@ def read_request_file(path: Path) -> RequestFile:
 
 
 def repeated(place: Path, file: RequestFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Whether Kafka now answers as the file expects, and both answers as text. InputError where it cannot be sent."""
+    """True if Kafka now answers as the file expects, and both answers as text.
+
+    Raises InputError if the request cannot be repeated.
+    """
     try:
         answer = bridge.ask({"explain": {"scenario": file.scenario, "path": file.path, "op": file.request}})
     except InternalError as wrong:

@@ -1,7 +1,7 @@
-"""The requests and events of Kafka's controller, each as an operation of the bridge and as what the model expects.
+"""The requests and events of Kafka's controller, each as an operation of the bridge and as the model's expectation.
 
 An expectation is a function in the model's language, made of its handlers and actions. It writes the state after the
-request and returns the error that the sender gets. No rule is stated here.
+request and returns the sender's error. This module states no rule.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from highwater.model.replication.topic.protocol import Topic
 
 Operation = dict[str, Any]
 Place = int | None
-"""A partition of a topic; None where the protocol has one."""
+"""A partition of a topic; None if the protocol has only one."""
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """The error that the sender gets; ``described`` is false where the model does not say what the controller does."""
+    """The sender's error; ``described`` is false if the model does not describe the controller's reaction."""
 
     error: Number
     described: Truth = field(default_factory=lambda: as_bool(True))
@@ -55,24 +55,23 @@ class ExpectedAnswer:
 _WRITTEN = frozenset({
     "something changes in each that is written", "the partition that has the broker in the ISR comes first",
 })  # fmt: skip
-"""Guards of a topic's ``register_in_part``: they say which records of a registration can be written."""
+"""Guards of a topic's ``register_in_part``: they determine which records of a registration can be written."""
 
 Expect = Callable[[Controller, State], ExpectedAnswer]
 
 
 @dataclass(frozen=True)
 class KafkaRequest:
-    """One request or event, the same from every state.
+    """One request or event, the same in every state.
 
-    ``action`` is the action instance that it stands for, by name and plain parameters; None for requests that no action
-    stands for.
+    ``action`` is the corresponding action instance, by name and plain parameters; None if no action corresponds.
     """
 
     operation: Operation
     expect: Expect
     action: tuple[str, tuple[Any, ...]] | None = None
     needs: frozenset[str] = frozenset()
-    """Guards of the action without which the request cannot be sent."""
+    """Guards of the action that must hold for the request to be sent."""
 
     @property
     def kind(self) -> str:
@@ -81,7 +80,7 @@ class KafkaRequest:
 
 
 def requests_of(protocol: Protocol) -> list[KafkaRequest]:
-    """All requests of a protocol. InputError for a protocol that is not the controller's."""
+    """All requests of a protocol. Raises InputError for a protocol other than the controller's."""
     if not isinstance(protocol, Controller):
         raise InputError(
             f"conform compares scenarios of replication.controller and replication.topic, not of {protocol.name}"
@@ -90,7 +89,7 @@ def requests_of(protocol: Protocol) -> list[KafkaRequest]:
 
 
 def setup_of(protocol: Controller) -> dict[str, Any]:
-    """How the bridge begins a controller: as the protocol's initial state."""
+    """The bridge's set-up of a controller: the protocol's initial state."""
     (initial,) = protocol.initial()
     partitions = [initial["partition"], *([initial["second"]["partition"]] if "second" in initial else [])]
     return {
@@ -103,12 +102,12 @@ def setup_of(protocol: Controller) -> dict[str, Any]:
 
 
 def _key(value: Any) -> Any:
-    """A parameter's plain value, as it can be compared."""
+    """A parameter's plain value in a hashable form."""
     return tuple(map(_key, value)) if isinstance(value, (list, tuple)) else value
 
 
 def instance_key(name: str, parameters: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    """An action instance as ``KafkaRequest.action`` has it."""
+    """An action instance in the form of ``KafkaRequest.action``."""
     return name, tuple(_key(value) for value in parameters.values())
 
 
@@ -117,11 +116,14 @@ _TASKS: dict[str, Task] = {
     "PREFERRED": handlers.maybe_balance_leader,
     "UNCLEAN": handlers.maybe_elect_unclean_leader,
 }
-"""The periodic task that elects in this way: with two partitions, a request for one of them stands for it."""
+"""The periodic task for each kind of election; with two partitions, a request for one of them stands for the task."""
 
 
 class _Table:
-    """The rows, kind by kind. Operations have the words of recorded ones, with what is current left out."""
+    """The rows, kind by kind.
+
+    Operations have the words of recorded ones; fields with the current value are omitted.
+    """
 
     def __init__(self, protocol: Controller) -> None:
         self.p, self.t = protocol, protocol.t
@@ -153,7 +155,10 @@ class _Table:
         described: Callable[[Any], Truth] = lambda s: as_bool(True),
         **decision: Callable[[Any], Any],
     ) -> KafkaRequest:
-        """A request about a partition that a handler decides. ``decision`` is what else its action says of it."""
+        """A request about a partition that a handler decides.
+
+        ``decision`` has the further parts of its action's decision.
+        """
 
         def expect(p: Controller, state: State) -> ExpectedAnswer:
             views = p.views(state) if isinstance(p, Topic) else None
@@ -171,7 +176,7 @@ class _Table:
         return KafkaRequest({**operation, **named}, expect, key)
 
     def step(self, p: Controller, state: State, name: str, condition: Truth, **parameters: Any) -> None:
-        """The effect of an action where a condition holds; its guards are left to the caller."""
+        """Apply an action's effect if a condition holds; the caller checks its guards."""
         with when(condition):
             self.functions[name](p, state, **parameters)
 
@@ -183,7 +188,7 @@ class _Table:
     # --- the leader -------------------------------------------------------------------------------------
 
     def leader(self, place: Place) -> Iterator[KafkaRequest]:
-        """AlterPartition: every ISR, by the leader and by others, with every epoch too low and too high."""
+        """AlterPartition: every ISR, by the leader and by others, with each epoch too low and too high."""
         for isr in self.subsets:
             op = {"name": "alterPartition", "newIsr": isr}
             yield self.alter(place, op, isr, action=("alter_partition", (tuple(isr), None)))
@@ -217,7 +222,7 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """An AlterPartition as the action proposes it, changed by the arguments."""
+        """The AlterPartition of the action, changed by the arguments."""
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
         def proposal(p: Controller, s: Any) -> StructValue:
@@ -250,7 +255,7 @@ class _Table:
         return self.of_partition(place, op, handle, action, described)
 
     def without_epochs(self, members: SeqValue) -> SeqValue:
-        """An ISR as version 2 has it."""
+        """An ISR in the form of version 2."""
         bare = self.t.proposed_isr.zero()
         for position in range(self.t.replicas.maximum):
             member = self.t.isr_member(broker=members.at(position).broker, epoch=None)
@@ -262,11 +267,11 @@ class _Table:
     def directories(self, place: Place) -> Iterator[KafkaRequest]:
         """A replica's directory fails, or the replica is assigned to another one.
 
-        The bridge has one directory a broker, which both partitions of a topic would be in.
+        The bridge has one directory per broker, which both partitions of a topic would share.
         """
         if place is not None:
             return
-        if not self.p.on("offline_directory_check"):  # the loss of a directory means nothing
+        if not self.p.on("offline_directory_check"):  # losing a directory has no effect
             for number in self.brokers:
                 yield KafkaRequest(
                     {"name": "loseDirectory", "broker": number, "environment": True},
@@ -379,7 +384,7 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The periodic check finds a broker whose session is over."""
+        """The periodic check finds a broker whose session has ended."""
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -447,7 +452,8 @@ class _Table:
                 self.step(p, s, "fence_again", again, broker=broker)
             starts = becomes("CONTROLLED_SHUTDOWN", of=("UNFENCED",))
             self.step(p, s, "start_controlled_shutdown", starts, broker=broker)
-            # After a failover, or once the broker is unfenced, the controller has forgotten where the shutdown began.
+            # After a failover, or once the broker is unfenced, the controller no longer knows the offset of the
+            # shutdown.
             forgets = p.p.failovers or p.p.resumed_shutdowns
             knows = ~stopping if forgets else as_bool(True)
             described = knows if p.on("fenced_broker_has_session") else knows & ~again
@@ -459,7 +465,7 @@ class _Table:
         return KafkaRequest({"name": "brokerHeartbeat", "broker": number, **named}, expect, action)
 
     def leads(self, p: Controller, s: State, broker: Number) -> Truth:
-        """Whether a broker leads a partition that the bridge has."""
+        """True if a broker leads a partition that the bridge has."""
         views = p.views(s) if isinstance(p, Topic) else [s]
         found = as_bool(False)
         for view in views:
@@ -467,7 +473,7 @@ class _Table:
         return found
 
     def others_active(self, s: State, number: int) -> Truth:
-        """Whether another broker is active, which has not said how much metadata it has replayed."""
+        """True if another broker is active; no such broker has reported how much metadata it has replayed."""
         others = self.t.active(s.registrations).without(self.t.broker.lift(number))
         found: Truth = ~others.is_empty
         return found
@@ -475,9 +481,9 @@ class _Table:
     def next_state(
         self, number: int, flags: tuple[bool, bool, bool], was: str, leads: bool, others: bool
     ) -> str:
-        """The state that a heartbeat takes a broker to, by the model's rule on a state in constants."""
+        """The broker state after a heartbeat, by the model's rule on a constant state."""
         fence, stop, behind = flags
-        t = ControllerTypes(len(self.brokers), self.p.rules_on)  # offsets without bounds
+        t = ControllerTypes(len(self.brokers), self.p.rules_on)  # without bounds on offsets
         offset = t.offset
         some, none = t.session.fields["metadata_offset"].some(offset.lift(0)), None  # type: ignore[attr-defined]
         registered = t.registrations.lift(
@@ -532,7 +538,7 @@ class _Table:
     def register(
         self, number: int, clean: bool, live: bool = False, version: int = 4, knows_feature: bool = True
     ) -> KafkaRequest:
-        """A new incarnation registers; ``live``: while the session of the one before lives."""
+        """A new incarnation registers; ``live``: while the session of the previous one is open."""
         broker = self.t.broker.lift(number)
         usual = not live and version == 4 and knows_feature
 
@@ -584,7 +590,7 @@ class _Table:
             )
 
     def register_again(self, number: int) -> KafkaRequest:
-        """The same incarnation registers again; where it is not registered it is a new one."""
+        """The same incarnation registers again; if it is not registered, it counts as new."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             broker, gone = self.t.broker.lift(number), ~self.state_of(s, number).registered
@@ -630,7 +636,7 @@ class _Table:
         yield self.refused_min_isr("TOPIC", None, "0")
 
     def by_action(self, op: Operation, name: str, **parameters: Any) -> KafkaRequest:
-        """A request that is never refused."""
+        """A request that the controller never refuses."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             self.functions[name](p, s, **parameters)
@@ -639,7 +645,7 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A min.insync.replicas that no operator may set while ELR is on, or an invalid one."""
+        """A min.insync.replicas that operators may not set while ELR is on, or an invalid one."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

@@ -1,1 +1,1 @@
-"""The engines, each behind one small interface: reference, native, Spark, solver; liveness on an explored graph."""
+"""The engines, each with one small interface: reference, native, Spark, solver; and liveness on an explored graph."""

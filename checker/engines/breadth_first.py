@@ -27,7 +27,7 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
 
 Place = tuple[int, ...]
-"""Level (from 0) and index of a violating state; of a step, those of the state before it, and its instance."""
+"""Level (from 0) and index of a violating state; for a step, those of the state before it, and its instance."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Visited(Protocol):
         """Find the first level, or resume from a checkpoint."""
 
     def expand(self, search: BreadthFirst) -> None:
-        """Find the next level: the new successors of the frontier. A search can be stopped within it."""
+        """Find the next level: the new successors of the frontier. The search can stop within a level."""
 
     def finish(self) -> None:
         """Save the finished search."""
@@ -67,17 +67,20 @@ class Visited(Protocol):
         """The counts so far."""
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index, in the level before, of the state that a state was found from, and the step's instance."""
+        """The index, in the previous level, of the state that a state was found from, and the step's instance."""
 
     def initial(self, index: int) -> Scalars:
         """An initial state."""
 
     def progress(self, search: BreadthFirst) -> Progress:
-        """The progress of the search; figures of resources are noted in its result."""
+        """The progress of the search; it also stores the memory and disk in use in the search's result."""
 
 
 class BreadthFirst:
-    """One search of a model. ``stop`` is the reason to stop, ``seconds_before`` the time before the resumption."""
+    """One search of a model.
+
+    ``stop`` is the reason to stop; ``seconds_before`` is the time spent before a resumption.
+    """
 
     def __init__(
         self, model: Model, visited: Visited, options: SearchOptions, progress: ProgressCallback | None
@@ -97,7 +100,7 @@ class BreadthFirst:
 
     @property
     def known(self) -> tuple[int, int]:
-        """A bit for each property that is known to be violated: of the invariants, and of the step properties."""
+        """A bit for each property known to be violated: for the invariants, and for the step properties."""
         found = self.visited.found
         return _bits(self.names, found), _bits(self.step_names, found)
 
@@ -155,13 +158,13 @@ class BreadthFirst:
         result.depth = sum(1 for size in visited.sizes if size)
         result.actions, result.cut, result.premises = totals.actions, totals.cut, totals.premises
         result.seconds = self.seconds
-        ordered = sorted(totals.found.items(), key=lambda item: len(item[1]))  # those of states first
+        ordered = sorted(totals.found.items(), key=lambda item: len(item[1]))  # violations of states first
         result.violations = [self._violation(name, *place) for name, place in ordered]
         result.collision_probability = collision_probability(result.distinct_states)
         return result
 
     def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
-        """The run to a state; ``last`` is a step that is taken in the end."""
+        """The run to a state; ``last`` is a step to take at its end."""
         first, path = predecessors(number, index, self.visited.origin)
         return ViolatingRun(name, self.visited.initial(first), (*path, *last))
 

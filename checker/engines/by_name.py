@@ -1,4 +1,4 @@
-"""The engines by name. Each is imported when it is first used."""
+"""The engines by name. Each is imported on its first use."""
 
 from __future__ import annotations
 
@@ -85,7 +85,10 @@ class Engine:
         return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
 
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
-        """The request without symmetry if the engine has none. Raises InputError if an option needs what it lacks."""
+        """The request, without symmetry if the engine does not support it.
+
+        Raises InputError for an unsupported option.
+        """
         if self.name == "spark" and request.outside:
             raise InputError(
                 "--outside: the Spark engine does not look outside the bounds; use --engine native"

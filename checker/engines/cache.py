@@ -1,9 +1,9 @@
-"""The cache on disk: machine code and facts about models, so that nothing is compiled or traced twice.
+"""The cache on disk: machine code and facts about models, so that they are compiled and traced only once.
 
-Its content is not trusted. A directory or file that another user owns or can write is not read. A file starts with its
-key and the digest of its content; a damaged file is removed, and its content is made again.
-Any number of processes may use a directory: a file is written under another name and renamed. A failure of the cache
-never ends a command: the command compiles.
+The content is not trusted. A directory or file that another user owns or can write is not read. A file starts with
+its key and the digest of its content. A damaged file is removed, and its content is computed again. Any number of
+processes may use a directory: a file is written under another name and renamed. A failure of the cache never ends a
+command; the command then compiles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OFF = "off"
 MOST_BYTES = 256 << 20
 """The most bytes in a directory. The standard scenarios take an eighth of it."""
 _LOOKS = 32
-"""A process measures the directory each time it has written this part of the limit."""
+"""A process measures the directory each time it has written this fraction of the limit."""
 
 _FORMAT = b"highwater code 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -39,14 +39,14 @@ _HOUR = 3600
 
 
 class Cache:
-    """A directory of contents by key. The least recently used are removed when they take too many bytes."""
+    """A directory of contents by key. If they take too many bytes, the least recently used are removed."""
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self.directory, self._most = directory, most_bytes
-        self._put = most_bytes  # since the directory was last measured, which is at the first write
+        self._put = most_bytes  # bytes since the directory was last measured; the first write measures it
 
     def get(self, key: bytes) -> bytes | None:
-        """The content of a key of 32 bytes; None if there is none that can be trusted."""
+        """The content of a key of 32 bytes; None if there is no trusted content."""
         with suppress(OSError), self._open() as folder:
             if folder is not None:
                 return self._read(folder, key)
@@ -105,7 +105,10 @@ class Cache:
             raise
 
     def _trim(self, folder: int) -> None:
-        """Remove unfinished files; above the limit also those used longest ago, down to three quarters of it."""
+        """Remove unfinished files.
+
+        Above the limit, also remove the least recently used, down to three quarters of it.
+        """
         kept: list[tuple[float, int, str]] = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -137,7 +140,7 @@ def chosen() -> Cache | None:
     if not base.is_absolute():
         try:
             base = Path.home() / ".cache"
-        except RuntimeError:  # nobody's home
+        except RuntimeError:  # the user has no home directory
             return None
     return _of(base / "highwater")
 
@@ -152,7 +155,6 @@ def _name(key: bytes) -> str:
 
 
 def _head(key: bytes, content: bytes) -> bytes:
-    """The head of a file: its key, and the digest of its content."""
     return _FORMAT + key + hashlib.sha256(content).digest()
 
 
@@ -161,15 +163,15 @@ def _ours(found: os.stat_result) -> bool:
 
 
 def _refuse(directory: Path) -> None:
-    """Report it once, and turn the cache off, in the processes that this one starts, too."""
+    """Report an untrusted directory once, and turn the cache off, also in the processes that this one starts."""
     if os.environ.get(VARIABLE) != OFF:
         os.environ[VARIABLE] = OFF
         said = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
         print(said, file=sys.stderr, flush=True)
 
 
-# Facts about a request lie beside the machine code, under the request's key (``scenarios/model_key.py``) and further
-# arguments. A fact is JSON of its dataclass; a file that is not is ignored.
+# Facts about a request are stored with the machine code, under the request's key (``scenarios/model_key.py``) and
+# further arguments. A fact is the JSON of its dataclass; any other file is ignored.
 
 Fact = TypeVar("Fact")
 

@@ -1,6 +1,6 @@
 """The reference search: breadth first with the interpreter, whole states in memory, one thread.
 
-It is slow and simple, and what the native engine is compared with.
+It is slow and simple; the native engine is compared with it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively; the first Ctrl-C ends it with what was found."""
+    """Explore a model exhaustively; the first Ctrl-C ends it with the result so far."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
     names = model.safety + [DEADLOCK] * options.deadlock
@@ -135,8 +135,8 @@ def _violation(
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
-    """All states of a model and the steps between them; a limit or the first Ctrl-C ends it with what was found."""
-    import numpy as np  # the reference search needs none of this
+    """All states of a model and the steps between them; a limit or the first Ctrl-C ends it with the result so far."""
+    import numpy as np  # the reference search does not need these
 
     from highwater.checker.engines.state_graph import Explored, Layout
 

@@ -60,7 +60,7 @@ Simulate = Callable[[Model, SimulationOptions, ProgressCallback | None], Simulat
 def simulate(
     model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
 ) -> SimulationResult:
-    """Walk at random with the interpreter, in one thread; KeyboardInterrupt ends it with what was found."""
+    """Walk at random with the interpreter, in one thread; KeyboardInterrupt ends it with the result so far."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
     result = SimulationResult(
@@ -101,7 +101,7 @@ def simulate(
 
 
 class _Walk:
-    """One walk; it adds to the counts of the result, and its violations."""
+    """One walk; it adds to the result's counts and violations."""
 
     def __init__(self, model: Model, interpreter: Interpreter, dice: random.Random, result: SimulationResult):
         self.model, self.interpreter, self.dice, self.result = model, interpreter, dice, result

@@ -1,4 +1,4 @@
-"""Packing: where each scalar of a state lies in its 64-bit words."""
+"""Packing: the position of each scalar of a state in its 64-bit words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Slot:
-    """A scalar's place: ``bits`` bits from bit ``shift`` of word ``word``; it is stored less ``low``."""
+    """A scalar's place: ``bits`` bits from bit ``shift`` of word ``word``; the stored value is relative to ``low``."""
 
     word: int
     shift: int
@@ -35,7 +35,7 @@ class Slot:
 
 
 class Layout:
-    """The places of all scalars: each in the first word that has room, none across two words."""
+    """The places of all scalars: each in the first word with enough room; no scalar crosses words."""
 
     def __init__(self, leaves: Sequence[Leaf]) -> None:
         used: list[int] = []
@@ -54,7 +54,7 @@ class Layout:
         self.bits = sum(used)
 
     def twice(self) -> Layout:
-        """The layout of two states, one behind the other: before and after a step."""
+        """The layout of two consecutive states: before and after a step."""
         both = copy(self)
         both.slots = self.slots + [replace(slot, word=slot.word + self.words) for slot in self.slots]
         both.words, both.bits = 2 * self.words, 2 * self.bits
@@ -73,18 +73,18 @@ class Layout:
         return tuple((plain[s.word] >> s.shift & ((1 << s.bits) - 1)) + s.low for s in self.slots)
 
 
-# The explored graph: all states that a search found, and all steps between them, as arrays.
+# The explored graph: all states and all steps that a search found, as arrays.
 
 
 @dataclass(frozen=True)
 class Explored:
     """All states of a search and all steps between them.
 
-    States are numbered level by level, the initial ones first; the order within a level is the engine's. Steps
-    lie state by state: those of state ``i`` are ``offsets[i]:offsets[i + 1]`` of ``targets`` and ``instances``.
-    Steps that are cut at a bound lead nowhere and lie in arrays of their own.
+    States are numbered level by level, the initial ones first; the order within a level depends on the engine. Steps
+    are sorted by their source state: those of state ``i`` are ``offsets[i]:offsets[i + 1]`` of ``targets`` and
+    ``instances``. Steps that are pruned at a bound lead nowhere and have their own arrays.
 
-    If the search ended early, only the states before ``expanded`` have steps, and these have all of theirs. With
+    If the search ended early, only the states before ``expanded`` have steps, and they have all of them. With
     symmetry, a state represents all its renamings, and a step leads to the representative of its target.
     """
 
@@ -121,7 +121,7 @@ class Explored:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where the scalars lie in ``states``."""
+        """The positions of the scalars in ``states``."""
         return Layout(self.model.leaves)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""A state space by hand: a session over states, conditions in the protocol's own terms, and the page's server."""
+"""Manual exploration of a state space: a session over states, conditions in the protocol's terms, the page's server."""

@@ -1,7 +1,7 @@
 """Typed conditions on a state: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
 
-The text is parsed and never run. Names are fields of the state, indices and enumerations of the protocol, and
-variables of ``any(… for b in broker)``; values are the language's own, so a condition means the same as in a
+The text is parsed, never executed. Names are fields of the state, indices and enumerations of the protocol, and
+variables of ``any(… for b in broker)``. Values are the language's own, so a condition means the same as in a
 property. The grammar is a subset of Python's expressions:
 
 * numbers, text (a member of an enumeration), ``true``, ``false``, ``none`` (also as in Python), ``[0, 2]`` for a set;
@@ -30,7 +30,7 @@ from highwater.model.language.values import Truth, Value
 from highwater.model.names import unknown
 
 LONGEST = 2_000
-"""Characters of a condition."""
+"""The most characters of a condition."""
 ATTRIBUTES = frozenset({"is_none", "is_some", "is_empty", "value", "length", "last", "head"})
 METHODS = frozenset({"has", "is_", "or_", "in_", "without", "with_", "count"})
 _CONSTANTS = {"true": True, "false": False, "none": None}
@@ -56,7 +56,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def condition(model: Model, text: str) -> Node:
     """The condition as an expression over the model's scalars.
 
-    Raises InputError, one line with the place in the text, if the text is no condition.
+    If the text is not a condition, raises an InputError of one line with the place in the text.
     """
     found = _read(model, text)
     if not isinstance(found, (Truth, bool)):
@@ -65,7 +65,7 @@ def condition(model: Model, text: str) -> Node:
 
 
 def value(model: Model, text: str) -> tuple[Type | None, tuple[Node, ...]]:
-    """The type and the expressions of a text that reads a value; a constant has no type. Errors as ``condition``."""
+    """The type and the expressions of a text that reads a value; a constant has no type. Raises as ``condition``."""
     found = _read(model, text)
     if isinstance(found, bool):
         found = values.as_bool(found)
@@ -91,12 +91,12 @@ def _read(model: Model, text: str) -> Any:
         except LanguageError as wrong:
             raise InputError(f"{_short(text)!r}: {wrong.message}") from None
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as wrong:
-            # Parts that do not go together: a text with a number, an element of nothing.
+            # Parts that do not fit: a text with a number, an element of nothing.
             raise InputError(f"{_short(text)!r} does not fit together: {wrong}") from None
 
 
 class _Reading:
-    """Makes values of parts of a text."""
+    """Converts parts of a text to values."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -217,7 +217,7 @@ class _Reading:
         raise _refuse(tree, "is called; there is size, any, all, count, enabled")
 
     def _each(self, tree: ast.GeneratorExp) -> list[Any]:
-        """``… for i in index [if …]``: the part for each value of the index."""
+        """``… for i in index [if …]``: the part's value for each value of the index."""
         (loop, *more) = tree.generators
         over = self.of(loop.iter)
         if more or not isinstance(loop.target, ast.Name) or not isinstance(over, Index | Enum):

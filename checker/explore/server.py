@@ -1,7 +1,7 @@
-"""The page's server: this machine only, a secret in the address, nothing that writes.
+"""The page's server: only for this machine, with a secret in the address, and read-only.
 
-A reader with the address can only look: every answer is a function of the request. The requested host name must be
-this machine's own, so that no other site's page can point its name here.
+A reader with the address can only look: every answer is a function of the request. The host name in a request must be
+this machine's own, so no other site's page can redirect its name to this server.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from highwater.checker.report.page.content import about, page
 
 HOST = "127.0.0.1"
 _MOST = 64 << 10
-"""Bytes of an address."""
+"""The most bytes of an address."""
 
 
 class Application:
-    """WSGI: ``/TOKEN/`` is the page, and ``/TOKEN/NAME?…`` the answers of ``Answers`` as JSON."""
+    """WSGI: ``/TOKEN/`` is the page, and ``/TOKEN/NAME?…`` returns the result of ``Answers`` as JSON."""
 
     def __init__(self, views: Answers, page: str, token: str) -> None:
         self.views, self.page, self.token = views, page, token
@@ -45,7 +45,7 @@ class Application:
         return response(environment, start)
 
     def answer(self, request: Request) -> Response:
-        """The page, or data. Raises HTTPException for what there is not."""
+        """The page, or data. Raises HTTPException for an unknown address."""
         if request.host.rpartition(":")[0] not in (HOST, "localhost"):
             raise NotFound
         token, _, name = request.path.removeprefix("/").partition("/")
@@ -66,11 +66,14 @@ class Application:
 
 class _Quiet(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Requests are not told."""
+        """Requests are not logged."""
 
 
 def serve(views: Answers, page: str, port: int = 0) -> tuple[BaseWSGIServer, str]:
-    """A server that listens, and its address; port 0 is any that is free. InputError where it cannot have the port."""
+    """A listening server, and its address; port 0 means any free port.
+
+    Raises InputError if the port is not available.
+    """
     token = secrets.token_urlsafe(24)
     try:
         server = make_server(HOST, port, Application(views, page, token), request_handler=_Quiet)
@@ -85,7 +88,7 @@ def page_file(name: str) -> str:
 
 
 def explorer_page(views: Answers) -> str:
-    """The text of the page; what it shows it asks for."""
+    """The text of the page, which requests its data from the server."""
     request = views.request
     data: dict[str, Any] = {
         "title": f"Exploring {request.scenario.name}",

@@ -1,8 +1,8 @@
-"""The state space of one model by hand: take a step, see why another is refused, look for a state.
+"""Manual exploration of one model: take a step, see why another is refused, search for a state.
 
-A path is the number of an initial state and then the numbers of the instances that were taken. As text it is
-the address of a state: ``0.17.3``. Every answer is a function of a path, so the address is enough to go back, to
-branch and to restore.
+A path is the number of an initial state followed by the numbers of the instances taken. Its text is the address of a
+state: ``0.17.3``. Every answer is a function of a path, so the address is enough to go back, to branch and to
+restore.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from highwater.traces.reading import TraceError
 from highwater.traces.runs.format import StepLine, read_run
 
 LONGEST = 500
-"""Steps of a path."""
+"""The most steps of a path."""
 _SOUGHT = "the state that is looked for"
 
 
 @dataclass(frozen=True)
 class Path:
-    """An initial state by its number, and the instances that were taken from there on."""
+    """An initial state by its number, and the instances taken from there."""
 
     initial: int = 0
     steps: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Path:
-        """From an address; InputError where it is none."""
+        """Parse an address. Raises InputError if it is invalid."""
         parts = text.split(".")
         if len(text) > 8 * LONGEST or not all(p.isascii() and p.isdecimal() and len(p) < 10 for p in parts):
             raise InputError(f"{text[:60]!r} is no address of a state: numbers with dots between them")
@@ -59,7 +59,7 @@ class Path:
         return ".".join(map(str, (self.initial, *self.steps)))
 
     def then(self, *steps: int) -> Path:
-        """With more steps."""
+        """The path with these further steps."""
         return Path(self.initial, (*self.steps, *steps))
 
 
@@ -72,7 +72,7 @@ class NearestState:
 
 
 class Session:
-    """One model, and what can be asked about its states."""
+    """One model, with queries about its states."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -80,7 +80,7 @@ class Session:
         self.choices = Choices(model)
 
     def states(self, path: Path) -> list[Scalars]:
-        """The states of a path, the initial one first. InputError where it is none of this model."""
+        """The states of a path, the initial one first. Raises InputError if the model has no such path."""
         initial = self.model.initial
         if path.initial >= len(initial):
             raise InputError(
@@ -94,7 +94,10 @@ class Session:
         return found
 
     def after(self, state: Scalars, number: int, what: str = "the step") -> Scalars:
-        """The state that an instance leads to. InputError, with the guard that refuses, where it does not."""
+        """The state that an instance leads to.
+
+        If it cannot be taken, raises InputError with the guard that refuses.
+        """
         if number >= len(self.model.instances):
             raise InputError(f"{what}: there is no step {number}: there are {len(self.model.instances):,}")
         instance = self.model.instances[number]
@@ -106,7 +109,7 @@ class Session:
         return step.state
 
     def number(self, action: str, parameters: Mapping[str, Any]) -> int:
-        """The instance of an action with these parameters, as plain values; InputError where there is not one."""
+        """The instance of an action with these plain parameters. Raises InputError unless there is exactly one."""
         fitting = [
             number
             for number, i in enumerate(self.model.instances)
@@ -123,7 +126,7 @@ class Session:
         return self.choices.fates(state)
 
     def possible(self, state: Scalars) -> list[int]:
-        """The instances that can be taken and lead to a state."""
+        """The instances that can be taken and are not pruned at a bound."""
         return [number for number, fate in enumerate(self.fates(state)) if fate == POSSIBLE]
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
@@ -139,7 +142,7 @@ class Session:
         return list(self.interpreter.broken(states[-2], states[-1])) if len(states) > 1 else []
 
     def walk(self, path: Path, steps: int, seed: int) -> Path:
-        """The path with so many random steps more, fewer where nothing can be done. The seed says which."""
+        """The path with this many random steps more, fewer if no step can be taken; ``seed`` determines the steps."""
         chance, state = random.Random(seed), self.states(path)[-1]
         taken: list[int] = []
         for _ in range(min(steps, LONGEST - len(path.steps))):
@@ -151,12 +154,15 @@ class Session:
         return path.then(*taken)
 
     def holds(self, state: Scalars, text: str) -> bool:
-        """Whether a condition holds in a state; see ``condition``. InputError where it is none."""
+        """True if a condition holds in a state; see ``condition``.
+
+        Raises InputError if the text is not a condition.
+        """
         (holds,) = compile_nodes([condition.condition(self.model, text)])(state)
         return bool(holds)
 
     def value(self, state: Scalars, text: str) -> Any:
-        """The value of an expression in a state, as a plain value. Raises InputError if the text is none."""
+        """The value of an expression in a state, as a plain value. Raises InputError if the text is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = compile_nodes(nodes)(state)
         if type_ is not None:
@@ -164,7 +170,7 @@ class Session:
         return found[0]
 
     def said(self, state: Scalars, text: str) -> str:
-        """The value of an expression in a state, as text. Raises InputError if the text is none."""
+        """The value of an expression in a state, as text. Raises InputError if the text is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = [int(v) for v in compile_nodes(nodes)(state)]
         if type_ is not None:
@@ -173,9 +179,9 @@ class Session:
         return str(found[0]) if sort != graph.BOOL else "true" if found[0] else "false"
 
     def nearest(self, path: Path, text: str, options: SearchOptions | None = None) -> NearestState:
-        """A shortest way on from the end of a path to a state in which a condition holds.
+        """A shortest path from the end of a path to a state in which a condition holds.
 
-        It is searched for by the compiled engine. InputError where the text is no condition.
+        The compiled engine searches for it. Raises InputError if the text is not a condition.
         """
         sought = condition.condition(self.model, text)
         state = self.states(path)[-1]
@@ -189,9 +195,9 @@ class Session:
 
 
 def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Mapping[str, Any]]) -> str:
-    """A path as a test for pytest: it takes the steps again, and asks that the invariants say the same at its end.
+    """A path as a pytest test: it repeats the steps, and checks that the invariants have the same verdicts at its end.
 
-    ``changed`` are the parameters and the rules that are other than the scenario's own.
+    ``changed`` are the parameters and rules that differ from the scenario's.
     """
     states = session.states(path)
     lines = [
@@ -248,7 +254,7 @@ def read_trace(file: File) -> tuple[Request, list[StepLine]]:
 
 
 def path_of(session: Session, lines: list[StepLine]) -> Path:
-    """The path of these lines. InputError, with the line, where one is no step of the model."""
+    """The path of these lines. If a line is not a step of the model, raises InputError with the line."""
     path = Path(_initial(session, lines))
     state = session.states(path)[-1]
     for line in lines:
@@ -264,7 +270,7 @@ def path_of(session: Session, lines: list[StepLine]) -> Path:
 
 
 def _initial(session: Session, lines: list[StepLine]) -> int:
-    """The number of the initial state that line 0 has; 0 where there is no such line."""
+    """The number of the initial state in line 0; 0 if there is no such line."""
     first = next((line for line in lines if line.step == 0 and line.has_state), None)
     if first is None:
         return 0
@@ -275,15 +281,15 @@ def _initial(session: Session, lines: list[StepLine]) -> int:
 
 
 SEARCH_SECONDS = 60.0
-"""A search for a state ends then."""
+"""The most seconds of a search for a state."""
 WATCHED = 20
-"""Expressions that are watched at a time."""
+"""The most watched expressions."""
 
 Arguments = Mapping[str, str]
 
 
 class Answers:
-    """The answers for one scenario, each a function of what the page asks."""
+    """The answers for one scenario, each a function of the page's request."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -298,7 +304,7 @@ class Answers:
         }
 
     def _with(self, switched: frozenset[str]) -> Session:
-        """The session in which these rules are the other way round."""
+        """The session with these rules switched."""
         if switched not in self._sessions:
             rules = {name: not self.request.rules[name] for name in switched}
             if switched:
@@ -317,7 +323,7 @@ class Answers:
         return Path.parse(arguments.get("path") or "0")
 
     def run(self, arguments: Arguments) -> dict[str, Any]:
-        """The run to the state of ``path``, what is false there, and the expressions of ``watch``, one a line."""
+        """The run to the state of ``path``, its violated properties, and the expressions of ``watch``, one per line."""
         path = self._path(arguments)
         states = self.session.states(path)
         data = content("", [_shown(self.session.model, path)])
@@ -332,7 +338,7 @@ class Answers:
         }
 
     def _watched(self, states: list[Any], text: str) -> tuple[bool, list[str]]:
-        """Whether the text could be read, and its value in each of the states that are shown; else what is wrong."""
+        """True if the text is valid, with its value in each shown state; else False with the error."""
         try:
             values = [self.session.said(state, text) for state in states]
         except InputError as wrong:
@@ -340,7 +346,7 @@ class Answers:
         return True, values
 
     def nearest(self, arguments: Arguments) -> dict[str, Any]:
-        """The nearest state from ``path`` on ``where`` a condition holds."""
+        """The nearest state, continuing from ``path``, in which the condition ``where`` holds."""
         options = SearchOptions(stop_at_first=True, limit_seconds=SEARCH_SECONDS)
         found = self.session.nearest(self._path(arguments), arguments.get("where", ""), options)
         return {
@@ -351,7 +357,7 @@ class Answers:
         }
 
     def random(self, arguments: Arguments) -> dict[str, Any]:
-        """``steps`` random steps on from ``path``, by a ``seed``."""
+        """``steps`` random steps after ``path``, by a ``seed``."""
         steps, seed = (_number(arguments, name, default) for name, default in (("steps", 10), ("seed", 0)))
         return {"path": str(self.session.walk(self._path(arguments), steps, seed))}
 
@@ -388,7 +394,7 @@ class Answers:
 
     @property
     def changed(self) -> dict[str, Mapping[str, Any]]:
-        """The parameters and the rules that are other than the scenario's own."""
+        """The parameters and rules that differ from the scenario's."""
         own = Request.of(self.request.scenario, Overrides())
         return {
             "parameters": {k: v for k, v in self.request.parameters.items() if own.parameters[k] != v},
@@ -408,7 +414,7 @@ def _number(arguments: Arguments, name: str, default: int) -> int:
 
 
 def examples(state: Struct) -> tuple[str, str]:
-    """A condition, and an expression to watch; each empty where the state has nothing that simple."""
+    """A condition, and an expression to watch; each empty if the state has no simple field for it."""
     every = sorted(_simple(state, ""), key=lambda found: found[0].count("."))
     of_someone = sorted(every, key=lambda found: "[" not in found[0])
     number = next((f"{path} > {type.low}" for path, type in of_someone if isinstance(type, IntType)), "")
@@ -417,7 +423,7 @@ def examples(state: Struct) -> tuple[str, str]:
 
 
 def _simple(type: Type, path: str) -> Iterator[tuple[str, Type]]:
-    """The parts of a state that a path leads to without more words than names and indices."""
+    """The parts of a state whose path consists of names and indices only."""
     if isinstance(type, Struct):
         for name, field in type.fields.items():
             yield from _simple(field, f"{path}.{name}" if path else name)

@@ -1,8 +1,7 @@
-"""From scalars to Arrow columns: whole arrays at a time, by the types of the protocol.
+"""Conversion of scalars to Arrow columns, for whole arrays at a time, by the types of the protocol.
 
-A column is made from one numpy array for each scalar of its type. Repeated parts of a value (the elements of
-an array or of a sequence, the members of a set) become the rows of a column of their own; a list assigns them to
-values.
+A column is made from one numpy array for each scalar of its type. Repeated parts of a value (the elements of an array
+or of a sequence, the members of a set) become the rows of a column of their own; a list assigns them to values.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Scalar = NDArray[Any]
 
 
 def scalars(layout: Layout, leaves: Sequence[Leaf], states: Words) -> list[Scalar]:
-    """The values of each scalar in packed states, in the smallest integers that hold them."""
+    """The values of each scalar in packed states, in the smallest sufficient integer type."""
     found = []
     for slot, leaf in zip(layout.slots, leaves, strict=True):
         kind = smallest(leaf.low, leaf.high)
@@ -114,7 +113,7 @@ def _option(type_: Option, values: Sequence[Scalar]) -> pa.Array:
 
 
 def _with_nulls(array: pa.Array, none: NDArray[np.bool_]) -> pa.Array:
-    """The same column, null where ``none`` is set too."""
+    """The same column, also null where ``none`` is set."""
     if array.null_count:
         none = none | array.is_null().to_numpy(zero_copy_only=False)
     mask = pa.array(none)
@@ -127,7 +126,7 @@ def _with_nulls(array: pa.Array, none: NDArray[np.bool_]) -> pa.Array:
 
 
 def _interleaved(element: Type, size: int, values: Sequence[Scalar]) -> list[Scalar]:
-    """The scalars of the elements of all values, one value's elements after the other's."""
+    """The scalars of the elements of all values, one value's elements after another's."""
     width = element.leaf_count
     return [np.stack([values[i * width + s] for i in range(size)], axis=1).ravel() for s in range(width)]
 
@@ -138,14 +137,14 @@ def _lists(lengths: NDArray[Any], elements: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), elements)
 
 
-# The two tables of a model: their columns, and rows of them from what an engine found.
+# The two tables of a model: their columns, and rows of them from an engine's result.
 
 Numbers = NDArray[Any]
 
 STATE_COLUMNS = ("state", "depth", "initial", "expanded", "steps", "cut")
 """The columns of every table of states. The state's fields come after them, then the properties."""
 TRANSITION_COLUMNS = ("source", "target", "action", "parameters", "sentence", "rule", "shortest")
-"""The columns of a table of transitions. The properties of steps come after them."""
+"""The columns of a table of transitions. The step properties come after them."""
 
 
 class StateTable:
@@ -166,7 +165,7 @@ class StateTable:
     def rows(
         self, numbers: Numbers, depth: Numbers, expanded: Numbers, steps: Numbers, cut: Numbers, states: Words
     ) -> pa.Table:
-        """Rows for packed states: their numbers, levels (from 1), and how many steps they take or are cut."""
+        """Rows for packed states: numbers, levels (from 1), and the numbers of their steps and of pruned steps."""
         columns = {
             "state": pa.array(numbers.astype(np.int64)),
             "depth": pa.array(depth.astype(np.int32)),
@@ -184,12 +183,12 @@ class StateTable:
         return pa.table(columns)
 
     def violations(self, rows: pa.Table) -> dict[str, int]:
-        """How many of some rows violate each property."""
+        """The number of rows that violate each property."""
         return _violations(rows, self.properties)
 
 
 class TransitionTable:
-    """The table of transitions: one row for each step from a state to a state."""
+    """The table of transitions: one row for each step between states."""
 
     def __init__(self, model: Model) -> None:
         actions = [action.name for action in model.actions]
@@ -208,9 +207,9 @@ class TransitionTable:
     def rows(
         self, sources: Numbers, targets: Numbers, instances: Numbers, shortest: Numbers, broken: Numbers
     ) -> pa.Table:
-        """Rows for steps: the numbers of both states and of the instance in the model.
+        """Rows for steps: the numbers of both states, and the instance's number in the model.
 
-        ``broken`` has a bit for each property of steps that a step violates.
+        ``broken`` has a bit for each step property that a step violates.
         """
         columns = {
             "source": pa.array(sources.astype(np.int64)),
@@ -227,7 +226,7 @@ class TransitionTable:
         return pa.table(columns)
 
     def violations(self, rows: pa.Table) -> dict[str, int]:
-        """How many of some rows violate each property of steps."""
+        """The number of rows that violate each step property."""
         return _violations(rows, self.properties)
 
 
@@ -236,7 +235,7 @@ def _violations(rows: pa.Table, titles: dict[str, str]) -> dict[str, int]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A title for a column: the name, or where another column has it, the name and an underscore."""
+    """A column title: the name; if another column has it, the name and an underscore."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -248,7 +247,7 @@ def _names(numbers: Numbers, names: pa.Array) -> pa.Array:
 
 
 def _parameters(choices: Iterable[dict[str, Any]]) -> pa.StructArray | None:
-    """The parameters of all instances, null where an action has no such parameter; None where none has any."""
+    """The parameters of all instances, null if an action lacks the parameter; None if no action has parameters."""
     rows = list(choices)
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not names:
@@ -258,18 +257,18 @@ def _parameters(choices: Iterable[dict[str, Any]]) -> pa.StructArray | None:
         values = [row.get(name) for row in rows]
         try:
             columns.append(pa.array(values))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # actions use the name for different things
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # actions use the name for different types
             columns.append(pa.array([None if v is None else str(v) for v in values]))
     return pa.StructArray.from_arrays(columns, names=names)
 
 
-# Which properties of steps are violated by which steps, for the table of transitions.
+# The step properties that each step violates, for the table of transitions.
 
 VerdictNumbers = NDArray[Any]
 
 
 class StepVerdicts:
-    """The verdicts on steps that are given by the packed state before and the instance: with symmetry too."""
+    """The verdicts on steps, computed from the packed state before and the instance; this also works with symmetry."""
 
     def __init__(self, model: Model, layout: Layout) -> None:
         own = [
@@ -282,9 +281,9 @@ class StepVerdicts:
         self._holds = Evaluation(layout, [judged.node for _, judged in own]) if own else None
 
     def __call__(self, states: Words, sources: VerdictNumbers, instances: VerdictNumbers) -> Words:
-        """For each step a bit for each property that it violates.
+        """For each step, a bit for each property that it violates.
 
-        A step is from the state with the index in ``sources``, by the instance of this number in the model.
+        A step starts from the state with the index in ``sources``, by the instance with this number in the model.
         """
         broken: Words = np.zeros(len(sources), dtype=np.uint64)
         if self._holds is None or not len(sources):

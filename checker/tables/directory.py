@@ -1,4 +1,4 @@
-"""The directory of the tables: those of a run before, until new ones are whole and take their place."""
+"""The directory of the tables: it keeps those of an earlier run until new ones are complete and replace them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from highwater.checker.base.problems import InputError
 
 STATES, TRANSITIONS = "states", "transitions"
 ABOUT = "run.json"
-"""Says what was explored. It is written last: without it the tables are what a crash left of them."""
+"""Describes the exploration. It is written last: without it, the tables are leftovers of a crash."""
 
 
 _PART = re.compile(r"part-[0-9]{5,}\.parquet|\.part-[0-9]{5,}-[0-9a-f]{12}\.tmp")
@@ -25,10 +25,10 @@ _NEW = re.compile(r"\.new-[0-9a-f]{16}")
 
 @dataclass
 class WrittenTables:
-    """The content of two tables: rows, levels of states, bytes on disk, and how many states violate each property.
+    """The content of two tables: rows, levels of states, bytes on disk, and violation counts by property.
 
-    ``stopped_by`` is None where every reachable state and every step between them is there, else what ended
-    the search early, as in SearchResult.
+    ``stopped_by`` is None if every reachable state and every step between them is in the tables; else it is the
+    reason why the search ended early, as in SearchResult.
     """
 
     states: int = 0
@@ -40,11 +40,13 @@ class WrittenTables:
 
 
 class TableDirectory:
-    """A directory that tables go to, made where it is not there; as a context, for one run.
+    """The directory for the tables, created if missing; a context for one run.
 
-    New tables are written aside, in a hidden folder of the directory; only when they are whole do they take the place
-    of those of a run before. InputError where the directory cannot be written to, or holds something and ``force`` is
-    not set, or where tables would go to a link, or to a folder with other files in it.
+    New tables are written to a hidden folder of the directory. Once complete, they replace those of an earlier run.
+    Raises InputError in these cases:
+
+    - The directory cannot be written to, or it is not empty and ``force`` is not set.
+    - A table would replace a link, or a folder with other files in it.
     """
 
     def __init__(self, name: str, *, force: bool) -> None:
@@ -64,7 +66,7 @@ class TableDirectory:
             raise InputError(f"--out {name}: cannot be written")
 
     def begin(self) -> Path:
-        """The directory to write new tables to; what a run left there that was killed is removed."""
+        """The directory for new tables; leftovers of a killed run are removed."""
         for left in list(self.path.iterdir()):
             if _NEW.fullmatch(left.name) and not left.is_symlink():
                 shutil.rmtree(left, ignore_errors=True)
@@ -73,7 +75,7 @@ class TableDirectory:
         return self._new
 
     def finish(self, about: dict[str, Any]) -> None:
-        """Put the new tables in the place of those before, and say what they hold, now that they are whole."""
+        """Replace the earlier tables by the complete new ones, and describe them."""
         assert self._new is not None
         text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
         (self._new / ABOUT).write_text(
@@ -103,7 +105,7 @@ class TableDirectory:
             shutil.rmtree(self._new, ignore_errors=True)
         if isinstance(wrong, OSError) and not isinstance(
             wrong, BrokenPipeError
-        ):  # the reader of our progress went away
+        ):  # the reader of the progress output went away
             raise self._wrong(wrong) from None
 
     def _refuse_foreign(self) -> None:
@@ -120,7 +122,7 @@ class TableDirectory:
                 raise InputError(f"--out {self.name}: {table} holds other files: {others[0]}")
 
     def _remove(self) -> None:
-        """Remove the tables of a run before, and nothing else."""
+        """Remove the tables of an earlier run, and no other file."""
         self._refuse_foreign()
         (self.path / ABOUT).unlink(missing_ok=True)
         for table in (STATES, TRANSITIONS):

@@ -1,4 +1,4 @@
-"""A model compiled to expand states into steps whose targets are named by their fingerprints."""
+"""A model compiled to expand states into steps whose targets are identified by fingerprint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from highwater.model.language.model import Model
 
 
 class FingerprintRuntime(LinkRuntime):
-    """Links states as the native engine does, but writes the fingerprint of a target instead of its number."""
+    """Links states like the native engine, but writes the fingerprint of a target instead of its number."""
 
     def _resolve(self) -> str:
         """``@resolve(context, end)``: write the steps of the candidates before ``end``."""
@@ -44,9 +44,9 @@ class FingerprintRuntime(LinkRuntime):
 
 @dataclass(frozen=True)
 class Expanded:
-    """The steps of some states: how many each takes and is cut, and rows (fingerprint, state, instance).
+    """The steps of some states: the numbers of steps and of pruned steps, and rows (fingerprint, state, instance).
 
-    With properties of steps a row has their verdict as well: a bit for each that the step violates.
+    With step properties, a row also has the step's verdict: a bit for each property that the step violates.
     """
 
     steps: NDArray[np.int64]
@@ -75,7 +75,7 @@ class TableProgram(CompiledModel):
         self.link = machine.function("link", 1)
 
     def steps(self, numbers: NDArray[np.int64], states: Words) -> Iterator[tuple[slice, Expanded]]:
-        """The steps of packed states with these numbers, for a slice of them at a time. Raises BoundError."""
+        """The steps of packed states with these numbers, in slices of them. Raises BoundError."""
         states, linker = np.ascontiguousarray(states), self._linker
         linker["states"] = states.ctypes.data
         for start in range(0, len(states), self._at_once):

@@ -1,4 +1,4 @@
-"""A small explored graph as a networkx one, for its algorithms: paths, components, dominators, drawings."""
+"""A small explored graph as a networkx graph, for its algorithms: paths, components, dominators, drawings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     import networkx
 
 MOST = 200_000
-"""States and steps together; networkx keeps several Python objects for each."""
+"""The most states and steps together; networkx keeps several Python objects for each."""
 
 
 def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) -> networkx.MultiDiGraph:
     """The graph with a node for each state, by its number, and an edge for each step.
 
-    Nodes have ``depth`` and, where ``decoded``, the state's fields as ``state``; an edge's key is the instance's
-    number, and it has ``action``, ``sentence`` and ``shortest``, and where the model has properties of steps
-    ``violates``, the names of those that the step violates. InputError where the graph has more than
-    ``most`` states and steps, or networkx is not installed.
+    Nodes have ``depth`` and, with ``decoded``, the state's fields as ``state``. An edge's key is the instance's
+    number; it has ``action``, ``sentence`` and ``shortest``. If the model has step properties, ``violates`` has the
+    names of those that the step violates. Raises InputError if the graph has more than ``most`` states and steps, or
+    networkx is not installed.
     """
     states, steps = len(explored.states), len(explored.targets)
     if states + steps > most:

@@ -1,8 +1,8 @@
-"""Tables on Spark: its search first, whose levels are kept, and then one job that decodes and expands them.
+"""Tables on Spark: first a search whose levels are kept, then one job that decodes and expands them.
 
-The job's first half reads the states of a bucket from the levels, writes them decoded, and expands them. A step knows
-its target's fingerprint only, so Spark shuffles it to the bucket of that fingerprint, as candidates in the search.
-There the second half finds the target's number and predecessor. Files get their names when they are whole.
+The job's first half reads the states of a bucket from the levels, writes them decoded, and expands them. A step has
+only its target's fingerprint, so Spark shuffles it to the bucket of that fingerprint, like candidates in the search.
+There the second half finds the target's number and predecessor. Files get their names once they are complete.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ def write(
 ) -> WrittenTables:
     """Explore on Spark, and write both tables below a directory that driver and executors share.
 
-    Ctrl-C during the search leaves the tables of what was found; while they are written it raises KeyboardInterrupt,
-    and leaves files that are no whole tables. Raises what the search raises, and EngineError where Spark gives up.
+    Ctrl-C during the search leaves the tables of the states found. Ctrl-C while the tables are written raises
+    KeyboardInterrupt, and leaves incomplete tables. Raises the errors of the search, and EngineError if Spark gives
+    up.
     """
     with _levels(spark, directory) as kept, ExitStack() as owned:
         result = search(model, options, progress, kept)
@@ -91,7 +92,6 @@ def _levels(spark: SparkOptions, directory: Path) -> Iterator[SparkOptions]:
 def _job(
     running: SparkConnection, task: TableTask, progress: ProgressCallback | None, states: int
 ) -> list[dict[str, Any]]:
-    """Run the job; its reports."""
     count = task.run.buckets
     blocks = running.sql.range(0, count, 1, count).mapInArrow(
         lambda batches: expand(task, batches), BLOCKS_ON_SPARK
@@ -172,7 +172,7 @@ def _program(run: SearchIdentity) -> TableProgram:
 
 
 def expand(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the states of the task's bucket; their steps come out as blocks, and a report."""
+    """Write the states of the task's bucket; yields their steps as blocks, and a report."""
     for batch in batches:
         for bucket in batch.column(0).to_pylist():
             report: dict[str, Any] = {"half": "expand", "bucket": bucket, "states": 0, "sent": 0, "bytes": 0}
@@ -241,7 +241,7 @@ def _groups(task: TableTask, bucket: int, program: TableProgram) -> Iterator[_Gr
 
 
 class _Index:
-    """The states of a bucket by fingerprint: the number of each, and where it was first reached from."""
+    """The states of a bucket by fingerprint: the number of each, and the predecessor that it was first reached from."""
 
     def __init__(self, task: TableTask, bucket: int) -> None:
         columns: list[list[NDArray[Any]]] = [[], [], [], []]
@@ -267,7 +267,7 @@ class _Index:
         self.numbers, self.parents, self.instances = numbers[order], parents[order], instances[order]
 
     def find(self, fingerprints: Words) -> NDArray[np.int64]:
-        """The places of states; InternalError where one is not there."""
+        """The positions of states. Raises InternalError if one is missing."""
         places = np.searchsorted(self._fingerprints, fingerprints)
         places[places == len(self._fingerprints)] = 0
         if (self._fingerprints[places] != fingerprints).any():
@@ -287,14 +287,14 @@ class _Steps:
         self.violations = dict.fromkeys(self._program.transitions.properties, 0)
 
     def add(self, rows: Words) -> None:
-        """Rows (fingerprint, source, instance), with the verdict on steps where there are properties of steps."""
+        """Add rows (fingerprint, source, instance), with the verdict on each step if there are step properties."""
         self._waiting.append(rows)
         self._held += len(rows)
         if self._held >= ROWS:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the buffered rows."""
         if not self._held:
             return
         rows = np.concatenate(self._waiting)
@@ -312,7 +312,7 @@ class _Steps:
 
 
 def write_steps(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the steps into the task's bucket; reports come out."""
+    """Write the steps into the task's bucket; yields reports."""
     reports: list[str] = []
     report: dict[str, Any] = {"half": "write", "received": 0, "bytes": 0, "violations": {}}
     steps: _Steps | None = None

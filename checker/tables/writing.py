@@ -1,4 +1,4 @@
-"""Parquet files of a table: written under another name until they are whole, in row groups of bounded size."""
+"""Parquet files of a table: written under another name until they are complete, in row groups of bounded size."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from highwater.checker.tables.content import StateTable, StepVerdicts, Transitio
 from highwater.checker.tables.directory import STATES, TRANSITIONS, WrittenTables
 
 ROWS = 1 << 17
-"""The most rows of a row group, and so of what is decoded at a time."""
+"""The most rows of a row group, which are decoded together."""
 _NUMBERS = ("state", "source", "target")
-"""Columns with nearly only different values: a dictionary of them would only cost."""
+"""Columns whose values are nearly all different, so that a dictionary would only cost space."""
 
 
 class TableFile:
-    """A file of a table, part ``number``; it has its name, and counts, when it is closed without an error."""
+    """A file of a table, part ``number``; it gets its name, and counts, when it is closed without an error."""
 
     def __init__(self, directory: Path, table: str, number: int, schema: pa.Schema) -> None:
         self.path = directory / table / f"part-{number:05}.parquet"
@@ -80,9 +80,9 @@ _REFRESH = 0.2
 def write(
     explored: Explored, directory: Path, workers: int, progress: ProgressCallback | None
 ) -> WrittenTables:
-    """Write both tables of a graph below a directory. Raises KeyboardInterrupt after Ctrl-C, OSError where that fails.
+    """Write both tables of a graph below a directory.
 
-    Either leaves files that are no whole tables.
+    Raises KeyboardInterrupt after Ctrl-C, and OSError if writing fails; both leave incomplete tables.
     """
     return _Writing(explored, directory, progress).write(workers)
 

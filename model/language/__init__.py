@@ -1,8 +1,8 @@
-"""The language that protocols are stated in. It knows nothing of Kafka.
+"""The language in which protocols are written. It contains nothing about Kafka.
 
-Types (Bool, Int, Index, Enum, Set, Option, Array, Struct, Seq), symbolic values with Python's operators and
-a few words (where, all_of, any_of, size, …), named guards (require), actions and invariants. A Model is a
-protocol traced once into an expression graph, which every engine reads.
+It has types (Bool, Int, Index, Enum, Set, Option, Array, Struct, Seq), symbolic values with Python's operators, a few
+functions (where, all_of, any_of, size, …), named guards (require), actions and invariants. A Model is a protocol
+traced once into an expression graph, which every engine reads.
 """
 
 from highwater.model.language.drawing import Band, Delivery, Drawing, Lane, Log, Message, Sign

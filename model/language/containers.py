@@ -1,6 +1,6 @@
-"""Sets, arrays and sequences: their types, their symbolic values, and the words that search and count in them.
+"""Sets, arrays and sequences: their types, their symbolic values, and the functions that search and count in them.
 
-A sequence has a bounded length. Each word is therefore a loop over positions that is known while tracing.
+A sequence has a bounded length. Each function is therefore a loop over positions that is known while tracing.
 """
 
 from __future__ import annotations
@@ -73,23 +73,23 @@ class SetValue(Value):
         return self.type.lift(other) - self
 
     def __lt__(self, other: object) -> Truth:
-        """Whether this is a subset of the other, and not the same."""
+        """True if this is a proper subset of the other set."""
         return (self <= other) & (self != other)
 
     def __gt__(self, other: object) -> Truth:
-        """Whether this is a superset of the other, and not the same."""
+        """True if this is a proper superset of the other set."""
         return (self >= other) & (self != other)
 
     def __le__(self, other: object) -> Truth:
-        """Whether this is a subset of the other."""
+        """True if this is a subset of the other set."""
         return Truth(None, (mutation.binary("subset", mutation.subset, self.node, self._other(other)),))
 
     def __ge__(self, other: object) -> Truth:
-        """Whether this is a superset of the other."""
+        """True if this is a superset of the other set."""
         return Truth(None, (mutation.binary("subset", mutation.subset, self._other(other), self.node),))
 
     def has(self, index: object) -> Truth:
-        """Whether an index (or an Option of one: none is in no set) is a member."""
+        """True if an index is a member. An Option of an index works, too: none is a member of no set."""
         if isinstance(index, OptionValue):
             return index.is_some & self.has(index.value)
         return Truth(None, (graph.member(self.type.index.lift(index).nodes[0], self.node),))
@@ -107,7 +107,7 @@ class SetValue(Value):
 
     @property
     def is_empty(self) -> Truth:
-        """Whether there is no member."""
+        """True if there is no member."""
         return Truth(None, (graph.eq(self.node, graph.const(0, BITS)),))
 
 
@@ -152,7 +152,7 @@ class Set(Type):
         return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
 
     def of(self, condition: Any) -> SetValue:
-        """The set of those indices for which ``condition(i)`` holds."""
+        """The set of the indices for which ``condition(i)`` holds."""
         return members(self.index, condition, self)
 
     def constants(self) -> Iterator[SetValue]:  # noqa: D102
@@ -171,7 +171,7 @@ class ArrayValue(Value):
         return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
 
     def _position(self, index: object) -> Node:
-        """An index as a node; an error where it is outside in every state."""
+        """An index as a node. It is an error if the index is outside the array in every state."""
         node = self.type.index.lift(index).nodes[0]
         if node.high < 0 or node.low >= self.type.index.size:
             raise fail(f"{_interval(node)} is no index of {self.type}: it has 0..{self.type.index.size - 1}")
@@ -227,7 +227,7 @@ class Array(Type):
         raise self._wrong(plain)
 
     def items(self, plain: Sequence[Any] | Mapping[Any, Any]) -> Sequence[Any]:
-        """The elements of a plain value in their order; LanguageError where there are not as many as there are."""
+        """The elements of a plain value in order. Raises LanguageError if their number is wrong."""
         if isinstance(plain, Mapping):
             if not isinstance(self.index, Enum):
                 raise self._wrong(plain)
@@ -269,7 +269,7 @@ class SeqValue(Value):
 
     @property
     def is_empty(self) -> Truth:
-        """Whether there is no element."""
+        """True if there is no element."""
         return self.length == 0
 
     def at(self, position: int) -> Any:
@@ -291,27 +291,30 @@ class SeqValue(Value):
 
     @property
     def last(self) -> Any:
-        """The last element; zero where there is none."""
+        """The last element; zero if there is none."""
         return self[self.length - 1]
 
     @property
     def head(self) -> Any:
-        """The first element; zero where there is none."""
+        """The first element; zero if there is none."""
         return self[0]
 
     @property
     def tail(self) -> SeqValue:
-        """A copy without the first element; of an empty one the length leaves its type, which a write reports."""
+        """A copy without the first element.
+
+        If the sequence is empty, the length leaves its type, which a write reports.
+        """
         zero = self.type.element.zero()
         later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
         return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
 
     def pop(self) -> tuple[Any, SeqValue]:
-        """The head and the tail."""
+        """The first element, and the sequence without it."""
         return self.head, self.tail
 
     def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:
-        """A copy with those elements for which the condition holds, in their order."""
+        """A copy with only the elements for which the condition holds, in order."""
         result = self.type.lift([])
         for i in range(self.type.maximum):
             element = self.at(i)
@@ -319,7 +322,7 @@ class SeqValue(Value):
         return self._changed("filter", result)
 
     def drop(self, position: Number | int) -> SeqValue:
-        """A copy without the element at a position; where there is none, nothing is left out."""
+        """A copy without the element at a position; an unchanged copy if there is no such element."""
         found = (position >= 0) & (self.length > position)
         items = [self.at(i) for i in range(self.type.maximum)] + [self.type.element.zero()]
         dropped = self._with_length(
@@ -329,18 +332,21 @@ class SeqValue(Value):
         return self._changed("drop", dropped)
 
     def __add__(self, other: object) -> SeqValue:
-        """One sequence after the other; over the maximum the length leaves its type, which a write reports."""
+        """The concatenation. If it exceeds the maximum, the length leaves its type, which a write reports."""
         result, second = self, self.type.lift(other)
         for i in range(self.type.maximum):
             result = where(second.length > i, result.append(second.at(i)), result)
         return result
 
     def __radd__(self, other: object) -> SeqValue:
-        """One sequence after the other."""
+        """The concatenation."""
         return self.type.lift(other) + self
 
     def append(self, value: object) -> SeqValue:
-        """A copy with one more element; over the maximum the length leaves its type, which a write reports."""
+        """A copy with one more element.
+
+        If it exceeds the maximum, the length leaves its type, which a write reports.
+        """
         longer = self._with_length(
             self.length + 1,
             lambda i, old: where(self.length == i, self.type.element.lift(value), old),
@@ -348,7 +354,7 @@ class SeqValue(Value):
         return self._changed("append", longer)
 
     def truncate(self, length: Number | int) -> SeqValue:
-        """A copy that keeps the first ``length`` elements (all, where there are fewer)."""
+        """A copy that keeps the first ``length`` elements, or all if there are fewer."""
         length = least(self.length, length)
         zero = self.type.element.zero()
         return self._changed(
@@ -366,17 +372,17 @@ class SeqValue(Value):
         return SeqValue(self.type, tuple(nodes))
 
     def has(self, value: object) -> Truth:
-        """Whether an element equals this value."""
+        """True if an element equals this value."""
         item = self.type.element.lift(value)
         return any_of((self.length > i) & (self.at(i) == item) for i in range(self.type.maximum))
 
 
 @dataclass(frozen=True)
 class Seq(Type):
-    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound that cuts there.
+    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound at which steps are pruned.
 
-    One that ``ascends`` has values of an index in ascending order, each once: it stands for a set, and does so when
-    they are renamed.
+    A sequence that ``ascends`` has distinct values of an index in ascending order. It stands for a set, also when
+    index values are renamed.
     """
 
     element: Type
@@ -434,7 +440,7 @@ def _known_position(position: int, count: int, type: Type) -> None:
 
 
 def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
-    """The set of those indices for which ``condition(i)`` holds."""
+    """The set of the indices for which ``condition(i)`` holds."""
     nodes = graph.const(0, BITS)
     empty = nodes
     for i in index:
@@ -452,7 +458,7 @@ def members_of(sequence: SeqValue, type: Set) -> SetValue:
 
 
 def ascending(members: SetValue, type: Seq) -> SeqValue:
-    """The members of a set as a sequence, least first; the sequence must have room for all."""
+    """The members of a set as a sequence, least first. The sequence must have room for all members."""
     result = type.zero()
     for index in members.type.index:
         result = where(members.has(index), result.append(index), result)
@@ -470,7 +476,7 @@ def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionVal
 
 
 def first_some(*options: OptionValue) -> OptionValue:
-    """The first of these options that has a value; none where no one has."""
+    """The first of these options that has a value; none if all are none."""
     found = options[-1]
     for option in reversed(options[:-1]):
         found = where(option.is_some, option, found)
@@ -478,7 +484,7 @@ def first_some(*options: OptionValue) -> OptionValue:
 
 
 def is_distinct(sequence: SeqValue) -> Truth:
-    """Whether no element stands in a sequence twice."""
+    """True if all elements of a sequence are different."""
     positions = range(sequence.type.maximum)
     return all_of(
         (sequence.length <= later) | (sequence.at(earlier) != sequence.at(later))
@@ -488,7 +494,7 @@ def is_distinct(sequence: SeqValue) -> Truth:
 
 
 def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
-    """Whether the condition holds for at least one element."""
+    """True if the condition holds for at least one element."""
     return any_of(
         (sequence.length > position) & condition(sequence.at(position))
         for position in range(sequence.type.maximum)
@@ -496,11 +502,11 @@ def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
 
 
 def every_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
-    """Whether the condition holds for every element."""
+    """True if the condition holds for every element."""
     return ~any_element(sequence, lambda element: ~condition(element))
 
 
-# Words about the values of an index: which one, which of them, how many.
+# Functions over the values of an index: search, selection and counting.
 
 
 def size(value: SetValue | SeqValue) -> Number:
@@ -527,9 +533,9 @@ def least_by(
     *,
     among: Callable[[Any], Truth | bool] | None = None,
 ) -> OptionValue:
-    """The value of an index whose key is the least, the first of several such; of those ``among`` which it is sought.
+    """The index value with the least key, the first of several; ``among`` restricts the values.
 
-    None where the condition holds for no value.
+    None if the condition holds for no value.
     """
     found = _least_by(index, index, key, among)
     if mutation.active is None:

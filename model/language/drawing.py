@@ -1,7 +1,7 @@
-"""The drawing of a protocol's runs: lanes, messages between lanes, and changes that a page mentions.
+"""The drawing of a protocol's runs: lanes, messages between lanes, and changes that a page lists.
 
-A drawing is optional, and no engine reads it. A step stands in the lane that its sentence names first. A message
-is written by a step into a field that the drawing lists; an arrow goes from that step's lane to the receiver's.
+A drawing is optional, and no engine reads it. A step appears in the lane that its sentence names first. A step sends
+a message by writing it into a field that the drawing lists; an arrow goes from that step's lane to the receiver's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from highwater.model.language.errors import fail
 
 @dataclass(frozen=True)
 class Lane:
-    """A party, or with ``{}`` in its title one party for each value of an index.
+    """A party; with ``{}`` in its title, one party for each value of an index.
 
     ``called`` are the words by which sentences name it, with ``{}`` for the value. ``state`` is the party's own field
     of the state, an array over the index. A party that is ``outside`` has no part of the state: its exchanges begin
@@ -45,11 +45,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A value that an action hands from one party to another without a field for messages.
+    """A value that an action passes from one party to another without a field for messages.
 
     ``sender`` and ``receiver`` are a lane's title, or a parameter of the action. One step sends and receives it. With
-    ``left``, an array of the state, the sender is the step that last changed the element named by parameter ``by``,
-    and the value can be read again.
+    ``left``, an array of the state, the sender is the step that last changed the element at parameter ``by``, and the
+    value can be read repeatedly.
     """
 
     title: str
@@ -62,16 +62,16 @@ class Delivery:
 SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")
 """The possible positions of an index value in a band, by precedence; a value without any of them is out.
 
-``down`` does not run; ``known`` is the last known ELR or leader.
-"""
+``down``: not running; ``known``: the last known ELR or leader."""
 
 
 @dataclass(frozen=True)
 class Sign:
     """The field that gives values of a band's index one of the SIGNS: a path without indices (``partition.isr``).
 
-    An array on the way has an element for each value of the band's index. The field is a set or a sequence of
-    values, a value or none, a truth, or, with ``among``, an enumeration that is one of these members.
+    An array on the path has an element for each value of the band's index. The field is a set or a sequence of
+    values, an optional value, or a truth value. With ``among``, it is an enumeration whose value is one of these
+    members.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Sign:
 
 @dataclass(frozen=True)
 class Band:
-    """Where each value of an index stands, from state to state. The first band is drawn on the lanes, others beside."""
+    """The positions of each index value, in every state. The first band is drawn on the lanes, others beside them."""
 
     title: str
     index: str
@@ -94,10 +94,10 @@ class Band:
 
 @dataclass(frozen=True)
 class Log:
-    """A sequence that is drawn as cells, one for each value of an index where an array is on the way.
+    """A sequence that is drawn as cells; with an array on the path, one sequence for each value of its index.
 
     Paths are without indices. ``marks`` are offsets in it by their titles, such as HWM; its end is LEO. ``shows`` are
-    the fields of a record that a reader wants to see; empty: all.
+    the fields of a record that pages show; empty: all.
     """
 
     title: str

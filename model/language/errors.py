@@ -1,4 +1,4 @@
-"""Errors in a protocol's text, which name the place in the protocol's source."""
+"""Errors in a protocol's text; they name the place in the protocol's source."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _HERE = str(Path(__file__).parent)
 class LanguageError(HighwaterError):
     """A protocol, scenario or property that the language does not accept.
 
-    The message says what is wrong and what to write instead; ``place`` is ``file:line`` in the
-    protocol's own source, or None where there is no such line.
+    The message has the problem and the correct form; ``place`` is ``file:line`` in the protocol's own source, or None
+    if there is no such line.
     """
 
     def __init__(self, message: str, place: str | None = None) -> None:
@@ -32,7 +32,7 @@ class LanguageError(HighwaterError):
 
 
 class BoundError(LanguageError):
-    """An action leaves a type whose bound the scenario does not declare."""
+    """An action leaves a type at a bound that the scenario does not declare."""
 
 
 class NoSuchAttribute(LanguageError, AttributeError):
@@ -40,16 +40,16 @@ class NoSuchAttribute(LanguageError, AttributeError):
 
 
 class NotHashable(LanguageError, TypeError):
-    """A value that is not known while tracing was looked up in a dict or a set; a TypeError, as for any such object."""
+    """A value that is not known while tracing was used as a key of a dict or a set; it is a TypeError, too."""
 
 
 def place() -> str | None:
-    """Where the protocol called the language, as ``file:line``, the file as a person at the prompt would name it."""
+    """The place where the protocol called the language, as ``file:line``, with the file as users would name it."""
     return shortened(full_place())
 
 
 def full_place() -> str | None:
-    """Where the protocol called the language: the nearest frame outside this package, with the file's whole path."""
+    """The place where the protocol called the language: the nearest frame outside this package, with the full path."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -60,7 +60,7 @@ def full_place() -> str | None:
 
 
 def place_of(function: Callable[..., Any]) -> str | None:
-    """Where a function or a class is defined, with the file's whole path; None where that is not known."""
+    """The place where a function or a class is defined, with the file's full path; None if it is not known."""
     if isinstance(function, type):
         try:
             return f"{inspect.getfile(function)}:{inspect.getsourcelines(function)[1]}"
@@ -71,18 +71,18 @@ def place_of(function: Callable[..., Any]) -> str | None:
 
 
 def fail(message: str) -> LanguageError:
-    """A LanguageError at the protocol's line that is being traced now (to be raised by the caller)."""
+    """A LanguageError at the protocol's line that is being traced, for the caller to raise."""
     return LanguageError(message, place())
 
 
 def has_parentheses(mark: str, source: object) -> None:
-    """LanguageError if a mark such as ``@action`` got the function itself instead of its source."""
+    """Raises LanguageError if a mark such as ``@action`` is used without parentheses."""
     if not isinstance(source, str):
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """A suggestion for a name that nothing has, to follow a message; "" where no known name is near."""
+    """A suggestion for an unknown name, to append to a message; "" if no known name is similar."""
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
@@ -107,20 +107,20 @@ def _seen_from(place: str, directory: str) -> str:
 
 
 def first_paragraph(function: Callable[..., object]) -> str:
-    """The first paragraph of a docstring, on one line; empty where there is none."""
+    """The first paragraph of a docstring, on one line; empty if there is none."""
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
-# Python evaluates ``s.field is None`` without calling the value, so the check reads the source.
+# Python evaluates ``s.field is None`` without calling any method of the value, so the check reads the source.
 
 _IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or name.endswith("_NONE")}
 
 
 def refuse_identity(function: Callable[..., object]) -> None:
-    """LanguageError if a function of (protocol, state, …) compares a field of the state by ``is``.
+    """Raises LanguageError if a function of (protocol, state, …) compares a field of the state by ``is``.
 
-    A symbolic value is never None, True or another field, so the comparison would be constant. A field that went
-    through a local variable is not found.
+    A symbolic value is never None, True or another field, so the comparison would be constant. The check misses a
+    field that was assigned to a local variable.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)

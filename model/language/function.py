@@ -1,7 +1,7 @@
 """Functions of a protocol on plain values: traced once on symbolic inputs, then evaluated without tracing.
 
-A protocol's rules are Python functions over symbolic values. A Function makes one of them usable outside
-an exploration (to replay what a system did, say) without stating it a second time.
+A protocol's rules are Python functions over symbolic values. A Function makes such a rule usable outside an
+exploration, for example to replay a system's actions, without a second definition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from highwater.model.language.tracing import Checks, tracing
 from highwater.model.language.values import Value
 
 Encoder = Callable[[Any, list[int]], None]
-"""Appends the scalars of a plain value to a list; raises ValueError where the type does not hold it."""
+"""Appends the scalars of a plain value to a list; raises ValueError if the type does not contain the value."""
 
 Decoder = Callable[[Sequence[int]], Any]
 
@@ -33,11 +33,11 @@ class ChecksVerdict:
 
 
 class Function:
-    """A function of symbolic values, made into one of plain values.
+    """A function of symbolic values, turned into one of plain values.
 
-    ``inputs`` gives the type of each argument by name. The function may return a symbolic value, Checks, a
-    plain value, or a mapping of such; the call returns the same with plain values (Checks become a ChecksVerdict).
-    ``size`` is the number of nodes of its graph. Calls of ``require`` are ignored: use Checks to answer.
+    ``inputs`` gives the type of each argument by name. The function may return a symbolic value, Checks, a plain
+    value, or a mapping of such. A call returns the same with plain values (Checks become a ChecksVerdict). ``size``
+    is the number of nodes of its graph. Calls of ``require`` are ignored: use Checks for answers.
 
     A call raises ValueError if an argument is not a value of its type, and BoundError if a result leaves its type.
     """
@@ -119,7 +119,7 @@ class Function:
 
 
 def encoder(type: types.Type) -> Encoder:
-    """How plain values of a type become scalars, without making nodes of them."""
+    """The conversion of a type's plain values to scalars, without creating nodes."""
     if isinstance(type, MessageKind):
         return _messages(type)
     if isinstance(type, types.BoolType):

@@ -1,10 +1,10 @@
 """The expression graph: hash-consed scalar nodes with constant folding and interval analysis.
 
-Every value of a protocol, however structured, is a flat tuple of scalar nodes. A scalar is a ``bool``,
-an ``int`` (mathematical integer with a known interval) or a ``bits`` (a set over a finite index, bit *i*
-set when *i* is a member). Equal expressions are one node, so sharing between guards, actions and
-properties costs nothing. The identifiers of a node's arguments are always smaller than its own: sorted
-identifiers are a topological order, which is all that an engine needs to walk a graph.
+Every value of a protocol, however structured, is a flat tuple of scalar nodes. A scalar is a ``bool``, an ``int``
+(mathematical integer with a known interval) or a ``bits`` (a set over a finite index; bit *i* is set if *i* is a
+member). Equal expressions are one node, so sharing between guards, actions and properties costs nothing. A node's
+number is always greater than those of its arguments. So ascending numbers are a topological order, and engines need
+no other order to walk a graph.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Node:
     __slots__ = ("args", "divides", "high", "id", "is_const", "low", "negation", "op", "sort", "value")
 
     is_const: bool
-    """Whether the value is known while tracing."""
+    """True if the value is known while tracing."""
     divides: bool
-    """Whether it contains a division whose divisor can be 0 (``PARTIAL``)."""
+    """True if it contains a division whose divisor can be 0 (``PARTIAL``)."""
     negation: Node | None
     """The negation of a bool, once it has been made."""
 
@@ -52,8 +52,8 @@ _table: dict[tuple[object, ...], Node] = {}
 
 
 def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int) -> Node:
-    # Nodes are their own keys: there is one of each expression, and none is ever forgotten. Operation and operands
-    # say all but how large the index of a singleton is.
+    # Nodes are their own keys: each expression has one node, and nodes are never dropped. Operation and operands
+    # determine a node, except for the size of the index of a singleton.
     key = (op, args, high)
     found = _table.get(key)
     if found is None:
@@ -164,7 +164,7 @@ def eq(a: Node, b: Node) -> Node:
             return a if b.value else not_(a)
     if a.is_const or (a.id > b.id and not b.is_const):
         a, b = b, a
-    # where(c, 2, 0) == 2 is c: comparisons with constants go through a choice between constants.
+    # ``where(c, 2, 0) == 2`` is ``c``: comparisons with constants are moved into a choice between constants.
     if b.is_const and a.op == "select" and a.args[1].is_const and a.args[2].is_const:
         return select(a.args[0], eq(a.args[1], b), eq(a.args[2], b))
     return _node("eq", (a, b), BOOL, 0, 1)
@@ -185,7 +185,7 @@ def le(a: Node, b: Node) -> Node:
 
 
 def within(a: Node, low: int, high: int) -> Node:
-    """Whether an int lies in an interval."""
+    """True if an int lies in an interval."""
     return and_(le(const(low, INT), a), le(a, const(high, INT)))
 
 
@@ -240,7 +240,7 @@ def max_(a: Node, b: Node) -> Node:
 
 
 def neg(a: Node) -> Node:
-    """The number with the other sign."""
+    """The negated number."""
     return sub(const(0, INT), a)
 
 
@@ -257,7 +257,7 @@ def mul(a: Node, b: Node) -> Node:
 
 
 def floordiv(a: Node, b: Node) -> Node:
-    """Quotient, rounded down, as Python has it; 0 where the divisor is 0 (see ``partial``)."""
+    """Quotient, rounded down as in Python; 0 if the divisor is 0 (see ``PARTIAL``)."""
     if a.is_const and b.is_const and b.value:
         return const(a.value // b.value, INT)
     if b.is_const and b.value in (1, -1):
@@ -277,7 +277,7 @@ def mod(a: Node, b: Node) -> Node:
 
 
 def select(condition: Node, yes: Node, no: Node) -> Node:
-    """``yes`` where the condition holds, else ``no``; both of one sort."""
+    """``yes`` if the condition holds, else ``no``; both of one sort."""
     if condition is TRUE or yes is no:
         return yes
     if condition is FALSE:
@@ -297,7 +297,7 @@ def select(condition: Node, yes: Node, no: Node) -> Node:
 
 
 def selected(condition: Node, yes: tuple[Node, ...], no: tuple[Node, ...]) -> tuple[Node, ...]:
-    """``select`` for each scalar of two values: one of them where that is known, or where they are the same."""
+    """``select`` for each scalar of two values; just one of the values if the condition is known or they are equal."""
     if condition.is_const:
         return yes if condition is TRUE else no
     return tuple([a if a is b else select(condition, a, b) for a, b in zip(yes, no, strict=True)])
@@ -351,7 +351,7 @@ def difference(a: Node, b: Node) -> Node:
 
 
 def singleton(index: Node, size: int) -> Node:
-    """The set of one index; an index outside ``0 .. size-1`` gives bit ``size``, which no set type holds."""
+    """The set of one index; an index outside ``0 .. size-1`` gives bit ``size``, which no set type contains."""
     if index.is_const:
         inside = 0 <= index.value < size
         return const(1 << index.value if inside else 1 << size, BITS)
@@ -368,12 +368,12 @@ _outside: set[int] = set()
 
 
 def size_of(singleton: Node) -> int:
-    """The size of the index that a singleton is made of: it has a bit more where the index can be outside."""
+    """The size of a singleton's index: the singleton has one more bit if the index can be outside."""
     return singleton.high.bit_length() - (singleton.id in _outside)
 
 
 def member(index: Node, bits: Node) -> Node:
-    """Whether an index is in a set; an index outside the set's range is in none."""
+    """True if an index is in a set; an index outside the set's range is in no set."""
     if bits.is_const and bits.value == 0:
         return FALSE
     if index.is_const:
@@ -399,7 +399,7 @@ def count(bits: Node) -> Node:
 
 
 def reachable(roots: Iterable[Node]) -> list[Node]:
-    """All nodes that the roots are made of, themselves included, arguments before users."""
+    """All nodes below the roots, including the roots, arguments before users."""
     seen: dict[int, Node] = {}
     stack = list(roots)
     while stack:
@@ -410,7 +410,7 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
     return [seen[i] for i in sorted(seen)]
 
 
-# Expressions with other operands, or with other nodes in the place of inputs.
+# Expressions with replaced operands, or with other nodes in place of inputs.
 
 OPERATIONS: dict[str, Callable[..., Node]] = {
     operation.__name__.rstrip("_"): operation
@@ -419,18 +419,21 @@ OPERATIONS: dict[str, Callable[..., Node]] = {
         union, intersection, difference, member, count,
     )
 }  # fmt: skip
-"""The constructor of each operation by its name; ``singleton`` also needs the size of its index."""
+"""The constructor of each operation by name; ``singleton`` also needs the size of its index."""
 
 
 def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
-    """An expression of these operands; ``size`` is that of a singleton's index. KeyError: no such one."""
+    """An expression with these operands; ``size`` is that of a singleton's index.
+
+    KeyError for an unknown operation.
+    """
     if op == "singleton":
         return singleton(operands[0], size)
     return OPERATIONS[op](*operands)
 
 
 def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]:
-    """The expressions with these in the place of the inputs of these numbers; the other inputs stay."""
+    """The expressions with the inputs of these numbers replaced; the other inputs stay."""
     roots = list(roots)
     known: dict[Node, Node] = {}
     for node in reachable(roots):
@@ -439,35 +442,35 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
 
 
 def remade(node: Node, known: Mapping[Node, Node]) -> Node:
-    """An expression with its operands replaced as ``known`` says; the same node if none changed."""
+    """An expression with its operands replaced according to ``known``; the same node if none changed."""
     operands = [known[a] for a in node.args]
     same = all(a is b for a, b in zip(operands, node.args, strict=True))
     return node if same else made_of(node.op, operands, size_of(node))
 
 
 def inputs_of(roots: Iterable[Node]) -> set[int]:
-    """The numbers of the inputs that expressions are made of."""
+    """The numbers of the inputs in expressions."""
     return {node.value for node in reachable(roots) if node.op == "input"}
 
 
 # Undefined expressions: divisions by zero.
 #
 # Engines compute 0 there, and every user of an expression also checks ``undefined``. A step whose guards or writes
-# need an undefined value is an error; a property that needs one does not hold. A value that is not needed does no
-# harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are fine.
+# need an undefined value is an error; a property that needs one does not hold. An unneeded undefined value is
+# harmless: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are fine.
 
 _known: dict[int, Node] = {}
 _places: dict[int, str | None] = {}
 
 
 def note(node: Node, place: str | None) -> Node:
-    """The node; an error that it causes names this place, the first line that states it."""
+    """The node, with this place for errors that it causes; the first line that states the node counts."""
     _places.setdefault(node.id, place)
     return node
 
 
 def undefined(root: Node) -> Node:
-    """The condition under which an expression is undefined; itself always defined.
+    """The condition that an expression is undefined; this condition itself is always defined.
 
     ``and`` and ``or`` are defined if one side is defined and decides alone.
     """
@@ -481,12 +484,12 @@ def undefined(root: Node) -> Node:
 
 
 def undefined_any(roots: Iterable[Node]) -> Node:
-    """Whether one of these is undefined."""
+    """The condition that at least one of these is undefined."""
     return any_(undefined(root) for root in roots)
 
 
 def place_in(roots: Iterable[Node]) -> str | None:
-    """The line of the first division by what can be zero."""
+    """The line of the first division by a possible zero."""
     for node in reachable(roots):
         if node.op in PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
             return _places.get(node.id)
@@ -529,7 +532,7 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """Whether two conjuncts contradict each other: one negates the other, or they give a number two values."""
+    """True if two conjuncts contradict each other: one negates the other, or they give a number two values."""
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:
@@ -574,7 +577,7 @@ Evaluate = Callable[[Sequence[int]], Values]
 
 
 def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
-    """The values of these nodes in one state. A compiled function pays off from its second call on."""
+    """The values of these nodes in one state. A compiled function pays off from the second call on."""
     values: dict[int, int] = {}
     for node in reachable(roots):
         if node.op == "const":
@@ -588,10 +591,9 @@ def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
 
 @functools.cache
 def _operation(op: str) -> Callable[..., int]:
-    """An operation as a function of its arguments' values."""
     operands = [f"a{number}" for number in range(3)]
     function: Callable[..., int] = eval(f"lambda a0, a1=None, a2=None: {_PYTHON[op].format(*operands)}")
-    return function  # of a text of this module alone
+    return function  # compiled only from text of this module
 
 
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:
@@ -607,6 +609,6 @@ def compile_nodes(roots: Sequence[Node]) -> Evaluate:
         lines.append(f"    v{node.id} = {text}")
     lines.append(f"    return ({''.join(f'v{r.id},' for r in roots)})")
     scope: dict[str, Any] = {}
-    exec(compile("\n".join(lines), "<graph>", "exec"), scope)  # generated from the graph alone
+    exec(compile("\n".join(lines), "<graph>", "exec"), scope)  # generated only from the graph
     function: Evaluate = scope["evaluate"]
     return function

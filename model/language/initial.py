@@ -1,7 +1,7 @@
-"""Initial states: given one by one, or by fields that may have any value and a condition on them.
+"""Initial states: listed individually, or as fields with any value and a condition on them.
 
 A field that is not given is zero. The native engines enumerate free fields themselves (``Start``); ``Start.states``
-lists the states for the others.
+lists the states for the other engines.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Free:
         self.values = values
 
     def __call__(self, *values: Any) -> Free:
-        """Any of these values."""
+        """A marker for any of these values."""
         if not values:
             raise fail("free(…) names the values to choose from; `free` alone is any value")
         return Free(values)
@@ -50,12 +50,12 @@ class Free:
 
 
 free = Free()
-"""Any value of its type, in an initial state."""
+"""Any value of the field's type, in an initial state."""
 
 
 @dataclass(frozen=True)
 class FreePart:
-    """Neighbouring scalars of a state and the values that they can have together, each different."""
+    """Adjacent scalars of a state and the values that they can have together, all different."""
 
     start: int
     choices: tuple[Scalars, ...]
@@ -63,18 +63,18 @@ class FreePart:
 
 @dataclass(frozen=True)
 class InitialFamily:
-    """States that differ in their free parts only; the values of the parts are independent."""
+    """States that differ only in their free parts; the values of the parts are independent."""
 
     scalars: Scalars
     parts: tuple[FreePart, ...]
 
     @property
     def count(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return prod(len(part.choices) for part in self.parts)
 
     def nearest(self, state: Scalars) -> Scalars:
-        """The state itself, if it is one of these; else another one."""
+        """The state itself if it is in the family; else another state of the family."""
         found = list(self.scalars)
         for part in self.parts:
             own = state[part.start : part.start + len(part.choices[0])]
@@ -102,17 +102,17 @@ class Start:
 
     @property
     def candidates(self) -> int:
-        """How many states the families have."""
+        """The number of states in the families."""
         return sum(family.count for family in self.families)
 
     def has(self, state: Scalars) -> bool:
-        """Whether a state is one of them."""
+        """True if a state is one of them."""
         return any(map(state.__eq__, (f.nearest(state) for f in self.families))) and bool(
             compile_nodes([self.condition])(state)[0]
         )
 
     def states(self) -> list[Scalars]:
-        """The initial states, each once; LanguageError where they are too many for a list."""
+        """The initial states, each once. Raises LanguageError if there are too many for a list."""
         if self.candidates > LISTED:
             raise LanguageError(
                 f"{self.candidates:,} candidates for initial states are too many for this engine, which makes a list "
@@ -121,11 +121,11 @@ class Start:
         return list(dict.fromkeys(self._each()))
 
     def first(self) -> Scalars | None:
-        """One of them, the first that is found; None where there is none."""
+        """One of them, the first found; None if there is none."""
         return next(self._each(), None)
 
     def _each(self) -> Iterator[Scalars]:
-        """The initial states as they come; one that several families have comes several times."""
+        """The initial states as they are found; a state of several families is repeated."""
         every = itertools.chain.from_iterable(family.states() for family in self.families)
         if self.condition is TRUE:
             return every
@@ -134,7 +134,10 @@ class Start:
 
 
 def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
-    """The initial states that ``initial`` and ``initially`` give; LanguageError, with the place, if one is wrong."""
+    """The initial states from ``initial`` and ``initially``.
+
+    Raises LanguageError, with the place, if one is wrong.
+    """
     given: object = protocol.initial()
     where = place_of(protocol.initial)
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
@@ -171,7 +174,7 @@ def _family(type: Struct, plain: object) -> InitialFamily:
 
 
 def _spread(type: Type, plain: object, scalars: list[int], parts: list[FreePart]) -> None:
-    """Append the scalars of a plain value, and its parts that are free, which are zero among the scalars."""
+    """Append the scalars of a plain value, and its free parts, whose scalars are zero."""
     if isinstance(plain, Free):
         _free(type, plain, scalars, parts)
     elif isinstance(type, Struct) and not isinstance(type, Messages) and _has_names(plain):
@@ -234,7 +237,7 @@ def _alone(type: Type, value: Any) -> list[int]:
 
 
 def _every(type: Type) -> tuple[Scalars, ...]:
-    """The scalars of every value of a type whose scalars depend on each other, or that has one."""
+    """The scalars of every value of a type with one scalar, or whose scalars depend on each other."""
     if isinstance(type, Seq):
         zero = tuple(n.value for n in type.element.zero().nodes)
         inner, lengths = _all(type.element), range(_inside(type.maximum, type.limit) + 1)
@@ -254,12 +257,11 @@ def _every(type: Type) -> tuple[Scalars, ...]:
 
 
 def _inside(high: int, limit: int | None) -> int:
-    """The highest value inside the bounds, also where there is room for one more (``types.widening``)."""
+    """The highest value inside the bounds, also for a type with room for one more (``types.widening``)."""
     return high if limit is None else limit
 
 
 def _all(type: Type) -> Sequence[Scalars]:
-    """The scalars of every value of any type."""
     family = InitialFamily(*_with_parts(type))
     _refuse_many(type, family.count)
     return list(family.states())

@@ -1,4 +1,4 @@
-"""The interpreter: the graph on plain values. It is the reference that other engines are compared with."""
+"""The interpreter: it evaluates the graph on plain values. It is the reference for the other engines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from highwater.model.language.step import TracedStep
 
 @dataclass(frozen=True)
 class PossibleStep:
-    """A step that can be taken: the action's instance, and the state it leads to (None: cut at ``cut``)."""
+    """A possible step: the action's instance, and the state it leads to (None: pruned at the bound ``cut``)."""
 
     instance: Instance
     state: Scalars | None
@@ -42,11 +42,11 @@ class Interpreter:
 
     @cached_property
     def guards(self) -> Evaluate:
-        """Whether each guard holds in a state: those of the first instance, then those of the second, and so on."""
+        """The guards' values in a state: those of the first instance, then those of the second, and so on."""
         return compile_nodes([g.node for i in self.model.instances for g in i.guards])
 
     def enabled_of(self, numbers: tuple[int, ...]) -> Evaluate:
-        """For each of these instances whether all its guards hold, as one function of a state."""
+        """One function of a state that returns, for each of these instances, True if all its guards hold."""
         return self._enabled_of(numbers)
 
     def refusals_of(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
@@ -72,7 +72,7 @@ class Interpreter:
     def step(self, state: Scalars, number: int) -> PossibleStep:
         """Take one instance, whose guards must hold in this state.
 
-        Raises BoundError where the step leaves a type without a declared bound.
+        Raises BoundError if the step leaves a type without a declared bound.
         """
         instance = self.model.instance(number)
         left, after = self._step_of(instance).result(state)
@@ -90,7 +90,7 @@ class Interpreter:
         return found
 
     def successors(self, state: Scalars) -> list[Scalars]:
-        """The states that the steps from a state lead to, cut ones left out."""
+        """The states that the steps from a state lead to, without pruned steps."""
         return [s.state for s in self.steps(state) if s.state is not None]
 
     def violated(self, state: Scalars) -> list[str]:
@@ -99,7 +99,7 @@ class Interpreter:
         return [p.name for p, holds in zip(self.model.properties, results[::2], strict=True) if not holds]
 
     def premises(self, state: Scalars) -> list[bool]:
-        """For each property, whether its premise holds in this state."""
+        """For each property, True if its premise holds in this state."""
         return [bool(p) for p in self._holds(state)[1::2]]
 
     @cached_property
@@ -107,7 +107,7 @@ class Interpreter:
         return compile_nodes([n for p in self.model.step_properties for n in (p.node, p.premise)])
 
     def broken(self, before: Scalars, after: Scalars) -> list[str]:
-        """The names of the properties of steps that a step from one state to the other violates."""
+        """The names of the step properties that a step from one state to the other violates."""
         properties = self.model.step_properties
         if not properties or before == after:
             return []
@@ -115,11 +115,11 @@ class Interpreter:
         return [p.name for p, holds in zip(properties, results[::2], strict=True) if not holds]
 
     def breaks(self, name: str, before: Scalars, after: Scalars) -> bool:
-        """Whether a step from one state to the other violates the property of steps of this name."""
+        """True if a step from one state to the other violates the step property of this name."""
         return before != after and not values_of([self.model.step_condition(name)], (*before, *after))[0]
 
     def step_premises(self, before: Scalars, number: int, after: Scalars) -> list[bool]:
-        """For each property of steps, whether a step of this instance can violate it and meets its premise."""
+        """For each step property, True if a step of this instance can violate it and meets its premise."""
         properties = self.model.step_properties
         if not any(number in p.asked for p in properties):
             return [False] * len(properties)
@@ -131,7 +131,7 @@ class Interpreter:
         return list(self._step_of(instance).refusals(state))
 
     def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
-        """The differences of two states: shortest path to (value before, value after)."""
+        """The differences of two states, from shortest path to (value before, value after)."""
         return differences(self.model.decode(before), self.model.decode(after))
 
 

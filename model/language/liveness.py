@@ -1,12 +1,12 @@
 """Liveness properties, which every fair run satisfies, and fairness, which names steps that a run takes eventually.
 
-Fairness is declared with the property that needs it. One assumption takes steps together:
+Fairness is declared with the property that needs it. One assumption covers a group of steps:
 
-* weak: a run does not from some state on keep one of them enabled without taking any;
-* strong: a run does not enable one of them again and again without taking any from some state on.
+* weak: if from some state on a step of the group is always enabled, the run takes a step of the group eventually;
+* strong: if a step of the group is enabled infinitely often, the run takes steps of the group infinitely often.
 
-A step that changes nothing is neither taken nor enabled, as in TLA+. Stuttering forever in a state is a run; it is fair
-if no fair step is enabled there. A run may leave out forever an action that no assumption names: faults are such
+A step that changes nothing counts as neither taken nor enabled, as in TLA+. Stuttering forever in a state is a run;
+it is fair if no fair step is enabled there. A run may never take an action that no assumption names: faults are such
 actions.
 """
 
@@ -29,18 +29,18 @@ from highwater.model.language.errors import (
 from highwater.model.language.graph import Node
 
 Condition = Callable[..., Any]
-"""A function of protocol, state and parameters (by name) to whether something holds; its name says what."""
+"""A function of protocol, state and parameters (by name) to a condition; its name is used in reports."""
 
 
 @dataclass(frozen=True)
 class Fairness:
-    r"""One assumption: steps of ``actions`` are weakly fair, or strongly.
+    r"""One assumption: steps of ``actions`` are weakly fair, or strongly fair.
 
-    A step of any of the actions counts. ``by`` names parameters: each choice of their values is fair by itself, as in
-    TLA's ``\A p: WF(A(p))``. None: all parameters that the actions have in common; empty: any choice will do.
-    ``only`` fixes parameters: steps with another value do not count. ``when`` is a function of (protocol, state) and,
-    by name, of the parameters of ``by``: only steps from states that satisfy it count, as in TLA's ``WF(P /\ A)``. It
-    is for an action that is a duty in some states and a fault in others.
+    A step of any of the actions counts. ``by`` names parameters: each choice of their values is fair on its own, as
+    in TLA's ``\A p: WF(A(p))``. None: all parameters that the actions share; empty: any choice counts. ``only`` fixes
+    parameters: steps with another value do not count. ``when`` is a function of (protocol, state) and, by name, of
+    the parameters of ``by``: only steps from states that satisfy it count, as in TLA's ``WF(P /\ A)``. Use it for an
+    action that is a duty in some states and a fault in others.
     """
 
     actions: tuple[str, ...]
@@ -49,7 +49,7 @@ class Fairness:
     only: Mapping[str, Any] = field(default_factory=dict)
     when: Condition | None = None
     apart: bool = False
-    """Whether each of the actions that a tag stands for is fair by itself."""
+    """True if each action of a tag is fair on its own."""
 
     def __str__(self) -> str:
         which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
@@ -60,23 +60,23 @@ class Fairness:
 
     @property
     def condition(self) -> str:
-        """In words, where its steps count; empty: in every state."""
+        """The condition under which its steps count, in words; empty: always."""
         return f" where {self.when.__name__.replace('_', ' ')}" if self.when else ""
 
 
 class Tag(str):
-    """All actions that have this tag, in the place of an action's name."""
+    """All actions with this tag, in place of an action's name."""
 
     __slots__ = ()
 
 
 def tagged(tag: str) -> Tag:
-    """All actions that are marked with this tag, ``@action(…, tags=…)``: each fair for itself; in ``either`` as one."""
+    """All actions with this tag, ``@action(…, tags=…)``: each is fair on its own; in ``either``, as one."""
     return Tag(tag)
 
 
 def either(*actions: str) -> tuple[str, ...]:
-    """Actions that are fair as one: a step of any of them will do."""
+    """Actions that are fair as one: a step of any of them counts."""
     return actions
 
 
@@ -106,9 +106,9 @@ def strong(
 
 @dataclass(frozen=True)
 class FairGroup:
-    """Steps that one assumption takes together: the numbers of their instances in ``Model.instances``.
+    """Steps of one assumption: the numbers of their instances in ``Model.instances``.
 
-    Only those from states where ``when`` holds; None: from all.
+    Only steps from states in which ``when`` holds count; None: all steps.
     """
 
     label: str
@@ -121,24 +121,24 @@ class Kind(StrEnum):
     """The temporal form of a liveness property."""
 
     EVENTUALLY = "eventually"
-    """F goal: every run comes to the goal."""
+    """F goal: every run reaches the goal."""
     LEADS_TO = "leads-to"
-    """G (premise -> F goal): where the premise holds, the goal holds then or later."""
+    """G (premise -> F goal): if the premise holds, the goal holds then or later."""
     ALWAYS_EVENTUALLY = "always-eventually"
-    """G F goal: every run comes to the goal again and again."""
+    """G F goal: every run reaches the goal infinitely often."""
     EVENTUALLY_ALWAYS = "eventually-always"
     """F G goal: from some state on the goal holds forever."""
     LEADS_TO_ALWAYS = "leads-to-always"
-    """G (premise -> F G goal): after the premise, from some state on the goal holds forever."""
+    """G (premise -> F G goal): after the premise, the goal holds forever from some state on."""
 
     @property
     def of_start(self) -> bool:
-        """Whether the premise is checked in the initial state only."""
+        """True if the premise is checked only in the initial state."""
         return self in (Kind.EVENTUALLY, Kind.EVENTUALLY_ALWAYS)
 
     @property
     def lasting(self) -> bool:
-        """Whether the goal must hold forever."""
+        """True if the goal must hold forever."""
         return self in (Kind.EVENTUALLY_ALWAYS, Kind.LEADS_TO_ALWAYS)
 
 
@@ -147,7 +147,7 @@ class Liveness:
     """A property of runs: a function of (protocol, state, parameters) to the goal, or to (premise, goal).
 
     ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: the property is checked
-    for each choice of them. A goal that must last can be a list: one of them, always the same, holds forever.
+    for each choice of the parameters. A goal that must last can be a list: one fixed member of it holds forever.
     """
 
     name: str
@@ -189,7 +189,7 @@ class LivenessMark:
         name: str | None = None,
         **domains: str,
     ) -> Mark:
-        """Give the decorator."""
+        """The decorator for a function with these arguments."""
         has_parentheses(self.kind.replace("-", "_"), source)
 
         def mark(function: Callable[..., Any]) -> Liveness:
@@ -202,19 +202,19 @@ class LivenessMark:
 
 
 eventually = LivenessMark(Kind.EVENTUALLY)
-"""Every run comes to the goal; a premise is checked in the initial state only."""
+"""Every run reaches the goal; a premise is checked only in the initial state."""
 leads_to = LivenessMark(Kind.LEADS_TO)
 """After each state that satisfies the premise, the goal holds then or later."""
 always_eventually = LivenessMark(Kind.ALWAYS_EVENTUALLY)
-"""Every run comes to the goal again and again."""
+"""Every run reaches the goal infinitely often."""
 eventually_always = LivenessMark(Kind.EVENTUALLY_ALWAYS)
 """From some state on the goal holds forever."""
 leads_to_always = LivenessMark(Kind.LEADS_TO_ALWAYS)
-"""After the premise, from some state on the goal holds forever."""
+"""After the premise, the goal holds forever from some state on."""
 
 
 def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[str, str]) -> None:
-    """LanguageError if the parameters of a property differ from its domains."""
+    """Raises LanguageError if the parameters of a property differ from its domains."""
     where = place_of(function)
     own = list(inspect.signature(function).parameters.values())[2:]
     for parameter in own:
@@ -236,9 +236,9 @@ def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[
 class Case:
     """A property for one choice of its parameters.
 
-    From a state that satisfies ``premise`` (only an initial one if the kind is ``of_start``) every fair run comes to a
-    state that satisfies one of ``goals``. If the kind is ``lasting``, one of them holds forever from some state on;
-    only such a property has several goals.
+    From a state that satisfies ``premise`` (only an initial state if the kind is ``of_start``), every fair run
+    reaches a state that satisfies one of ``goals``. If the kind is ``lasting``, one of them holds forever from some
+    state on; only such a property has several goals.
     """
 
     premise: Node
@@ -247,7 +247,7 @@ class Case:
 
     @property
     def is_constant(self) -> str:
-        """Why premise or goal is constant, in words; empty if both depend on the state."""
+        """The reason why premise or goal is constant, in words; empty if both depend on the state."""
         if self.premise is graph.FALSE:
             return "has a premise that holds in no state"
         if all(goal.is_const for goal in self.goals):
@@ -258,7 +258,7 @@ class Case:
 
 @dataclass(frozen=True)
 class TracedLiveness:
-    """A liveness property traced: a case for each choice of its parameters, and the fairness assumptions."""
+    """A traced liveness property: a case for each choice of its parameters, and the fairness assumptions."""
 
     liveness: Liveness
     cases: tuple[Case, ...]

@@ -1,4 +1,4 @@
-"""Messages in flight as part of the state: each value of a message type has a number, and with it a place."""
+"""Messages in flight as part of the state: each value of a message type has a number, which gives its place."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from highwater.model.language.values import Number, StructValue, Truth, Value, a
 
 
 def parts_of(type: Type) -> list[Type] | None:
-    """The types of the parts that a value is made of, in order; None for a type of one scalar."""
+    """The types of a value's parts, in order; None for a type of one scalar."""
     if isinstance(type, Struct):
         return list(type.fields.values())
     return [type.element] * type.index.size if isinstance(type, Array) else None
 
 
 def count_of(type: Type) -> int:
-    """How many values a type has; LanguageError where they are not numbered here."""
+    """The number of values of a type. Raises LanguageError if this module cannot number them."""
     parts = parts_of(type)
     if parts is not None:
         return prod(map(count_of, parts))
@@ -52,7 +52,7 @@ def count_of(type: Type) -> int:
 
 
 def number_of(type: Type, nodes: Sequence[Node]) -> Node:
-    """The number of a value, given by its scalars, which must be of the type."""
+    """The number of a value, given by its scalars, which must be inside the type."""
     parts = parts_of(type)
     if parts is not None:
         result = graph.const(0, INT)
@@ -111,8 +111,8 @@ def value_at(type: Type, number: int) -> Any:
 
 # Messages in flight: a set of structs of several kinds, as a part of the state.
 #
-# Each possible message has a place of its own in the state: a bit, or with ``duplicates`` a number of copies. So
-# no message is overwritten, the width is known, and equal sets are equal states. The order of messages is not kept.
+# Each possible message has its own place in the state: a bit, or with ``duplicates`` a number of copies. So no
+# message is overwritten, the width is known, and equal sets are equal states. The order of messages is not kept.
 
 MOST = 1 << 14
 """The most different messages of a kind."""
@@ -122,7 +122,7 @@ _WORD = 62
 
 @dataclass(frozen=True)
 class MessageKind(Array):
-    """The messages of one kind: words of bits, a bit for each message; or a number of copies for each."""
+    """The messages of one kind: words with a bit for each message; or a number of copies for each."""
 
     message: Struct
     copies: bool
@@ -132,16 +132,16 @@ class MessageKind(Array):
 
     @property
     def count(self) -> int:
-        """How many different messages there are."""
+        """The number of different messages."""
         return count_of(self.message)
 
     @property
     def width(self) -> int:
-        """How many messages a word has bits for."""
+        """The number of messages that a word has bits for."""
         return 1 if self.copies else cast(Set, self.element).index.size
 
     def there(self, nodes: Sequence[Node], number: int) -> Number:
-        """How many copies of the message with this number are in flight."""
+        """The number of copies of this message in flight."""
         if self.copies:
             return Number(None, (nodes[number],))
         bit = graph.member(graph.const(number % self.width, INT), nodes[number // self.width])
@@ -173,15 +173,16 @@ class MessageKind(Array):
         return self.wrap([graph.const(word, sort) for word in words])
 
     def constants(self) -> Iterator[StructValue]:
-        """All messages of this kind that there can be."""
+        """All possible messages of this kind."""
         return (value_at(self.message, number) for number in range(self.count))
 
 
 class Messages(Struct):
     """A set of messages: for each kind a dict of the names and types of its fields.
 
-    With ``duplicates`` there are up to so many copies of a message, and ``bound`` names the scenario's bound that more
-    of them cross (without it that is an error). LanguageError where a kind has too many different messages.
+    With ``duplicates``, a message can have up to this many copies; ``bound`` names the scenario's bound that a
+    further copy crosses (without it, that is an error). Raises LanguageError if a kind has too many different
+    messages.
     """
 
     def __init__(self, /, duplicates: int = 0, bound: str | None = None, **kinds: Mapping[str, Type]) -> None:
@@ -199,11 +200,11 @@ class Messages(Struct):
         super().__init__("Messages", **fields)
 
     def constants(self) -> Iterator[StructValue]:
-        """All messages that there can be, kind by kind: what an action's parameter can range over."""
+        """All possible messages, kind by kind, as a domain for an action's parameter."""
         return (message for name in self.kinds for message in self.of(name).constants())
 
     def of(self, kind: str) -> MessageKind:
-        """A kind, as what an action's parameter ranges over; LanguageError where there is none."""
+        """One kind, as a domain for an action's parameter. Raises LanguageError if there is no such kind."""
         if kind not in self.kinds:
             raise fail(
                 f"there are no messages {kind!r}; there are {', '.join(self.kinds)}{meant(kind, self.kinds)}"
@@ -212,7 +213,7 @@ class Messages(Struct):
 
     @property
     def bits(self) -> int:
-        """How many bits of a state they take."""
+        """The number of bits of a state that they take."""
         return sum(leaf.bits for leaf in self.leaves(""))
 
     def wrap(self, nodes: Sequence[Node]) -> SentMessages:  # noqa: D102
@@ -223,13 +224,13 @@ class Messages(Struct):
         return self.lift({name: [] for name in self.kinds})
 
     def lift(self, plain: object) -> Any:
-        """As of a Struct; a kind that a dict leaves out has no messages."""
+        """Lift as in Struct; a kind that is missing in the dict has no messages."""
         if isinstance(plain, Mapping):
             plain = {**dict.fromkeys(self.kinds, ()), **plain}
         return super().lift(plain)
 
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
-        """The kind and the fields that a call names. LanguageError for an unknown kind or field."""
+        """The kind and the fields in a call's arguments. Raises LanguageError for an unknown kind or field."""
         if isinstance(message, StructValue):
             kind = self.of(message.type.name)
             if message.type != kind.message or fields:
@@ -263,14 +264,14 @@ class SentMessages(StructValue):
     type: Messages
 
     def has(self, message: object, /, **fields: object) -> Truth:
-        """Whether a message of this kind with these fields is in flight; omitted fields can have any value."""
+        """True if a message of this kind with these fields is in flight; omitted fields can have any value."""
         kind, wanted = self.type.read(message, fields)
         if len(wanted) < len(kind.message.fields):
             return any_of(often > 0 for _, often in self._fitting(message, fields))
         return self._has(kind, kind.message(**wanted))
 
     def _has(self, kind: MessageKind, message: StructValue) -> Truth:
-        """Whether one message is there, all of whose fields are known to the step."""
+        """True if one message is in flight; the step knows all of its fields."""
         place, _ = self.type.field(kind.message.name)
         number = number_of(kind.message, message.nodes)
         found = graph.FALSE
@@ -286,18 +287,18 @@ class SentMessages(StructValue):
         return Truth(None, (graph.and_(found, graph.not_(outside)),))
 
     def count(self, message: object, /, **fields: object) -> Number:
-        """How many messages of this kind with these fields are in flight."""
+        """The number of messages of this kind with these fields in flight."""
         result = graph.const(0, INT)
         for _, often in self._fitting(message, fields):
             result = graph.add(result, often.node)
         return Number(None, (result,))
 
     def all(self, kind: str, /, **fields: object) -> list[tuple[StructValue, Truth]]:
-        """Every possible message of this kind with these fields, and whether it is in flight."""
+        """Every possible message of this kind with these fields, with the condition that it is in flight."""
         return [(message, often > 0) for message, often in self._fitting(kind, fields)]
 
     def _fitting(self, message: object, fields: Mapping[str, object]) -> Iterator[tuple[StructValue, Number]]:
-        """The possible messages with these fields, and how many copies of each are in flight."""
+        """The possible messages with these fields, with the number of copies of each in flight."""
         kind, wanted = self.type.read(message, fields)
         place, _ = self.type.field(kind.message.name)
         nodes = self.nodes[place]
@@ -310,33 +311,32 @@ class SentMessages(StructValue):
 
 
 class NextMessages(Next):
-    """Messages after a step: ``send`` and ``receive``, as often as wanted, in the order in which they are written."""
+    """Messages after a step: any number of ``send`` and ``receive``, in the order in which they are written."""
 
     _type: Messages
 
     def __getattr__(self, name: str) -> Any:
-        """The field of one kind; LanguageError for a method that reads."""
+        """The field of one kind. Raises LanguageError for a method that reads."""
         if name in SentMessages.__dict__ and not name.startswith("_"):
             raise fail(READ)
         return super().__getattr__(name)
 
     def send(self, message: object, /, **fields: object) -> None:
-        """Send a message. A set keeps one copy of it; with duplicates there is one more."""
+        """Send a message. A set keeps one copy of it; with duplicates, this adds a copy."""
         self._change(message, fields, lambda word, bit: graph.union(word, bit), 1)
 
     def receive(self, message: object, /, **fields: object) -> None:
-        """Take a message away, with a guard that it is there; ``discard`` has no guard."""
+        """Remove a message; a guard requires that it is in flight. ``discard`` has no guard."""
         kind, wanted = self._type.read(message, fields)
         name = f"a message {kind.message.name} is there"
         require(name, cast(SentMessages, self._now()).has(kind.message.name, **wanted))
         self.discard(message, **fields)
 
     def discard(self, message: object, /, **fields: object) -> None:
-        """Take a message away, if it is there; one copy of it, where there can be several."""
+        """Remove a message if it is in flight; with duplicates, one copy of it."""
         self._change(message, fields, lambda word, bit: graph.difference(word, bit), -1)
 
     def _now(self) -> Value:
-        """The messages in flight before the step."""
         result = None
         for offset, condition in self._hits or ((0, graph.TRUE),):
             start = self._start + offset

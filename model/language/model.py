@@ -40,17 +40,17 @@ Choice = Mapping[str, tuple[Any, Any]]
 
 
 def said(value: object) -> object:
-    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's names."""
+    """A plain value in the form of reports: ``none``, ``true`` and ``false`` replace Python's names."""
     return str(value).lower() if value is None or isinstance(value, bool) else value
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An action with its parameters fixed: guards, next scalars, and conditions that leave a type.
+    """An action with its parameters fixed: guards, next scalars, and conditions under which it leaves a type.
 
-    A step is enabled if all guards hold. If an enabled step meets a check with a bound, it is pruned there and counted.
-    Else, if it meets a check without a bound, the protocol has an error. Else it leads to the state in which
-    ``writes`` (leaf number to value) replace the old scalars.
+    A step is enabled if all guards hold. If an enabled step meets a check with a bound, it is pruned there and
+    counted. Otherwise, if it meets a check without a bound, the protocol has an error. Otherwise it leads to the
+    state in which ``writes`` (leaf number to value) replace the old scalars.
     """
 
     action: Action
@@ -66,7 +66,7 @@ class Instance:
 
     @cached_property
     def leads_on(self) -> Node:
-        """Whether a step leads to a state: it is enabled, and meets no check."""
+        """The condition that a step leads to a state: it is enabled, and meets no check."""
         return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
 
     def __str__(self) -> str:
@@ -92,10 +92,10 @@ def trace_instance(
     action: Action,
     choice: Choice,
 ) -> Instance | None:
-    """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None if it is never enabled.
+    """Run an action on symbolic inputs, one per leaf, with its parameters fixed; None if it is never enabled.
 
-    ``choice`` gives each parameter as a symbolic value and as a plain one. LanguageError if the action makes choices
-    of its own (``one_of``), so that it has several instances.
+    ``choice`` gives each parameter as a symbolic value and as a plain one. Raises LanguageError if the action makes
+    its own choices (``one_of``), as it then has several instances.
     """
     found = list(trace_instances(protocol, leaves, inputs, action, choice))
     if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
@@ -110,7 +110,7 @@ def trace_instances(
     action: Action,
     choice: Choice,
 ) -> Iterator[Instance]:
-    """As ``trace_instance``, but an instance for each choice that the action makes itself (``one_of``)."""
+    """As ``trace_instance``, but with an instance for each choice that the action makes itself (``one_of``)."""
     script: tuple[int, ...] | None = ()
     while script is not None:
         with tracing(protocol.on, ends_early=True, script=script) as trace:
@@ -144,12 +144,12 @@ def trace_instances(
 
 
 def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:
-    """The scalars of a state as symbolic values, numbered from ``start`` on; 0: of the one before a step."""
+    """The scalars of a state as symbolic values, numbered from ``start`` on; 0 means the state before a step."""
     return [_input(i, leaf) for i, leaf in enumerate(leaves, start)]
 
 
 def _input(number: int, leaf: Leaf) -> Node:
-    """A scalar of a state; known while tracing where its type has one value only."""
+    """A scalar of a state; it is known while tracing if its type has only one value."""
     if leaf.low == leaf.high:
         return graph.const(leaf.low, leaf.sort)
     return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
@@ -157,7 +157,7 @@ def _input(number: int, leaf: Leaf) -> Node:
 
 @dataclass(frozen=True)
 class Property:
-    """An invariant traced: ``node`` holds in good states, ``premise`` in those where it is not vacuous."""
+    """A traced invariant: ``node`` holds in good states, ``premise`` in those where it is not vacuous."""
 
     invariant: Invariant
     node: Node
@@ -171,10 +171,10 @@ class Property:
 
 @dataclass(frozen=True)
 class Outline:
-    """The names of a traced model in the engines' order: all that a search needs beside its machine code."""
+    """The names of a traced model in the engines' order: all that a search needs besides its machine code."""
 
     instances: tuple[str, ...]
-    """For each instance that of its action."""
+    """The action's name of each instance."""
     bounds: tuple[str, ...]
     properties: tuple[str, ...]
     step_properties: tuple[str, ...]
@@ -242,17 +242,17 @@ class Model:
 
     @cached_property
     def bounds(self) -> list[str]:
-        """The bounds at which steps can be cut."""
+        """The bounds at which steps can be pruned."""
         return sorted({c.bound for i in self.instances for c in i.checks if c.bound})
 
     @cached_property
     def after(self) -> list[Node]:
-        """The scalars of the state after a step, for properties of steps: inputs numbered behind those before it."""
+        """The scalars of the state after a step, for step properties; their numbers follow those of the one before."""
         return state_inputs(self.leaves, len(self.leaves))
 
     @cached_property
     def unchanged(self) -> Node:
-        """Whether the states before and after a step are the same."""
+        """The condition that the states before and after a step are equal."""
         return graph.all_(graph.eq(old, new) for old, new in zip(self.inputs, self.after, strict=True))
 
     @cached_property
@@ -288,12 +288,12 @@ class Model:
 
     @cached_property
     def start(self) -> Start | None:
-        """The initial states by families, as there can be many; None if the model has only a list."""
+        """The initial states as families, as there can be many; None if the model only has a list."""
         return start_of(self.protocol, self.inputs)
 
     @cached_property
     def initial(self) -> list[Scalars]:
-        """The initial states, each once; LanguageError where there is none."""
+        """The initial states, each once. Raises LanguageError if there is none."""
         assert self.start is not None
         states = self.start.states()
         if not states:
@@ -302,14 +302,14 @@ class Model:
 
     @property
     def first_initial(self) -> Scalars:
-        """One of the initial states, which can be many; LanguageError where there is none."""
+        """One of the initial states. Raises LanguageError if there is none."""
         found = self.start.first() if self.start is not None else self.initial[0]
         if found is None:
             raise LanguageError(NO_STATE, place_of(self.protocol.initially))
         return found
 
     def is_initial(self, state: Scalars) -> bool:
-        """Whether a state is an initial one."""
+        """True if a state is an initial one."""
         start = self.start
         if start is None or start.candidates < 64 or "initial" in vars(self):
             return state in self.initial
@@ -325,7 +325,7 @@ class Model:
         return self.protocol.state.decode(state)
 
     def property(self, name: str) -> Property:
-        """The traced invariant of this name; LanguageError where there is none."""
+        """The traced invariant of this name. Raises LanguageError if there is none."""
         for found in self.properties:
             if found.name == name:
                 return found
@@ -333,7 +333,7 @@ class Model:
         raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
 
     def stated(self, name: str) -> Invariant | StepProperty:
-        """The stated invariant or step property of this name; LanguageError as of ``property``."""
+        """The stated invariant or step property of this name. Raises LanguageError as ``property``."""
         if name in self.outline.step_properties:
             return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
@@ -347,7 +347,7 @@ class Model:
         return self.instances[number]
 
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
-        """Whether a step of an action with these parameters, as plain values, can be taken."""
+        """The condition that a step of an action with these parameters, as plain values, can be taken."""
         known = {a.name: a for a in self.protocol.actions()}
         if name not in known:
             raise fail(
@@ -375,7 +375,7 @@ class Model:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
 
     def trace_invariant(self, invariant: Invariant) -> Property:
-        """An invariant on this model's state. LanguageError if it writes or requires something."""
+        """An invariant on this model's state. Raises LanguageError if it writes or requires something."""
         self.protocol.check_sources([invariant])
         what, where = f"invariant {invariant.name}", place_of(invariant.function)
         with looking(what, where, self.protocol.on, self.enabled) as trace:
@@ -385,7 +385,7 @@ class Model:
 
 
 def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
-    """LanguageError if two properties have one name, or one belongs to an unknown rule."""
+    """Raises LanguageError if two properties have the same name, or one belongs to an unknown rule."""
     seen: dict[str, object] = {}
     for found in properties:
         where = place_of(found.function)
@@ -396,14 +396,15 @@ def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProper
 
 # States just outside a scenario's bounds.
 #
-# A step that crosses a bound is cut, so no invariant is checked in the state it leads to. A model with widened types
-# (``types.widening``) has room for that state: its steps start inside the bounds, and may end one value outside.
+# A step that crosses a bound is pruned, so no invariant is checked in the state it leads to. A model with widened
+# types (``types.widening``) has room for that state: its steps start inside the bounds, and may end one value
+# outside.
 
 
 def confine(model: Model) -> Node:
-    """Let the steps of a widened model start inside the bounds only; return the condition that a state is outside.
+    """Let the steps of a widened model start only inside the bounds; returns the condition that a state is outside.
 
-    A step that crosses a bound is cut there, as without widening, also where it would be an error inside the bounds.
+    A step that crosses a bound is pruned as without widening, even if it would be an error inside the bounds.
     """
     outside = graph.any_(_over(*scalar) for scalar in zip(model.leaves, model.inputs, strict=True))
     inside = Guard("the state is inside the bounds", graph.not_(outside))
@@ -456,14 +457,14 @@ def trace_step_property(model: Model, stated: StepProperty) -> TracedStepPropert
 
 
 def _instances_writing(model: Model, leaves: Collection[int]) -> frozenset[int]:
-    """The numbers of the instances that write one of these scalars."""
     return frozenset(n for n, i in enumerate(model.instances) if any(leaf in leaves for leaf in i.writes))
 
 
 def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
     """For each instance, the step properties as conditions on the state before its step.
 
-    Properties that hold of every step of the instance, vacuously, are left out. Without ``large``, so are large ones.
+    Properties that hold vacuously for every step of the instance are left out. Without ``large``, large ones are,
+    too.
     """
     chosen = {i: (p.node, p.premise) for i, p in enumerate(model.step_properties) if large or not p.is_large}
     of_a_step = OfAStep(model.inputs, itertools.chain.from_iterable(chosen.values()))

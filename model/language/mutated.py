@@ -1,4 +1,4 @@
-"""A protocol traced with its mutants, and the model of one of them."""
+"""A protocol traced with its mutants, and the model of one of these mutants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from highwater.model.language.step_properties import StepProperty
 
 
 class MutatedModel(Model):
-    """A model whose actions have all their mutants, behind the selector; its properties have none.
+    """A model whose actions have all their mutants, selected by one input; its properties have none.
 
     It can have more instances than the protocol: a mutant can enable an instance that a constant guard refuses.
     ``mutants`` are those of its instances, by their numbers.
@@ -43,7 +43,7 @@ class MutatedModel(Model):
             try:
                 return list(super()._trace_choice(action, choice))
             except LanguageError:
-                # A mutant of a constant guard can reach text that the protocol never reaches.
+                # A mutant of a constant guard can reach code that the protocol never reaches.
                 self._made.constants = False
                 return list(super()._trace_choice(action, choice))
             finally:
@@ -51,7 +51,6 @@ class MutatedModel(Model):
 
 
 def _actions_of(instances: Iterable[Instance]) -> dict[int, frozenset[str]]:
-    """For each mutant the actions that it changes."""
     found: dict[int, set[str]] = {}
     for instance in instances:
         for node in graph.reachable(roots_of(instance)):
@@ -68,9 +67,9 @@ def roots_of(instance: Instance) -> list[Node]:
 
 
 def chosen(model: Model, number: int) -> Model:
-    """The model with one mutant in force; with 0 the protocol as it is.
+    """The model with one mutant active; with 0, the unmutated protocol.
 
-    Its instances keep their numbers, also those that are never enabled.
+    Its instances keep their numbers, even if they are never enabled.
     """
     choose, found = ChosenMutant(number), copy.copy(model)
     for name in ("judged", "judged_in_place"):  # computed again from the chosen instances
@@ -109,7 +108,7 @@ class ChosenMutant:
         return known[root]
 
     def instance(self, instance: Instance) -> Instance:
-        """One instance; guards that are known to hold are left out, checks keep their numbers."""
+        """One instance. Guards that are known to hold are left out; checks keep their numbers."""
         guards = (replace(g, node=self.node(g.node)) for g in instance.guards)
         return replace(
             instance,

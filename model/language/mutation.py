@@ -1,9 +1,9 @@
 """Mutants: the graph of an action in which one operation of its text is replaced.
 
 While an action is traced with mutants, each operation in the protocol's text becomes a choice between the operation
-and its replacements. The *selector*, one more input of the graph, chooses by a mutant's number; 0 chooses the text as
-it is. A mutant belongs to a place of the source and changes every instance and every caller that is traced from there.
-Operations inside the language have no mutants.
+and its replacements. The *selector*, an additional input of the graph, chooses by a mutant's number; 0 chooses the
+original text. A mutant belongs to a place of the source and changes every instance and every caller traced from
+there. Operations inside the language have no mutants.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from highwater.model.language.errors import _HERE, shortened
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 
 MOST = 1 << 16
-"""Mutants of a model are fewer."""
+"""An upper bound on the number of mutants of a model."""
 SELECTOR = graph.selector(MOST - 1)
 Nodes = tuple[Node, ...]
 Others = Mapping[str, Callable[[], Nodes]]
@@ -29,11 +29,11 @@ Others = Mapping[str, Callable[[], Nodes]]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong text: a place in the source, and what is changed there.
+    """One wrong version of the text: a place in the source, and the change there.
 
-    ``place`` is ``file:line``, ``columns`` where the operation begins and ends (of its first and last line), ``last``
-    its last line, ``within`` the function. ``kind`` is guard, check, write, branch or operation, ``change`` the
-    replacement. ``name`` is the guard's or the check's; in a loop there are several.
+    ``place`` is ``file:line``. ``columns`` are the start and end of the operation (in its first and last line),
+    ``last`` is its last line, ``within`` the function. ``kind`` is guard, check, write, branch or operation,
+    ``change`` the replacement. ``name`` is the guard's or the check's; in a loop there are several.
     """
 
     place: str
@@ -48,7 +48,10 @@ class Mutant:
 
 
 class Mutants:
-    """Numbers mutants from 1 on, in the order of tracing. With ``constants`` also operations on constants have them."""
+    """Numbers mutants from 1 on, in the order of tracing.
+
+    With ``constants``, operations on constants have mutants, too.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[Mutant, int] = {}
@@ -57,7 +60,7 @@ class Mutants:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """While inside, what is traced has its mutants."""
+        """While inside, operations are traced with their mutants."""
         global active
         before, active = active, self
         try:
@@ -112,16 +115,16 @@ class Mutants:
 
 
 active: Mutants | None = None
-"""The mutants of the action that is being traced; None: it has none."""
+"""The mutants of the action that is being traced; None: tracing is without mutants."""
 
 
 def _is_text(frame: FrameType) -> bool:
-    """Whether a frame is of a protocol's own text."""
+    """True if a frame belongs to a protocol's own text."""
     return not frame.f_code.co_filename.startswith((_HERE, "<"))
 
 
 def text_frame() -> FrameType:
-    """The frame of the text that called the language: the nearest one outside."""
+    """The frame of the protocol's text that called the language: the nearest one outside."""
     frame = sys._getframe(1)
     while frame.f_back and (not _is_text(frame) or "/contextlib.py" in frame.f_code.co_filename):
         frame = frame.f_back
@@ -142,17 +145,17 @@ def _right(a: Node, b: Node) -> Node:
 
 
 def greater(a: Node, b: Node) -> Node:
-    """Strictly more, for ints."""
+    """Strictly greater, for ints."""
     return graph.lt(b, a)
 
 
 def greater_or_equal(a: Node, b: Node) -> Node:
-    """More or equal, for ints."""
+    """Greater or equal, for ints."""
     return graph.le(b, a)
 
 
 def subset(a: Node, b: Node) -> Node:
-    """Whether the second set has all of the first."""
+    """The condition that the first set is a subset of the second."""
     return graph.eq(graph.difference(a, b), graph.const(0, BITS))
 
 
@@ -175,7 +178,7 @@ _OTHERS: dict[str, dict[str, Binary]] = {
     "least": {"greatest": graph.max_, "first only": _left, "rest only": _right},
     "greatest": {"least": graph.min_, "first only": _left, "rest only": _right},
 }
-"""The replacements of an operation, by the sign that names it."""
+"""The replacements of an operation, by its symbol."""
 _ORDERED: dict[str, dict[str, Binary]] = {
     "==": {">=": greater_or_equal, "<=": graph.le},
     "!=": {">": greater, "<": graph.lt},
@@ -183,7 +186,7 @@ _ORDERED: dict[str, dict[str, Binary]] = {
 
 
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
-    """The result of an operation of two scalars, in the text ``depth`` calls before this one."""
+    """The result of an operation on two scalars, in the text ``depth`` calls above this one."""
     said = operation(a, b)
     if active is None:
         return said
@@ -201,7 +204,7 @@ def _all_others(
 
 
 def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
-    """An equality or inequality; with ``ordered`` the values are numbers, and mutants compare their order."""
+    """An equality or inequality; with ``ordered`` the values are numbers, and mutants also compare their order."""
     assert active is not None
     others: dict[str, Callable[[], Nodes]] = {
         f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(said[0]),)
@@ -223,7 +226,7 @@ def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], 
 
 
 def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
-    """The result of ``where``; mutants take always one of its values, or swap them."""
+    """The result of ``where``; mutants always take one of its values, or swap them."""
     assert active is not None
 
     def swapped() -> Nodes:
@@ -234,7 +237,7 @@ def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
 
 
 def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
-    """A struct with replaced fields; a mutant leaves one of them as it was."""
+    """A struct with replaced fields; a mutant leaves one of them unchanged."""
     assert active is not None
 
     def without(place: slice) -> Nodes:
@@ -245,7 +248,7 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
 
 
 def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
-    """The result of a method: ``said``; in a mutant the value as it was."""
+    """The result of a method: ``said``; in a mutant, the unchanged value."""
     return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
 
 
@@ -265,6 +268,6 @@ def condition(kind: str, name: str, said: Node, frame: FrameType) -> Node:
 
 
 def written(new: Node, before: Node, frame: FrameType) -> Node:
-    """A written scalar: ``new``; in a mutant the one before."""
+    """A written scalar: ``new``; in a mutant, the value before."""
     assert active is not None
     return active.choose("write", (new,), {"dropped": lambda: (before,)}, frame, always=True)[0]

@@ -1,8 +1,8 @@
 """The parts of a protocol: parameters, rules as switches, profiles, actions and invariants.
 
-A protocol is a subclass of Protocol. ``define`` sizes its types from the parameters and returns the type
-of its state; ``initial`` gives the initial states as plain values; methods marked ``@action`` state the
-steps, functions marked ``@invariant`` what must hold. ``highwater.model.language.model.Model`` runs all of them once
+A protocol is a subclass of Protocol. ``define`` sizes its types from the parameters and returns the type of its
+state. ``initial`` gives the initial states as plain values. Methods marked ``@action`` define the steps, and
+functions marked ``@invariant`` define what must hold. ``highwater.model.language.model.Model`` runs all of them once
 on symbolic values.
 """
 
@@ -42,14 +42,14 @@ from highwater.model.names import unknown
 
 @dataclass(frozen=True)
 class Parameter:
-    """A whole number, or a switch, that a scenario can set: its default, the inclusive range, what it means."""
+    """A whole number, or a switch, that a scenario can set: its default, its inclusive range, its meaning."""
 
     default: int
     low: int
     high: int
     meaning: str
     is_switch: bool = False
-    """Its values are true and false; ``p`` has it as a bool. Files and options may also write 1 and 0."""
+    """Its values are true and false, and ``p`` has it as a bool. Files and options may also write 1 and 0."""
 
     @classmethod
     def switch(cls, meaning: str, *, default: bool = False) -> Parameter:
@@ -63,7 +63,7 @@ class Parameter:
             )
 
     def mistake(self, value: object) -> str:
-        """Why the parameter cannot have a value, as the end of a sentence; "" if it can."""
+        """The reason why the parameter cannot have a value, as the end of a sentence; "" if it can."""
         if self.is_switch:
             return "" if isinstance(value, int) and value in (0, 1) else f"is true or false, not {value!r}"
         if not isinstance(value, int) or isinstance(value, bool):
@@ -75,7 +75,7 @@ class Parameter:
 class Rule:
     """A rule of the protocol as a switch: its number in the rulebook, or another source, and its sentence.
 
-    ``place`` is the file, with its whole path, and the line.
+    ``place`` is the file, with its full path, and the line.
     """
 
     source: str
@@ -85,7 +85,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Profile:
-    """A set of rules that are on together, such as one version of Kafka."""
+    """A set of rules that are on together, such as those of one version of Kafka."""
 
     meaning: str
     rules: frozenset[str]
@@ -100,10 +100,10 @@ class Profile:
 class Action:
     """A step of the protocol.
 
-    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: a type, or an
-    iterable of values. ``rule`` is the switch without which the action does not exist, ``source`` the numbers of
-    its rules, ``says`` a sentence with the parameters in braces, for traces; ``tags`` are names by which fairness
-    speaks of several actions.
+    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: a type, or an iterable of
+    values. Without the switch ``rule``, the action does not exist. ``source`` has the numbers of its rules. ``says``
+    is a sentence for traces, with the parameters in braces. ``tags`` are names by which fairness refers to several
+    actions.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Action:
         return first_paragraph(self.function)
 
     def __get__(self, protocol: Protocol | None, kind: type[Protocol]) -> Action | Callable[..., None]:
-        """The action itself on a class; its bound function on a protocol, for ``super().name(s, …)``."""
+        """On a class, the action itself; on a protocol, its bound function, for ``super().name(s, …)``."""
         return self if protocol is None else partial(self.function, protocol)
 
 
@@ -215,7 +215,7 @@ def invariant(
 
 
 Goal = Invariant | StepProperty
-"""A goal of states, or of steps."""
+"""A goal for states, or for steps."""
 
 
 def reachable(
@@ -223,7 +223,7 @@ def reachable(
 ) -> Callable[[Callable[..., Any]], Goal]:
     """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
 
-    It exists where ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    It exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
     """
     has_parentheses("reachable", source)
 
@@ -247,7 +247,7 @@ Conditional = Action | SafetyProperty | Liveness
 
 
 def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Conditional) -> str:
-    """Why an action or a property does not exist under these rules and parameters; "" if it does."""
+    """The reason why an action or a property does not exist under these rules and parameters; "" if it does."""
     needs = getattr(stated, "needs", None)
     if stated.rule is not None and not on(stated.rule):
         return f"the rule {stated.rule} is off"
@@ -255,7 +255,7 @@ def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated:
 
 
 _MAPPINGS: dict[str, type] = {"parameters": Parameter, "rules": Rule, "profiles": Profile}
-"""The declarations of a class that map names, and the kind of their values."""
+"""The declarations of a class that map names, with the type of their values."""
 _DECLARED: dict[str, type | tuple[type, ...]] = {
     **_MAPPINGS,
     "invariants": Invariant,
@@ -268,7 +268,7 @@ _DECLARED: dict[str, type | tuple[type, ...]] = {
     "drawing": Drawing,
     **dict.fromkeys(("define", "initial", "initially"), FunctionType),
 }
-"""The declarations of a class: the kind of the value, or of each member."""
+"""The declarations of a class: the type of the value, or of each member."""
 _MARKS = {
     "invariants": "invariant",
     "step_properties": "step_property",
@@ -276,13 +276,14 @@ _MARKS = {
     "reachable": "reachable",
     "helpers": "invariant or @step_property",
 }
-"""The tuples of properties, and the decorators of their members."""
+"""The tuples of properties, with the decorators of their members."""
 
 
 def _refuse_misspelled(protocol: type[Protocol]) -> None:
-    """LanguageError for a misspelled declaration, such as ``livenes = (…)`` or a method ``inital``.
+    """Raises LanguageError for a misspelled declaration, such as ``livenes = (…)`` or a method ``inital``.
 
-    Its name is nearly that of a missing declaration, and its value has the declaration's kind.
+    It recognizes one by two signs: its name is similar to that of a missing declaration, and its value has that
+    declaration's type.
     """
     for name, value in vars(protocol).items():
         if name.startswith("_") or hasattr(Protocol, name):
@@ -300,7 +301,7 @@ def _refuse_misspelled(protocol: type[Protocol]) -> None:
 
 
 def _can_be(declaration: str, value: object) -> bool:
-    """Whether a value is of the kind that a declaration has."""
+    """True if a value has the type of a declaration."""
     kind = _DECLARED[declaration]
     if kind in (FunctionType, Drawing):
         return isinstance(value, kind)
@@ -315,16 +316,16 @@ class Parameters(SimpleNamespace):
     """The parameters of a protocol, as attributes."""
 
     def __getattr__(self, name: str) -> Any:
-        """NoSuchAttribute for an unknown parameter."""
+        """The parameter of this name. Raises NoSuchAttribute for an unknown parameter."""
         if name.startswith("__"):
             raise AttributeError(name)
         raise NoSuchAttribute(f"there is no parameter {name!r}; there are {_list(vars(self))}", place())
 
 
 class Protocol:
-    """Base of all protocols.
+    """The base of all protocols.
 
-    After construction ``p`` holds the parameters as attributes, and ``on`` returns whether a rule is on.
+    After construction ``p`` has the parameters as attributes, and ``on`` returns True if a rule is on.
     """
 
     name: ClassVar[str] = ""
@@ -335,11 +336,11 @@ class Protocol:
     step_properties: ClassVar[Iterable[StepProperty]] = ()
     liveness: ClassVar[Iterable[Liveness]] = ()
     reachable: ClassVar[Iterable[Invariant | StepProperty]] = ()
-    """Reachability goals: what some state, or some step, must satisfy. A scenario names those that it expects."""
+    """Reachability goals: some state, or some step, must satisfy each. A scenario names those that it expects."""
     helpers: ClassVar[Iterable[Invariant | StepProperty]] = ()
     """True properties that only a proof by induction needs."""
     symmetric: ClassVar[tuple[str, ...]] = ()
-    """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
+    """The names of the indices whose values the protocol treats alike (symmetry reduction may permute them)."""
     modules: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     _of_modules: ClassVar[Mapping[str, Action]] = {}
@@ -347,12 +348,12 @@ class Protocol:
     drawing: ClassVar[Drawing | None] = None
     """How pages draw runs; None: without lanes."""
     rulebook: ClassVar[Mapping[str, object] | None] = None
-    """The rules by their numbers (``highwater.model.language.rulebook.Rulebook``); None: any source will do. A class
-    whose rules, actions or properties name another number is refused."""
+    """The rules by their numbers (``highwater.model.language.rulebook.Rulebook``). None: any source is accepted.
+    Otherwise a class whose rules, actions or properties name another number is refused."""
 
     @classmethod
     def check_sources(cls, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
-        """LanguageError, with the place, if one of these names a number that the rulebook lacks."""
+        """Raises LanguageError, with the place, if one of these names a number that the rulebook lacks."""
         for stated in properties:
             what = f"property {stated.name} of {cls.__name__}"
             check_source(cls.rulebook, stated.source, what, place_of(stated.function))
@@ -378,7 +379,7 @@ class Protocol:
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """LanguageError as of ``check``."""
+        """Raises LanguageError as ``check``."""
         super().__init_subclass__(**arguments)
         cls.check()
         if "modules" in vars(cls):
@@ -388,9 +389,12 @@ class Protocol:
 
     @classmethod
     def check(cls) -> None:
-        """LanguageError if an action has a reserved name, or a property would not be checked.
+        """Raises LanguageError if a declaration is invalid.
 
-        Also if a declaration has the wrong kind, or a source names a number that the rulebook lacks.
+        - An action has a reserved name.
+        - A property would not be checked.
+        - A declaration has the wrong type.
+        - A source has a number that the rulebook lacks.
         """
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
@@ -437,7 +441,10 @@ class Protocol:
                 )
 
     def _defined(self) -> Struct:
-        """The result of ``define``; LanguageError at its place if it is no state, or sets a reserved name."""
+        """The result of ``define``.
+
+        Raises LanguageError at its place if it is not a state, or sets a reserved name.
+        """
         own = self.p, self._on, self.consulted
         where = place_of(self.define)
         for name, profile in self.profiles.items():
@@ -481,23 +488,23 @@ class Protocol:
         return True
 
     def on(self, rule: str) -> bool:
-        """Whether a rule is on. It is known while tracing, so a plain ``if`` can use it."""
+        """True if a rule is on. It is known while tracing, so a plain ``if`` can use it."""
         return self.ever_on(rule)
 
     def ever_on(self, rule: str) -> bool:
-        """Whether a rule is on in some state. In most protocols that is ``on``: the same in every state."""
+        """True if a rule is on in some state. In most protocols that is ``on``: the same in every state."""
         if rule not in self.rules:
             raise fail(no_rule(self, rule))
         self.consulted.add(rule)
         return rule in self._on
 
     def has(self, stated: Conditional) -> bool:
-        """Whether an action or a property exists under the protocol's rules and parameters."""
+        """True if an action or a property exists under the protocol's rules and parameters."""
         return not why_absent(self.ever_on, vars(self.p), stated)
 
     @property
     def parameter_values(self) -> dict[str, int]:
-        """The parameters as they are written to files: a switch is 0 or 1."""
+        """The parameters in the form of files: a switch is 0 or 1."""
         return {name: int(getattr(self.p, name)) for name in self.parameters}
 
     @property
@@ -510,7 +517,7 @@ class Protocol:
     def actions(cls) -> list[Action]:
         """All actions in the order of definition: those of ``modules``, then of the class, base classes first.
 
-        LanguageError if two modules define an action of one name.
+        Raises LanguageError if two modules define an action with the same name.
         """
         found: dict[str, Action] = {}
         for module in cls.modules:
@@ -530,7 +537,7 @@ class Protocol:
 
 
 def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -> None:
-    """LanguageError, with the place, for a property or an action whose rule or parameter is unknown."""
+    """Raises LanguageError, with the place, for a property or an action whose rule or parameter is unknown."""
     needs = getattr(stated, "needs", None)
     if stated.rule is not None and stated.rule not in protocol.rules:
         raise LanguageError(no_rule(protocol, stated.rule), place_of(stated.function))
@@ -541,7 +548,7 @@ def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -
 def check_actions(
     protocol: Protocol | type[Protocol], name: str, where: str | None, fair: Iterable[Fairness]
 ) -> None:
-    """LanguageError at ``where`` if a fairness assumption of a property names an unknown action or tag."""
+    """Raises LanguageError at ``where`` if a fairness assumption of a property names an unknown action or tag."""
     actions = protocol.actions()
     known, tags = {a.name for a in actions}, {tag for a in actions for tag in a.tags}
     for named in (named for fairness in fair for named in fairness.actions):
@@ -574,7 +581,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-# Choices by name: a profile, rules over it, parameters. Scenarios, the command line and traces use them.
+# Choices by name: a profile, rules that override it, parameters. Scenarios, the command line and traces use them.
 
 
 class ChoiceError(LanguageError):
@@ -582,21 +589,21 @@ class ChoiceError(LanguageError):
 
 
 def profile_of(protocol: type[Protocol], name: str) -> Profile:
-    """The profile of this name; ChoiceError if there is none."""
+    """The profile of this name. Raises ChoiceError if there is none."""
     if name not in protocol.profiles:
         raise ChoiceError(unknown(f"profile of {protocol.name}", name, protocol.profiles))
     return protocol.profiles[name]
 
 
 def rule_of(protocol: type[Protocol], name: str) -> Rule:
-    """The rule of this name; ChoiceError if there is none."""
+    """The rule of this name. Raises ChoiceError if there is none."""
     if name not in protocol.rules:
         raise ChoiceError(unknown(f"rule of {protocol.name}", name, protocol.rules))
     return protocol.rules[name]
 
 
 def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
-    """The value of a parameter as a number: a switch is 0 or 1. ChoiceError for a name or value that is refused."""
+    """The value of a parameter as a number: a switch is 0 or 1. Raises ChoiceError for an invalid name or value."""
     if name not in protocol.parameters:
         raise ChoiceError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
     if mistake := protocol.parameters[name].mistake(value):
@@ -606,7 +613,7 @@ def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
 
 
 def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[str, bool]) -> frozenset[str]:
-    """The rules that are on: those of the profile (without one all), then each of the switches over it.
+    """The rules that are on: those of the profile (without one, all), changed by the switches.
 
     Raises ChoiceError for a profile or a rule that does not exist.
     """
@@ -618,10 +625,10 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
     return frozenset(on)
 
 
-# Budgets: the number of times that something, such as a fault, may happen in a run.
+# Budgets: the number of times that an event, such as a fault, may happen in a run.
 #
-# A scenario sets each budget by a parameter of its name. The field ``budgets`` of the state counts the rest, and a
-# step that spends from an empty budget is refused.
+# A scenario sets each budget by a parameter of its name. The field ``budgets`` of the state has the remaining
+# numbers. A guard refuses a step that spends from an empty budget.
 
 
 class Budgets:
@@ -636,12 +643,12 @@ class Budgets:
         return iter(self.meanings)
 
     def parameter(self, name: str, *, default: int = 0, low: int = 0) -> Parameter:
-        """The parameter by which a scenario sets one of them."""
+        """The parameter by which a scenario sets one budget."""
         return Parameter(default, low, self.most, f"budget: {self.meanings[name]}")
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """A parameter for each."""
+        """A parameter for each budget."""
         return {name: self.parameter(name) for name in self}
 
     def type(self, p: SimpleNamespace) -> Struct:
@@ -655,7 +662,7 @@ class Budgets:
 
 
 def spend(s: State, budget: str) -> None:
-    """Take one from this budget in the current step; a guard refuses the step if the budget is empty."""
+    """Spend one unit of this budget in the current step; a guard refuses the step if the budget is empty."""
     left = getattr(s.budgets, budget)
     require(f"the scenario grants {budget}", left > 0)
     setattr(s.next.budgets, budget, left - 1)

@@ -14,7 +14,7 @@ from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, i
 
 
 class OptionValue(Value):
-    """A value or none: ``is_some``, ``is_none``, ``value`` (the type's zero where there is none), ``is_(x)``."""
+    """A value or none: ``is_some``, ``is_none``, ``value`` (the type's zero for none), ``is_(x)``."""
 
     __slots__ = ()
     type: Option
@@ -22,12 +22,12 @@ class OptionValue(Value):
 
     @property
     def is_some(self) -> Truth:
-        """Whether there is a value."""
+        """True if there is a value."""
         return Truth(None, (self.type.present(self.nodes),))
 
     @property
     def is_none(self) -> Truth:
-        """Whether there is none."""
+        """True if there is none."""
         return ~self.is_some
 
     @property
@@ -36,14 +36,14 @@ class OptionValue(Value):
         return self.type.content(self.nodes)
 
     def is_(self, other: object) -> Truth:
-        """Whether there is a value and it equals this one."""
+        """True if there is a value and it equals this one."""
         return self == self.type.some(other)
 
     def or_(self, other: Any) -> Any:
-        """The value, or another one where there is none: ``s.ballot.or_(-1) < b``."""
+        """The value, or this default for none: ``s.ballot.or_(-1) < b``."""
         value = self.value
         if isinstance(value, Number) and isinstance(other, int) and not isinstance(other, bool):
-            value = Number(None, value.nodes)  # what stands for none may be outside the type
+            value = Number(None, value.nodes)  # the code of none may be outside the type
         return where(self.is_some, value, other)
 
     def _instead(self, symbol: str, other: object) -> str:
@@ -52,7 +52,7 @@ class OptionValue(Value):
 
 @dataclass(frozen=True)
 class Option(Type):
-    """A value or none. Over a number the code one below its interval means none; else a flag comes first."""
+    """A value or none. Over a number, the code one below its interval means none; otherwise a flag comes first."""
 
     content_type: Type
 
@@ -77,7 +77,7 @@ class Option(Type):
         return OptionValue(self, tuple(nodes))
 
     def present(self, nodes: Sequence[Node]) -> Node:
-        """Whether there is a value, as a node."""
+        """The condition that there is a value, as a node."""
         if self._number:
             return graph.not_(graph.eq(nodes[0], graph.const(self._number.low - 1, INT)))
         return nodes[0]
@@ -92,11 +92,13 @@ class Option(Type):
         return self.content_type.wrap(nodes[1:])
 
     def some(self, plain: object) -> OptionValue:
-        """A value that is there."""
+        """An option with this value."""
         content = self.content_type.lift(plain)
         if self._number:
             node, low, high = content.nodes[0], self._number.low, self._number.high
-            if node.low < low:  # would be read as none: made to leave the type instead, which a write reports
+            if (
+                node.low < low
+            ):  # it would be read as none; it is made to leave the type instead, which a write reports
                 node = graph.select(graph.le(graph.const(low, INT), node), node, graph.const(high + 1, INT))
             return self.wrap([node])
         return self.wrap([graph.TRUE, *content.nodes])
@@ -173,7 +175,6 @@ class StructValue(Value):
         return StructValue(self.type, after)
 
     def _places(self, fields: Iterable[str]) -> dict[str, slice]:
-        """Where the scalars of these fields lie."""
         return {name: self.type.field(name)[0] for name in fields if name not in self.type.absent}
 
 
@@ -181,8 +182,8 @@ class StructValue(Value):
 class Only:
     """A field that a struct has only if ``when`` is true: a condition known while tracing, on rules or parameters.
 
-    An absent field takes no room in a state and is not shown. It reads as its type's zero and drops what is written,
-    so a protocol's functions need no case for it.
+    An absent field takes no room in a state and is not shown. It reads as its type's zero, and writes to it are
+    dropped, so a protocol's functions need no special case.
     """
 
     type: Type
@@ -192,7 +193,7 @@ class Only:
 class Struct(Type):
     """A record with named fields. Calling it makes a value; plain values are dicts.
 
-    ``fields`` are those that are there, ``absent`` those that ``Only`` leaves out.
+    ``fields`` are the present fields, ``absent`` those that ``Only`` leaves out.
     """
 
     def __init__(self, type_name: str, /, **fields: Type | Only) -> None:
@@ -244,7 +245,7 @@ class Struct(Type):
         return self
 
     def field(self, name: str) -> tuple[slice, Type]:
-        """Which scalars of a value are a field's, and its type."""
+        """The positions of a field's scalars in a value, and its type."""
         try:
             return self._places[name], self.fields[name]
         except KeyError:
@@ -261,7 +262,7 @@ class Struct(Type):
         return StructValue(self, tuple(nodes))
 
     def __call__(self, /, **fields: object) -> StructValue:
-        """A value; every field is given, except absent ones."""
+        """A value; all fields must be given, except absent ones."""
         missing = [n for n in self.fields if n not in fields]
         unknown = [n for n in fields if n not in self.fields and n not in self.absent]
         if missing or unknown:

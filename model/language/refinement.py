@@ -2,8 +2,8 @@
 
 A mapping gives, for each state here, a state of the other protocol, the *abstract* one. It is a refinement if it maps
 each initial state to an initial one, and each step to an abstract step or to no change. The condition on a step is
-made of the abstract protocol's traced actions, with the mapped scalars in the place of its own. A refinement is
-therefore a step property, and every engine that checks these checks it.
+built from the abstract protocol's traced actions, with the mapped scalars in place of its own. A refinement is
+therefore a step property, and every engine that checks step properties checks it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Refinement(StepProperty):
     rules: Callable[[Any], Iterable[str]] | None = None
 
     def of(self, m: Protocol) -> Implementation:
-        """The refinement for one choice of parameters and rules. LanguageError if the mapping is wrong."""
+        """The refinement for one choice of parameters and rules. Raises LanguageError if the mapping is wrong."""
         return _implementation(self, m)
 
 
@@ -53,9 +53,9 @@ def refines(
 ) -> Callable[[Callable[[Any, Any], Mapped]], Refinement]:
     """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
 
-    ``parameters`` and ``rules`` are functions of the protocol to the abstract one's parameters and its rules that are
-    on. Without them each has the value of the same name here, or its default. The refinement exists if ``rule`` is on.
-    LanguageError if ``abstract`` is no protocol.
+    ``parameters`` and ``rules`` are functions of the protocol to the abstract one's parameters, and to those of its
+    rules that are on. Without them, each has the value of the same name here, or its default. The refinement exists
+    if ``rule`` is on. Raises LanguageError if ``abstract`` is not a protocol.
     """
     if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")
@@ -104,7 +104,7 @@ class Implementation:
         return tuple(int(value) for value in self._state(state))
 
     def left(self, mapped: Scalars) -> list[str]:
-        """The abstract types that these scalars leave: paths and intervals."""
+        """The paths and intervals of the abstract types that these scalars leave."""
         found = zip(self.model.leaves, mapped, strict=True)
         return [
             f"{leaf.path} leaves {leaf.low}..{leaf.high}"
@@ -113,7 +113,7 @@ class Implementation:
         ]
 
     def mapped(self, nodes: Sequence[Node]) -> list[Node]:
-        """The abstract state of a state, as nodes. LanguageError if the mapping does not give one."""
+        """The abstract state of a state, as nodes. Raises LanguageError if the mapping does not give one."""
         m, name = self.concrete, f"refinement {self.refinement.name}"
         with looking(name, self.place, m.on):
             fields: object = self.refinement.mapping(m, State(m.state, list(nodes)))
@@ -127,7 +127,7 @@ class Implementation:
             raise LanguageError(f"{name}: {wrong.message}", self.place) from None
 
     def holds(self, before: State, after: State) -> Truth:
-        """Whether a step is an abstract step or changes nothing there, and stays inside the abstract types."""
+        """The condition that a step maps to an abstract step or to no change, and stays inside the abstract types."""
         old, new = (self.mapped(s._value.nodes) for s in (before, after))
         still = graph.all_(map(graph.eq, old, new))
         within = graph.not_(
@@ -137,7 +137,7 @@ class Implementation:
         return implies(Truth(None, (graph.not_(still),)), Truth(None, (allowed,)))
 
     def _taken(self, old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
-        """For each abstract instance, whether it leads from one abstract state to the other."""
+        """For each abstract instance, the condition that it leads from one abstract state to the other."""
         instances, known = self.model.instances, dict(enumerate(old))
         same = [graph.eq(a, b) for a, b in zip(old, new, strict=True)]
         taken = []
@@ -146,7 +146,7 @@ class Implementation:
             leads, *values = substituted(roots, known)
             reached = dict(enumerate(same))
             reached |= {leaf: graph.eq(new[leaf], v) for leaf, v in zip(instance.writes, values, strict=True)}
-            # Field by field, so that instances that leave a field alone share that it stays.
+            # Field by field: instances that leave a field alone share the condition that it stays.
             stays = (graph.all_(reached[leaf] for leaf in leaves) for leaves in self.fields.values())
             taken.append(graph.and_(leads, graph.all_(stays)))
         return taken
@@ -172,7 +172,7 @@ class Implementation:
             raise LanguageError(f"refinement {refinement.name}: {wrong.message}", self.place) from None
 
     def _check_start(self) -> None:
-        """LanguageError if the mapping takes an initial state to a state that is not initial."""
+        """Raises LanguageError if the mapping takes an initial state to a state that is not initial."""
         known = set(self.model.initial)
         for state in start_of(self.concrete, self.inputs).states():
             mapped = self.state(state)

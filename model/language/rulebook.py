@@ -1,4 +1,4 @@
-"""A TOML file of tables, read and checked: an error names the file, the table and the field."""
+"""TOML files of tables, read with checks: an error names the file, the table and the field."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TomlTables:
                 return opened.read(self.path.relative_to(archive).as_posix()).decode("utf-8")
 
     def plain(self, kind: str, keys: Collection[str]) -> Mapping[str, object]:
-        """The content as plain data. Raises LanguageError if it is no TOML, or has another key than these."""
+        """The content as plain data. Raises LanguageError if it is not TOML, or has a key that is not in ``keys``."""
         try:
             plain = tomllib.loads(self.text())
-        except (OSError, ValueError, RecursionError) as wrong:  # no TOML, no text, or nested too deeply
+        except (OSError, ValueError, RecursionError) as wrong:  # not TOML, not text, or nested too deeply
             raise self.wrong(str(wrong)) from None
         if unknown := set(plain) - set(keys):
             *others, last = keys
@@ -46,14 +46,14 @@ class TomlTables:
         return plain
 
     def tables(self, plain: Mapping[str, object], key: str) -> list[object]:
-        """The tables of an array of tables; none if it is not there."""
+        """The tables of an array of tables; none if the array is missing."""
         tables = plain.get(key, [])
         if not isinstance(tables, list):
             raise self.wrong(f"[[{key}]] is a list of tables")
         return tables
 
     def read(self, kind: type[_T], what: str, plain: object, **given: object) -> _T:
-        """A table as a dataclass of texts and lists of texts; white space in texts is one space."""
+        """A table as a dataclass of texts and lists of texts; each run of white space in a text becomes one space."""
         if not isinstance(plain, dict):
             raise self.wrong(f"{what} is a table")
         known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
@@ -86,16 +86,16 @@ def _listed(names: Iterable[str]) -> str:
 
 # A rulebook: the rules behind the numbers that a protocol names, read from a TOML file.
 #
-# A protocol that has one (``Protocol.rulebook``) may name only its numbers. The form is that of
-# ``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of their numbers,
-# and ``[[rules]]`` with number, title, statement and reason.
+# A protocol with a rulebook (``Protocol.rulebook``) may name only its numbers. The form is that of
+# ``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of their
+# numbers, and ``[[rules]]`` with number, title, statement and reason.
 
 _NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class RuleSource:
-    """A text that rules come from."""
+    """A document that rules come from."""
 
     name: str
     title: str
@@ -104,7 +104,7 @@ class RuleSource:
 
 @dataclass(frozen=True)
 class RuleFamily:
-    """The rules whose numbers have one prefix: those of one proposal, or of one kind."""
+    """The rules whose numbers have the same prefix: those of one proposal, or of one kind."""
 
     prefix: str
     title: str
@@ -112,7 +112,7 @@ class RuleFamily:
     proposals: tuple[str, ...] = ()
 
     def has(self, number: str) -> bool:
-        """Whether a number is one of this family: ``966.4`` of ``966``, ``B4`` of ``B``."""
+        """True if a number belongs to this family: ``966.4`` to ``966``, ``B4`` to ``B``."""
         return (
             re.fullmatch(re.escape(self.prefix) + (r"\.\d+" if self.prefix.isdigit() else r"\d+"), number)
             is not None
@@ -123,8 +123,9 @@ class RuleFamily:
 class NumberedRule:
     """A rule of the book: its statement, reason and source.
 
-    ``proposal`` names its proposals (empty: those of its family), ``section`` the place in the first of them, ``quote``
-    the proposal's words. ``beyond`` says where the rule goes beyond the proposal's letter, "" if it does not.
+    ``proposal`` names its proposals (empty: those of its family), ``section`` the place in the first of them, and
+    ``quote`` the proposal's words. ``beyond`` describes where the rule goes beyond the proposal's text; "" if it does
+    not.
     """
 
     number: str
@@ -145,13 +146,13 @@ class _Content:
 
 
 class Rulebook(Mapping[str, NumberedRule]):
-    """Number to rule, in the order of a TOML file, which is read on first use.
+    """The rules by number, in the order of a TOML file, which is read on first use.
 
-    Raises LanguageError, then, if the file has a mistake: an entry that is missing, empty, repeated or unknown.
+    The first use raises LanguageError if the file has an entry that is missing, empty, repeated or unknown.
     """
 
     def __init__(self, path: Path, *, tested: bool = False) -> None:
-        # Tests check a shipped book, so that a look-up of its numbers need not read all of it.
+        # Tests check a shipped book, so a look-up of its numbers need not read all of it.
         self.path, self._tested = path, tested
         self._file = TomlTables(path)
         self._base: Rulebook | None = None
@@ -202,7 +203,7 @@ class Rulebook(Mapping[str, NumberedRule]):
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
-        """The numbers of the rules, as the file's lines have them; none where it cannot be read."""
+        """The numbers of the rules, from the file's lines; empty if the file cannot be read."""
         with suppress(OSError, UnicodeDecodeError):
             return frozenset(_NUMBER.findall(self._file.text()))
         return frozenset()
@@ -256,9 +257,9 @@ def numbers(source: str) -> list[str]:
 
 
 def check_source(book: Mapping[str, object] | None, source: str, what: str, place: str | None) -> None:
-    """LanguageError, with the place, if a source names a number that is not in the book; None is no book.
+    """Raises LanguageError, with the place, if a source names a number that is not in the book; None means no book.
 
-    ``what`` is the thing with the source, ``place`` its file, with the whole path, and line.
+    ``what`` is the thing with the source, ``place`` its file, with the full path, and line.
     """
     if book is None:
         return
@@ -277,8 +278,8 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
 
 # An audit: the sentences of the proposals, read from a TOML file.
 #
-# The file has ``[[sentences]]``. Each names its proposal and rule, and whether the model is faithful to it, simplifies
-# it, or leaves it out.
+# The file has ``[[sentences]]``. Each names its proposal and rule, and its status: the model is faithful to it,
+# simplifies it, or leaves it out.
 
 FAITHFUL, SIMPLIFIED, LEFT_OUT = "faithful", "simplified", "left out"
 STATUSES = (FAITHFUL, SIMPLIFIED, LEFT_OUT)
@@ -289,9 +290,9 @@ STATUSES = (FAITHFUL, SIMPLIFIED, LEFT_OUT)
 class AuditedSentence:
     """A sentence of a proposal that states a rule, and its status in the model.
 
-    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` says how it is simplified, or
-    why it is left out. ``at`` names functions of the model. ``switches`` are the rules that break it if they are off.
-    ``noticed`` are further properties and scenarios that detect a mistake.
+    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` explains how it is
+    simplified, or why it is left out. ``at`` names functions of the model. ``switches`` are the rules that break it
+    if they are off. ``noticed`` are further properties and scenarios that detect a mistake.
     """
 
     proposal: str
@@ -306,14 +307,14 @@ class AuditedSentence:
 
     @property
     def is_modelled(self) -> bool:
-        """Whether the model states the sentence, simplified or not."""
+        """True if the model has the sentence, simplified or not."""
         return self.status != LEFT_OUT
 
 
 class Audit:
     """The sentences, in the order of a TOML file, which is read on first use.
 
-    Raises LanguageError, then, if the file has a mistake.
+    The first use raises LanguageError if the file has a mistake.
     """
 
     def __init__(self, path: Path, book: Rulebook) -> None:

@@ -86,7 +86,7 @@ class NumberType(Type):
 
 @dataclass(frozen=True)
 class IntType(NumberType):
-    """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the scenario's bound that cuts there.
+    """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the bound at which steps are pruned.
 
     ``names`` is an index whose values the numbers from 0 on stand for: symmetry reduction renames them with it. A
     number below 0 stands for none.
@@ -117,9 +117,9 @@ class IntType(NumberType):
 
 @dataclass(frozen=True)
 class Index(NumberType):
-    """A finite set of interchangeable-looking things (brokers, partitions): ``0 .. size-1``.
+    """A finite set of similar things (brokers, partitions): ``0 .. size-1``.
 
-    Iterating gives its values as constants, known while tracing. ``name`` is how texts call one.
+    Iterating gives its values as constants, known while tracing. ``name`` is the word for one of them in texts.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Index(NumberType):
         return self.size - 1
 
     def goes_with(self, other: Type | None) -> bool:
-        """An index goes with numbers, and with values of an index of the same name (which may be a part of it)."""
+        """True for numbers, and for values of an index with the same name (which may be a part of this one)."""
         return not isinstance(other, (Enum, Index)) or self.name == other.name
 
     def __str__(self) -> str:
@@ -161,8 +161,8 @@ class Index(NumberType):
 class Enum(NumberType):
     """An enumeration; its members are attributes (``Error.NONE``) and plain values are their names.
 
-    With a number for the members, names are numbered: ``Enum("p", 3)`` has p1, p2 and p3. Iterating gives the members
-    as constants. An Array or a Set can be over one.
+    With a number instead of members, the names are numbered: ``Enum("p", 3)`` has p1, p2 and p3. Iterating gives the
+    members as constants. An Array or a Set can be over one.
     """
 
     name: str
@@ -170,7 +170,7 @@ class Enum(NumberType):
     is_counted = False
 
     def goes_with(self, other: Type | None) -> bool:
-        """Members stand beside members of the same enumeration only."""
+        """True only for members of the same enumeration."""
         return self == other
 
     def __init__(self, name: str, members: Sequence[str] | str | int) -> None:
@@ -202,7 +202,7 @@ class Enum(NumberType):
 
     @property
     def size(self) -> int:
-        """How many members there are."""
+        """The number of members."""
         return len(self.members)
 
     def __iter__(self) -> Iterator[Number]:
@@ -234,7 +234,7 @@ class Enum(NumberType):
 
 
 def is_index(given: object, what: str) -> None:
-    """LanguageError if this is neither an Index nor an Enum; ``what`` needs one."""
+    """Raises LanguageError if this is neither an Index nor an Enum; ``what`` needs one."""
     if not isinstance(given, (Index, Enum)):
         raise fail(f"{what} needs an Index or an Enum, not {given!r}")
 

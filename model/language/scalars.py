@@ -2,7 +2,7 @@
 
 A type is a finite set of plain values with a fixed layout of scalars (leaves). A value is a type and a flat tuple of
 scalar nodes. Operators build new nodes; no value ever changes. A value that is known while tracing behaves like a
-plain one (``if``, ``int(...)``). Any other value raises a LanguageError that names what to write instead.
+plain one (``if``, ``int(...)``). For any other value, such uses raise a LanguageError that names the correct form.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Hits = tuple[tuple[int, Node], ...]
 
 @dataclass(frozen=True)
 class Leaf:
-    """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and the bound that it declares.
+    """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
 
     A step that crosses ``bound`` is pruned; with None, leaving the interval is an error in the protocol. ``limit`` is
     the end of the bound if the type was widened (see ``widening``).
@@ -58,7 +58,7 @@ _widening: ContextVar[bool] = ContextVar("widening", default=False)
 
 @contextmanager
 def widening() -> Iterator[None]:
-    """While inside, a type that declares a bound has room for one value, or one element, beyond it."""
+    """While inside, a type that declares a bound has room for one more value, or one more element."""
     token = _widening.set(True)
     try:
         yield
@@ -67,26 +67,26 @@ def widening() -> Iterator[None]:
 
 
 def is_widened() -> bool:
-    """Whether ``widening`` is in force."""
+    """True inside ``widening``."""
     return _widening.get()
 
 
 class Type:
-    """Base of all types."""
+    """The base of all types."""
 
     is_counted = False
-    """Whether its plain values are whole numbers, to be added and compared with others."""
+    """True if its plain values are whole numbers, which can be added and compared with others."""
 
     next_class: ClassVar[type[Any] | None] = None
     """The class of such a value's place in the state after a step, if it is not ``state.Next``."""
 
     def goes_with(self, other: Type | None) -> bool:
-        """Whether a value of this type can stand beside one of the other (None: the result of arithmetic)."""
+        """True if a value of this type can be combined with one of the other (None: the result of arithmetic)."""
         return self == other
 
     @cached_property
     def leaf_count(self) -> int:
-        """How many scalars a value has."""
+        """The number of scalars of a value."""
         return len(self.leaves(""))
 
     def leaves(self, path: str) -> list[Leaf]:
@@ -106,7 +106,7 @@ class Type:
         raise NotImplementedError
 
     def zero(self) -> Any:
-        """The default value, as of a field that is not given."""
+        """The default value, for a field that is not given."""
         raise NotImplementedError
 
     def encode(self, plain: object) -> tuple[int, ...]:
@@ -122,7 +122,7 @@ class Type:
         return tuple(n.value for n in nodes)
 
     def constants(self) -> Iterator[Any]:
-        """All values, for the types that a parameter of an action can have."""
+        """All values, for types that can be the domain of an action's parameter."""
         raise fail(f"{self} cannot be enumerated; use an Index, Enum, Int, Bool, Set or Option of these")
 
     def _wrong(self, plain: object) -> Exception:
@@ -131,13 +131,13 @@ class Type:
 
 
 def is_type(given: object, what: str) -> None:
-    """LanguageError if this is no type; ``what`` needs one."""
+    """Raises LanguageError if this is not a type; ``what`` needs one."""
     if not isinstance(given, Type):
         raise fail(f"{what} needs a type, not {given!r}")
 
 
 class Value:
-    """Base of all symbolic values: a type (None for the result of arithmetic) and its scalar nodes."""
+    """The base of all symbolic values: a type (None for the result of arithmetic) and its scalar nodes."""
 
     __slots__ = ("nodes", "type")
     nodes: tuple[Node, ...]
@@ -171,11 +171,11 @@ class Value:
 
     @property
     def _is_ordered(self) -> bool:
-        """Whether it is a number: not a name, and not made of several scalars."""
+        """True if it is a number: not a name, and not made of several scalars."""
         return False
 
     def in_(self, *values: object) -> Truth:
-        """Whether this equals one of these."""
+        """The condition that this equals one of these."""
         found = tuple((self == value).node for value in values)
         (said,) = mutation.joined("in", (graph.any_(found),), found, graph.any_)
         return Truth(None, (said,))
@@ -202,22 +202,22 @@ class Value:
         raise fail(f"'in' cannot ask a {self.describe()}; write .has(x)")
 
     def __str__(self) -> str:
-        """The plain value, where it is known while tracing."""
+        """The plain value, if it is known while tracing."""
         return format(self)
 
     def __format__(self, spec: str) -> str:
-        """The plain value, where it is known while tracing."""
+        """The plain value, if it is known while tracing."""
         return format(
             self._known("become text: name guards by what is known, such as the action's parameters"), spec
         )
 
     def __repr__(self) -> str:
-        """For error messages and debuggers: what it is, and its value where that is known."""
+        """The value's kind, and its plain value if known, for error messages and debuggers."""
         known = all(n.is_const for n in self.nodes) and self.nodes
         return f"<{self.describe()} {self._plain()!r}>" if known else f"<{self.describe()}>"
 
     def _plain(self) -> Any:
-        """The plain value, of a value that is known while tracing."""
+        """The plain value of a value that is known while tracing."""
         if not all(n.is_const for n in self.nodes):
             raise fail(f"a {self.describe()} is not known while tracing")
         scalars = [n.value for n in self.nodes]
@@ -236,7 +236,7 @@ class Value:
         raise fail(f"{symbol} has no meaning for a {self.describe()}{self._instead(symbol, other)}")
 
     def _instead(self, symbol: str, other: object) -> str:
-        """A hint at what to write instead of an operator."""
+        """A hint at the correct form in place of an operator."""
         return ""
 
     def describe(self) -> str:
@@ -245,14 +245,14 @@ class Value:
 
 
 _put_type, _put_nodes = Value.__dict__["type"].__set__, Value.__dict__["nodes"].__set__
-"""Setters that bypass ``__setattr__``: values are made millions of times."""
+"""Setters that bypass ``__setattr__``: millions of values are created."""
 
 
 OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod()", "pow": "**",
     "matmul": "@", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
-"""Python's operators of two operands: the name of the method without its underscores, and how it is written."""
+"""Python's binary operators: the method's name without underscores, and the symbol."""
 
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -262,7 +262,7 @@ UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
 
 
 def _refuse() -> None:
-    """Give Value every other operator, as an error with the protocol's line; subclasses override the defined ones.
+    """Define every other operator on Value as an error with the protocol's line; subclasses override the defined ones.
 
     They are set here, not written in the class, so that a type checker reports their use.
     """
@@ -318,7 +318,7 @@ _PRECEDENCE = "; & and | bind tighter than comparisons: put each comparison in p
 
 
 class Truth(Value):
-    """A truth value: ``&``, ``|``, ``~`` and comparisons; ``if`` only where it is known while tracing."""
+    """A truth value: ``&``, ``|``, ``~`` and comparisons; ``if`` works only if it is known while tracing."""
 
     __slots__ = ()
 
@@ -328,7 +328,7 @@ class Truth(Value):
         return self.nodes[0]
 
     def __bool__(self) -> bool:
-        """The plain truth value, where it is known while tracing."""
+        """The plain truth value, if it is known while tracing."""
         if self.node.is_const:
             return bool(self.node.value)
         raise fail(
@@ -339,7 +339,7 @@ class Truth(Value):
     def __and__(self, other: Truth | bool) -> Truth:
         """Conjunction."""
         second = _operand("&", other).node
-        if isinstance(other, bool):  # a switch, which no text gets wrong here
+        if isinstance(other, bool):  # a switch, which has no mutants here
             return Truth(None, (graph.and_(self.node, second),))
         return Truth(None, (mutation.binary("and", graph.and_, self.node, second),))
 
@@ -359,7 +359,7 @@ class Truth(Value):
     __ror__ = __or__
 
     def __xor__(self, other: Truth | bool) -> Truth:
-        """Whether just one of the two holds."""
+        """Exclusive or."""
         return self != _operand("^", other)
 
     __rxor__ = __xor__
@@ -390,13 +390,13 @@ class Number(Value):
         return lift_like(self, other).nodes[0]
 
     def _term(self, symbol: str, other: object) -> Node:
-        """The other operand of a sum; a member of an enumeration is no number."""
+        """The other operand of a sum; a member of an enumeration is not a number."""
         if self.type is not None and not self.type.is_counted:
             raise fail(f"{symbol} has no meaning for a {self.describe()}: its values are names, not numbers")
         return self._other(other)
 
     def __add__(self, other: Number | int) -> Number:
-        """Sum; its interval is the sum of the intervals, no wrap-around."""
+        """Sum; its interval is the sum of the intervals, without wrap-around."""
         return Number(None, (mutation.binary("+", graph.add, self.node, self._term("+", other)),))
 
     def __sub__(self, other: Number | int) -> Number:
@@ -408,15 +408,15 @@ class Number(Value):
         return Number(None, (graph.sub(self._term("-", other), self.node),))
 
     def __neg__(self) -> Number:
-        """The number with the other sign."""
+        """The negated number."""
         return 0 - self
 
     def __mul__(self, other: Number | int) -> Number:
-        """Product; its interval is that of the products, no wrap-around."""
+        """Product; its interval is that of the products, without wrap-around."""
         return Number(None, (mutation.binary("*", graph.mul, self.node, self._term("*", other)),))
 
     def __floordiv__(self, other: Number | int) -> Number:
-        """Quotient, rounded down. A step that divides by zero is an error; a property that does fails."""
+        """Quotient, rounded down. A step that divides by zero is an error; a property that divides by zero fails."""
         return _divided("//", self.node, self._term("//", other))
 
     def __rfloordiv__(self, other: int) -> Number:
@@ -424,7 +424,7 @@ class Number(Value):
         return _divided("//", self._term("//", other), self.node)
 
     def __mod__(self, other: Number | int) -> Number:
-        """The remainder of ``//``, with the divisor's sign. Division by zero is an error, as of ``//``."""
+        """The remainder of ``//``, with the divisor's sign. Division by zero is an error, as in ``//``."""
         return _divided("%", self.node, self._term("%", other))
 
     def __rmod__(self, other: int) -> Number:
@@ -455,7 +455,7 @@ class Number(Value):
     __radd__, __rmul__ = __add__, __mul__
 
     def __index__(self) -> int:
-        """The plain number, where it is known while tracing."""
+        """The plain number, if it is known while tracing."""
         if self.node.is_const:
             return self.node.value
         raise fail(
@@ -492,9 +492,9 @@ def is_option(value: object) -> bool:
 
 
 def lift_like(like: Value, other: object) -> Value:
-    """A value beside ``like``: values stay, plain Python ones are lifted to its type.
+    """A value that can be combined with ``like``: values stay, plain Python ones are lifted to its type.
 
-    LanguageError if the two do not go together: values of different types, enumerations or indices.
+    Raises LanguageError if the two do not fit: values of different types, enumerations or indices.
     """
     if isinstance(other, Value):
         if type(like) is type(other) and like.type is other.type:
@@ -527,18 +527,18 @@ def lift_like(like: Value, other: object) -> Value:
 
 
 def of_one_kind(a: Type | None, b: Type | None) -> bool:
-    """Whether numbers of these types can be compared: a member of an enumeration only with one of the same."""
+    """True if numbers of these types can be compared: a member of an enumeration only with one of the same."""
     return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
 
 
-# Choices: one value of several by a condition, conditions joined, the least and the greatest number.
+# Choices: one of several values by a condition; joined conditions; the least and the greatest number.
 
 _watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
 def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
-    """While inside, ``watch`` is called with the condition of every ``where`` that is traced, and its place."""
+    """While inside, ``watch`` is called with the condition and the place of every ``where`` that is traced."""
     token = _watch.set(watch)
     try:
         yield
@@ -547,13 +547,13 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
 
 
 def watched(condition: Node) -> None:
-    """Tell the condition of a branch to who watches."""
+    """Pass the condition of a branch to the watcher, if there is one."""
     if (watch := _watch.get()) is not None:
         watch(condition, place())
 
 
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
-    """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
+    """``yes`` if the condition holds, else ``no``: the symbolic ``if``. Both must have the same type."""
     condition = as_bool(condition)
     watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):
@@ -574,7 +574,7 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
 
 
 def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
-    """The value beside the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
+    """The value of the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
     result = _first_that_holds(choices, otherwise)
     if mutation.active is None or not isinstance(result, Value):
         return result
@@ -621,12 +621,12 @@ def choose(index: Node, items: list[Any], element: Type) -> Any:
 
 
 def all_of(items: Iterable[Truth | bool]) -> Truth:
-    """Whether all hold (true for none)."""
+    """True if all hold (also if there are none)."""
     return _joined("all of", graph.all_, items, {"all of: any of": graph.any_})
 
 
 def any_of(items: Iterable[Truth | bool]) -> Truth:
-    """Whether at least one holds (false for none)."""
+    """True if at least one holds (false if there are none)."""
     return _joined("any of", graph.any_, items, {"any of: all of": graph.all_})
 
 
@@ -636,7 +636,7 @@ def _joined(
     items: Iterable[Truth | bool],
     wrong: dict[str, Callable[[Iterable[Node]], Node]],
 ) -> Truth:
-    """Conditions joined. A mutant drops one of a list, or joins those of a loop in the other way."""
+    """Joined conditions. A mutant drops one of a list, or joins those of a loop by the other operator."""
     nodes = tuple([as_bool(i).node for i in items])
     said: tuple[Node, ...] = (join(nodes),)
     if mutation.active is not None:
@@ -649,7 +649,7 @@ def _joined(
 
 
 def total(items: Iterable[Truth]) -> Number:
-    """How many of the conditions hold."""
+    """The number of conditions that hold."""
     one, zero = graph.const(1, INT), graph.const(0, INT)
     result = zero
     for item in items:

@@ -1,7 +1,7 @@
-"""The state of a step: what is read of the one before it, and what is written of the one after it.
+"""The state of a step: reads use the state before it, and writes set the state after it.
 
-Each scalar may be written once; the others keep their values. If it depends on the state whether two statements write
-the same scalar, the trace gets a check.
+Each scalar may be written once; the others keep their values. If two statements write the same scalar only in some
+states, the trace gets a check.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from highwater.model.language.types import Array, Hits, Seq, Struct, Type
 
 
 class State:
-    """The state before a step: fields are attributes; ``next`` takes the fields after the step."""
+    """The state before a step: fields are attributes; writes go to the fields of ``next``."""
 
     def __init__(self, type: Struct, nodes: list[Node]) -> None:
         value = type.wrap(nodes)
@@ -40,16 +40,16 @@ class State:
         raise fail(f"the state before a step never changes: write s.next.{name} = …")
 
     def __eq__(self, other: object) -> values.Truth:  # type: ignore[override]
-        """Whether two states are the same, field by field."""
+        """The condition that two states are equal, field by field."""
         return self._value == (other._value if isinstance(other, State) else other)
 
     def __ne__(self, other: object) -> values.Truth:  # type: ignore[override]
-        """Whether two states differ."""
+        """The condition that two states differ."""
         return ~(self == other)
 
 
 def _refuse_the_rest_of_state() -> None:
-    """Make Python's other operations on a state errors with the protocol's line."""
+    """Make Python's other operations on a state raise an error with the protocol's line."""
 
     def refuse(self: State, *_: object) -> Any:
         raise fail("a state is neither true nor false, has no text and no elements: read its fields, s.field")
@@ -62,7 +62,7 @@ _refuse_the_rest_of_state()
 
 
 class Next:
-    """A place in the state after a step, to be assigned to: ``s.next.logs[leader] = …``."""
+    """A place in the state after a step, as the target of an assignment: ``s.next.logs[leader] = …``."""
 
     _old: values.Value
     _type: Type
@@ -78,12 +78,12 @@ class Next:
         hits: Hits = (),
         at: tuple[Node, ...] = (),
     ) -> None:
-        # `start` is the first scalar of the place. A symbolic index stands in `hits` as pairs
-        # (offset to add, condition under which it is this element); `at` has all positions on the way.
+        # `start` is the first scalar of the place. `hits` has a symbolic index as pairs (offset to add, condition
+        # that this element is selected); `at` has all positions on the path.
         self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits, _at=at)
 
     def __getattr__(self, name: str) -> Any:
-        """A field of a struct: a place again, or messages, which are sent and received."""
+        """A field of a struct: another place, or messages, which can be sent and received."""
         if name.startswith("__"):
             raise AttributeError(name)
         if not isinstance(self._type, Struct):
@@ -127,17 +127,16 @@ class Next:
         return self._within(self._type.element, first, spread, (*self._at, node))
 
     def _within(self, type: Type, start: int, hits: Hits, at: tuple[Node, ...]) -> Next:
-        """A place inside this one."""
         place: Next = (type.next_class or Next)(self._old, type, start, hits, at)
         return place
 
     def _refuse(self, node: Node, leaf: int, message: str) -> None:
-        """The step is an error if this condition holds and the statement is reached."""
+        """Make the step an error if this condition holds and the statement is reached."""
         trace = current("s.next")
         trace.checks.append(Check(leaf, graph.and_(trace.when, node), None, message, place()))
 
     def _check_end(self, index: Node) -> None:
-        """A write at or past the end of a sequence is an error: elements there stay zero."""
+        """Make a write at or past the end of a sequence an error: elements there must stay zero."""
         past = [
             graph.and_(condition, graph.le(self._old.nodes[self._start + offset], index))
             for offset, condition in self._hits or ((0, graph.TRUE),)
@@ -163,10 +162,11 @@ class Next:
             self._scalars(lambda i, before: mutation.written(new[i], before, frame), adds=False)
 
     def _scalars(self, new: Callable[[int, Node], Node], *, adds: bool) -> None:
-        """Write the scalars of this place: ``new`` gives one by its number within the place and its present value.
+        """Write the scalars of this place: ``new`` maps a scalar's number in the place and present value to the next.
 
-        The present value is the one before the step or, with ``adds``, after the step's earlier additions.
-        LanguageError if a scalar is always written twice. If that depends on the state, the step is an error there.
+        The present value is that before the step or, with ``adds``, after the step's earlier additions. Raises
+        LanguageError if a scalar is always written twice. If it is written twice only in some states, the step is an
+        error there.
         """
         trace, where = current("s.next"), place()
         target = WriteTarget(self._at, trace.when, where, adds)
@@ -198,7 +198,7 @@ class AbsentField(Next):
         super().__init__(type.zero(), type, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """A field of a struct: a place again, or messages, which are sent and received."""
+        """A field of a struct: another place, or messages, which can be sent and received."""
         return AbsentField(super().__getattr__(name)._type)
 
     def __getitem__(self, index: object) -> Next:
@@ -216,7 +216,7 @@ _ZERO = values.Number(None, (graph.const(0, INT),))
 
 
 def _refuse_reading() -> None:
-    """Make every read of a place in ``s.next`` an error with the protocol's line."""
+    """Make every read of a place in ``s.next`` raise an error with the protocol's line."""
 
     def refuse(self: Next, *_: object) -> Any:
         raise fail(READ)

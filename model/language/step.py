@@ -1,7 +1,7 @@
-"""Single steps of a protocol on plain values: an action instance is traced when it is first used.
+"""Single steps of a protocol on plain values: an action instance is traced on its first use.
 
-The interpreter runs a model whose instances are all traced. A replay takes few of the steps of a model that is large:
-a Stepper traces one instance at a time, says by name which guards refuse it, and remembers answers.
+The interpreter runs a model whose instances are all traced. A replay uses only few of the steps of a large model. So
+a Stepper traces one instance at a time, names the guards that refuse it, and caches results.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from highwater.model.language.types import Type
 from highwater.model.language.values import Value
 
 REMEMBERED = 200_000
-"""Answers that a memo holds at most; it is emptied when it is full."""
+"""The most results that a memo holds; it is emptied when it is full."""
 _P = TypeVar("_P", bound=Protocol)
 _T = TypeVar("_T")
 
 
 class TracedStep:
-    """An action instance as functions of a state's scalars, each compiled the second time it is used.
+    """An action instance as functions of a state's scalars, each compiled on its second use.
 
     ``arguments`` are the scalars of a parameter that is an input of the functions, besides the state.
     """
@@ -57,7 +57,7 @@ class TracedStep:
         return tuple(name for name, holds in zip(self.guards, results, strict=True) if not holds)
 
     def after(self, state: Sequence[int]) -> Scalars:
-        """The state after the step, without a look at guards and bounds."""
+        """The state after the step, without checking guards and bounds."""
         return self._written(state, self._values("writes", self._writes, state))
 
     def result(self, state: Sequence[int]) -> tuple[list[Check], Scalars]:
@@ -125,7 +125,7 @@ class Stepper:
         return self.protocol.state.decode(state)
 
     def place(self, field: str) -> slice:
-        """Where a field of the state lies among its scalars. KeyError if there is none."""
+        """The positions of a field's scalars. Raises KeyError if there is no such field."""
         start = 0
         for name, type_ in self.protocol.state.fields.items():
             if name == field:
@@ -140,7 +140,7 @@ class Stepper:
         return action in self._actions
 
     def step(self, action: str, values: Sequence[Any] = ()) -> TracedStep | None:
-        """An action with these parameters, in their order; None if it can never be taken, or does not exist."""
+        """An action with these parameters, in order; None if it does not exist or can never be taken."""
         key = action, tuple(values)
         if key not in self._steps:
             self._steps[key] = self._step(*key) if action in self._actions else None
@@ -176,7 +176,10 @@ class Stepper:
         return None if found is None else TracedStep(*found, arguments)
 
     def _lift(self, attribute: str, plain: Any) -> Any:
-        """A parameter's value as actions take it. LanguageError if the parameter does not range over it."""
+        """A parameter's value in the form that actions take.
+
+        Raises LanguageError if it is outside the parameter's domain.
+        """
         domain = self._types.get(attribute) or getattr(self.protocol, attribute)
         if isinstance(domain, Type):
             return domain.lift(plain)
@@ -192,7 +195,7 @@ class Stepper:
         return self.functions([stated])
 
     def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
-        """As ``function``, for several: their values one after the other. A result can be a plain truth value."""
+        """As ``function``, for several functions: their values in sequence. A result can be a plain truth value."""
         nodes: list[Node] = []
         for one in stated:
             with tracing(self.protocol.on):
@@ -202,14 +205,14 @@ class Stepper:
 
 
 class Memo(dict[Hashable, Any]):
-    """Answers by question: emptied when it holds ``limit`` of them. ``missed`` counts the answers that were made."""
+    """A cache of results: emptied when it holds ``limit`` of them. ``missed`` counts the computed results."""
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         super().__init__()
         self.limit, self.missed = limit, 0
 
     def of(self, key: Hashable, make: Callable[..., _T], *given: Any) -> _T:
-        """The answer to a question; made if it is not there."""
+        """The result for a key, computed if it is not cached."""
         found: _T
         if key in self:
             found = self[key]
@@ -225,8 +228,9 @@ class Memo(dict[Hashable, Any]):
 class Ranks(NamedTuple):
     """Numbers by their order, for rules that only compare them.
 
-    The rules compare offsets and epochs and take the least or the greatest of them. A step therefore commutes with
-    every map that keeps their order, and small numbers stand for large ones. A number below all others has rank -1.
+    The rules compare offsets and epochs, and take the least or the greatest of them. A step therefore commutes with
+    every map that preserves their order, and small numbers can replace large ones. A number below all others has rank
+    -1.
     """
 
     values: Sequence[int]
@@ -237,11 +241,11 @@ class Ranks(NamedTuple):
         return cls(sorted(set(values)))
 
     def rank(self, value: int) -> int:
-        """The place of a number: how many are below it."""
+        """The rank of a number: its position in the order."""
         return -1 if value < self.values[0] else bisect_left(self.values, value)
 
     def value(self, rank: int) -> int:
-        """The number at a place; past the last one, the number behind it."""
+        """The number with a rank; past the last one, the number after it."""
         if rank < 0:
             return -1
         return self.values[rank] if rank < len(self.values) else self.values[-1] + 1

@@ -27,7 +27,7 @@ class SafetyProperty:
     rule: str | None = None
     needs: str | None = None
     goal: bool = False
-    """Whether it is a reachability goal: some state, or some step, must satisfy it."""
+    """True if it is a reachability goal: some state, or some step, must satisfy it."""
 
     @property
     def meaning(self) -> str:
@@ -56,18 +56,18 @@ def step_property(
 
 
 LARGE = 150
-"""A step property with more nodes is compiled once on both states, not into the code of each instance."""
+"""A step property with more nodes is compiled once on both states, instead of into the code of each instance."""
 
 
 @dataclass(frozen=True)
 class TracedStepProperty:
-    """A step property traced: ``node`` holds for good steps, ``premise`` for those where it is not vacuous.
+    """A traced step property: ``node`` holds for good steps, ``premise`` for those where it is not vacuous.
 
-    Both read the scalars of the state before the step (``Model.inputs``) and, numbered behind these, of the state after
-    it (``Model.after``). ``node`` holds for a step that changes nothing. ``asked`` are the numbers of the instances
-    whose steps can violate it: the others write nothing that it reads. Premises are counted for steps of these only.
-    ``reads`` are scalars: a step that changes none of them neither violates the property nor meets its premise. It is
-    None if the property depends on more than changes.
+    Both read the scalars of the state before the step (``Model.inputs``) and of the state after it (``Model.after``),
+    whose numbers follow. ``node`` holds for a step that changes nothing. ``asked`` are the numbers of the instances
+    whose steps can violate it; the others write nothing that it reads. Premises are counted only for steps of these
+    instances. ``reads`` are scalars: a step that changes none of them neither violates the property nor meets its
+    premise. It is None if the property depends on more than changes.
     """
 
     stated: StepProperty
@@ -83,7 +83,7 @@ class TracedStepProperty:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether it is too large for the code of each instance, so that engines check it on both states."""
+        """True if it is too large for the code of each instance, so that engines check it on both states."""
         return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 
 
@@ -97,9 +97,9 @@ class JudgedSteps:
 
 
 class OfAStep:
-    """Conditions on two states as conditions on the one before, for one step after another.
+    """Rewrites conditions on two states as conditions on the state before, for one step after another.
 
-    Most of a condition is about scalars that a step does not write; that part is the same for all steps and made once.
+    Most of a condition reads scalars that a step does not write; that part is the same for all steps and built once.
     """
 
     def __init__(self, inputs: Sequence[Node], roots: Iterable[Node]) -> None:
@@ -122,7 +122,7 @@ class OfAStep:
         self._known = dict(self._at_rest)
 
     def substituted(self, roots: Sequence[Node], writes: Mapping[int, Node]) -> list[Node]:
-        """The conditions for a step that writes these scalars, by their numbers."""
+        """The conditions for a step with these writes, by scalar number."""
         written, known = tuple(writes), self._known
         if written not in self._touched:
             mask = sum(1 << leaf for leaf in written)

@@ -1,7 +1,7 @@
 """Symmetry: states with renamed values of an index, and a test that a protocol treats them alike.
 
-A symmetric protocol treats a state and its renamings alike, so a search explores one of them. The renamed state is an
-expression over the state, which every engine reads like any other.
+A symmetric protocol treats a state and its renamings alike, so a search explores only one of them. The renamed state
+is an expression over the state, which every engine reads like any other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def renamed(model: Model, renaming: Renaming) -> list[Node]:
 
 
 def renamings(model: Model) -> Iterator[Renaming]:
-    """All renamings of the protocol's symmetric indices but the one that changes nothing."""
+    """All renamings of the protocol's symmetric indices except the identity."""
     sizes = _sizes(model)
     choices = [[(name, p) for p in itertools.permutations(range(size))] for name, size in sizes.items()]
     identity = {name: tuple(range(size)) for name, size in sizes.items()}
@@ -106,7 +106,7 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
         items = [nodes[0]]
         for i in range(type_.maximum):
             item = nodes[1 + i * width : 1 + (i + 1) * width]
-            there = graph.lt(graph.const(i, INT), nodes[0])  # what is past the end stays zero
+            there = graph.lt(graph.const(i, INT), nodes[0])  # elements past the end stay zero
             other = _rename(type_.element, item, renaming)
             items += (graph.select(there, b, a) for a, b in zip(item, other, strict=True))
         return items
@@ -133,7 +133,7 @@ def _ascending(type_: Seq, nodes: Sequence[Node], renaming: Renaming) -> list[No
 
 
 def _messages(kind: MessageKind, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
-    """Messages whose fields are renamed: each is in another one's place."""
+    """Messages with renamed fields: each moves to another message's place."""
     result = [graph.const(0, INT if kind.copies else BITS)] * kind.index.size
     for number, message in enumerate(kind.constants()):
         renamed = number_of(kind.message, _rename(kind.message, message.nodes, renaming)).value
@@ -156,7 +156,7 @@ def _mapped(node: Node, order: Sequence[int]) -> Node:
 
 
 def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
-    """Why the protocol or a property is not symmetric, by states of random walks; None if they show nothing.
+    """Why the protocol or a property is not symmetric, tested on random walks; None if they show no asymmetry.
 
     Renaming a state must rename its successors and keep its verdicts. The initial states may differ under renaming.
     """
@@ -164,7 +164,7 @@ def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
     maps = []
     for renaming in renamings(model):
         moved = [name for order in renaming.values() for name in range(len(order)) if order[name] != name]
-        if len(moved) == 2:  # exchanging two values at a time generates all renamings
+        if len(moved) == 2:  # swaps of two values generate all renamings
             maps.append((renaming, compile_nodes(renamed(model, renaming))))
 
     rng = random.Random(seed)

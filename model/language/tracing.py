@@ -1,7 +1,7 @@
-"""Tracing: run a protocol's function once on symbolic values and keep guards, writes and bounds.
+"""Tracing: run a protocol's function once on symbolic values and record guards, writes and bounds.
 
-While a function is traced, ``require`` and ``implies`` add to the trace that is under way, and ``s.next`` (``state``)
-takes what is written.
+While a function is traced, ``require`` and ``implies`` add to the current trace, and ``s.next`` (``state``) records
+writes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class Write:
-    """A scalar's next value, and the protocol's line that wrote it; ``by`` are all statements that did, in order."""
+    """A scalar's next value, and the line that wrote it; ``by`` are all statements that wrote it, in order."""
 
     node: Node
     place: str | None
@@ -48,16 +48,16 @@ class Write:
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The target of a write: the positions on the way into the state, the ``when`` around it, and its line."""
+    """The target of a write: the positions on the path into the state, the enclosing ``when``, and its line."""
 
     positions: tuple[Node, ...]
     when: Node
     place: str | None = None
     adds: bool = False
-    """Whether it adds to what is there (a message that is sent), so that several can be of one step."""
+    """True if it adds to the present value (a sent message), so that one step can have several such writes."""
 
     def meets(self, other: WriteTarget) -> Node:
-        """Whether this and another statement write the same scalar, given that there is one that both can write."""
+        """The condition that two statements write the same scalar, given a scalar that both can write."""
         same = [graph.eq(a, b) for a, b in zip(self.positions, other.positions, strict=False)]
         both = [self.when, other.when, *same]
         return graph.FALSE if contradict(both) else graph.all_(both)
@@ -65,7 +65,7 @@ class WriteTarget:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition under which a step leaves a type: cut at ``bound``, or an error where that is None."""
+    """A condition under which a step leaves a type: pruned at ``bound``, or an error if that is None."""
 
     leaf: int
     node: Node
@@ -83,19 +83,19 @@ class Trace:
     checks: list[Check] = field(default_factory=list)
     premises: list[Node] = field(default_factory=list)
     on: Callable[[str], bool] | None = None
-    """Whether a rule of the protocol is switched on; None where what is traced belongs to no protocol."""
+    """A function that returns True if a rule of the protocol is on; None if the traced function has no protocol."""
     ends_early: bool = False
-    """Whether a guard that cannot hold ends the run of the function: what follows it has no meaning."""
+    """True if a constant false guard ends the function: the code after it has no meaning."""
     when: Node = graph.TRUE
-    """The condition of the ``when`` blocks around what is being stated."""
+    """The condition of the enclosing ``when`` blocks."""
     branches: list[Node | None] = field(default_factory=lambda: [None])
-    """For each block that is open, where its last chain of ``when … otherwise`` did something; None: there is none."""
+    """For each open block, the condition that its last ``when … otherwise`` chain applied; None if there is none."""
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None
-    """Whether a step of an action can be taken; None where that has no answer yet."""
+    """The implementation of ``enabled``; None if it is not available yet."""
     script: tuple[int, ...] = ()
     """The alternative that each ``one_of`` takes; beyond its end, the first."""
     chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
-    """The choice of each ``one_of``: its name, the plain value, its number, and how many values there are."""
+    """The choice of each ``one_of``: its name, the plain value, its number, and the number of values."""
 
     @property
     def premise(self) -> Node:
@@ -104,7 +104,7 @@ class Trace:
 
 
 class NeverTaken(BaseException):
-    """A guard is constant false: the rest of the action is not run (only a trace catches this)."""
+    """A guard is constant false, so the rest of the action is not run. Only the tracing code catches this."""
 
 
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -118,7 +118,7 @@ def tracing(
     script: tuple[int, ...] = (),
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
 ) -> Iterator[Trace]:
-    """Record the functions called inside; with ``ends_early`` a guard that is always false ends them.
+    """Record the functions called inside; with ``ends_early``, a guard that is always false ends them.
 
     ``on`` is the protocol's, for ``under``. ``script`` selects alternatives of ``one_of``. ``enabled`` implements the
     function of this name.
@@ -146,7 +146,7 @@ def looking(
 
 
 def current(word: str) -> Trace:
-    """The trace that is under way; LanguageError, which names this word, where there is none."""
+    """The current trace. Raises LanguageError, with the name of this function of the language, if there is none."""
     trace = _current.get()
     if trace is None:
         raise fail(f"{word} has a meaning only while a protocol is traced")
@@ -154,7 +154,7 @@ def current(word: str) -> Trace:
 
 
 def guards_so_far() -> list[Guard]:
-    """The guards that the function being traced has stated until now."""
+    """The guards that the function being traced has stated so far."""
     return list(current("guards_so_far()").guards)
 
 
@@ -162,8 +162,8 @@ def require(name: str, condition: values.Truth | bool, *, rule: str | None = Non
     """A guard of the current action: a step is enabled only if the condition holds.
 
     Reports name a refusal by ``name``. Inside ``with when(…)`` the guard applies only under that condition. With
-    ``rule`` it exists only if the rule is on; LanguageError if the protocol has no such rule. If the condition is
-    constant false, tracing of the action ends here: with these parameters it is never enabled.
+    ``rule`` it exists only if the rule is on; raises LanguageError if the protocol has no such rule. If the condition
+    is constant false, tracing of the action ends here: with these parameters it is never enabled.
     """
     trace, node = current("require()"), values.as_bool(condition).node
     if rule is not None and not _is_on(rule, "require(…, rule=…)"):
@@ -177,9 +177,9 @@ def require(name: str, condition: values.Truth | bool, *, rule: str | None = Non
 
 
 def enabled(action: str, /, **parameters: Any) -> values.Truth:
-    """Whether a step of this action is enabled, for some values of the parameters that are not given.
+    """The condition that a step of this action is enabled, for some values of the parameters that are not given.
 
-    It is for properties. LanguageError in an action, and for an unknown action or parameter.
+    Only properties can use it. Raises LanguageError in an action, and for an unknown action or parameter.
     """
     asked = current("enabled()").enabled
     if asked is None:
@@ -190,7 +190,7 @@ def enabled(action: str, /, **parameters: Any) -> values.Truth:
 
 
 def under(rule: str, condition: values.Truth | bool) -> values.Truth:
-    """The condition if this rule of the protocol is on, else true. LanguageError if there is no such rule."""
+    """The condition if this rule of the protocol is on, else true. Raises LanguageError if there is no such rule."""
     condition = values.as_bool(condition)
     return condition if _is_on(rule, "under()") else values.as_bool(True)
 
@@ -208,10 +208,10 @@ def _is_on(rule: str, word: str) -> bool:
 
 
 def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
-    """Whether the conclusion holds or the premise does not.
+    """The condition that the conclusion holds or the premise does not.
 
-    An invariant's premises are counted: a report gives the number of states that satisfy one, so that a vacuous
-    invariant shows.
+    An invariant's premises are counted: a report has the number of states that satisfy one, so a vacuous invariant is
+    visible.
     """
     premise = values.as_bool(premise)
     trace = _current.get()
@@ -223,7 +223,7 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
 def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
     """A property's result as a condition that is false where it is undefined.
 
-    LanguageError at its place if it is no condition.
+    Raises LanguageError at its place if the result is not a condition.
     """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
@@ -236,8 +236,8 @@ def returned_condition(result: object, what: str, place: str | None) -> values.T
 def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     """The conditions under which the writes of a trace leave their types, declared bounds and errors alike.
 
-    An index that a guard keeps inside its range gives no check. A division by zero gives one: ``guards_asked`` lets a
-    step with an undefined guard pass to it.
+    An index that a guard keeps inside its range needs no check. A division by zero has one: ``guards_asked`` lets a
+    step with an undefined guard pass, so that it meets the check.
     """
     guarded = conjuncts(g.node for g in trace.guards)
     checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
@@ -297,7 +297,7 @@ def when(condition: values.Truth | bool) -> Iterator[None]:
 def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
     """After ``with when(…):``, the ``elif`` and ``else``: applies if that did not hold and this condition does.
 
-    LanguageError if no ``with when(…):`` of the same depth comes before.
+    Raises LanguageError if no ``with when(…):`` of the same depth comes before.
     """
     if current("otherwise()").branches[-1] is None:
         raise fail("otherwise() follows a `with when(…):` block of the same depth")
@@ -326,10 +326,10 @@ def _branch(condition: values.Truth, word: str) -> Iterator[None]:
 
 
 def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
-    """One value of a type or of a list, freely chosen: the action has a step for each.
+    """One value of a type or of a list, freely chosen: the action has a step for each value.
 
-    Reports show the name with the action's parameters. LanguageError if another choice has the name, if there is no
-    value to choose, or outside an action.
+    Reports show the name with the action's parameters. Raises LanguageError if another choice has the name, if there
+    is no value to choose, or outside an action.
     """
     trace = current("one_of()")
     if not trace.ends_early:
@@ -370,13 +370,13 @@ def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | No
 
 # Ordered, named checks of a request.
 #
-# A step of a protocol either happens or not, so its guards have no order (``require``). A server makes its checks of
-# a request one after the other, and the first that fails gives the answer.
+# A step of a protocol either happens or not, so its guards have no order (``require``). A server checks a request in
+# a fixed order, and the first failing check determines the answer.
 
 
 @dataclass(frozen=True)
 class NamedCheck:
-    """One check: its name, its condition, and the answer if that does not hold."""
+    """One check: its name, its condition, and the answer if the condition does not hold."""
 
     name: str
     holds: Truth
@@ -397,7 +397,7 @@ class Checks:
     def check(self, name: str, holds: Truth | bool, answer: Any, *, rule: str | None = None) -> None:
         """The next check: if its condition is the first that fails, this is the answer.
 
-        With ``rule`` the check exists only if that rule is on; LanguageError for an unknown rule.
+        With ``rule`` the check exists only if that rule is on. Raises LanguageError for an unknown rule.
         """
         holds = as_bool(holds)
         if mutation.active is not None:
@@ -420,7 +420,7 @@ class Checks:
 
     @property
     def passed(self) -> Truth:
-        """Whether every check holds."""
+        """The condition that every check holds."""
         return all_of(c.holds for c in self._checks)
 
     @property
@@ -459,7 +459,7 @@ class HasDomains(Protocol):
 def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> list[tuple[Any, Any]]:
     """The values of a parameter of an action or a property, each as a symbolic value and as a plain one.
 
-    LanguageError if ``define`` does not set the attribute that it ranges over.
+    Raises LanguageError if ``define`` does not set the attribute that it ranges over.
     """
     attribute, where = stated.domains[parameter], place_of(stated.function)
     domain = getattr(protocol, attribute, None)
@@ -481,7 +481,6 @@ def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> li
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:
-    """A parameter's symbolic value and its plain one."""
     if isinstance(value, values.Value):
         type_ = value.type
         assert type_ is not None

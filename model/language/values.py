@@ -1,4 +1,4 @@
-"""Symbolic values: what a protocol's functions compute with."""
+"""Symbolic values, with which a protocol's functions compute."""
 
 from highwater.model.language.containers import ArrayValue, SeqValue, SetValue, first, least_by, members, size
 from highwater.model.language.records import OptionValue, StructValue

@@ -1,1 +1,1 @@
-"""Logs of brokers, and dumps of their data segments, held against what the metadata log says."""
+"""Logs of brokers, and dumps of their data segments, compared with the metadata log."""

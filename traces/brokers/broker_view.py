@@ -1,10 +1,10 @@
-"""One broker's log about one partition: its tenures as leader, its HWM, where its log began and ended, and violations.
+"""One broker's log of one partition: its tenures as leader, its HWM, the ends of its log, and violations.
 
-Events come in the order in which the broker wrote them. Lines of server.log and state-change.log are ordered by their
-times only, in ms: the order of events with the same time in both files is not known, and nothing is concluded from it.
+Events come in the order in which the broker wrote them. Lines of server.log and of state-change.log are ordered by
+time only, in ms. The order of two events with the same time in both files is unknown, so no conclusion rests on it.
 
-A *tenure* is the time in which the broker led without following in between, over one or more leader epochs. Within
-a tenure the HWM never moves back (B4).
+A *tenure* is the time in which the broker led without following in between, over one or more leader epochs. Within a
+tenure the HWM never moves back (B4).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ MAX_RANGES = 64
 
 @dataclass(slots=True)
 class Breach:
-    """Something that went wrong, by what should have held. ``sure`` once the broker's log is known to go on."""
+    """A violation of a property. ``sure`` is set once the broker's log is known to continue after it."""
 
     promise: Statement
     event: BrokerEvent
     summary: str
     lost: int
-    """So many offsets are concerned."""
+    """The number of offsets concerned."""
     at_risk: str
     sure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A broker begins to lead or to follow in a leader epoch: its LEO, and the leader that it follows.
+    """The start of a broker's leading or following in a leader epoch: its LEO, and the leader that it follows.
 
-    ``truncated``: the log was cut since the position before.
+    ``truncated``: the log was cut since the previous position.
     """
 
     epoch: int
@@ -57,9 +57,9 @@ class Position:
 class Stint:
     """A broker's leadership in one leader epoch, until the next epoch or a restart.
 
-    ``start`` is None where the log begins later. ``hwm`` is the highest that the HWM reached, and ``reached`` where
-    the log says so. ``visible`` is the first HWM, with its line, that consumers can learn: Kafka tells them the end
-    of the log only once the HWM has reached the start offset of the leader epoch.
+    ``start`` is None if the log begins later. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
+    ``visible`` is the first HWM, with its line, that consumers can see. Kafka returns an end offset to consumers only
+    once the HWM has reached the start offset of the leader epoch.
     """
 
     broker: int
@@ -71,7 +71,7 @@ class Stint:
     leos: dict[int, int] = field(default_factory=dict)
 
     def hwm_is(self, hwm: int, event: BrokerEvent) -> None:
-        """The HWM was seen here."""
+        """Record an HWM that the log reports."""
         if hwm > self.hwm:
             self.hwm, self.reached = hwm, event
         if (
@@ -83,16 +83,16 @@ class Stint:
 
 
 class Ranges:
-    """The moves of an HWM as ranges of offsets: they share none as long as it only moves forward.
+    """The moves of an HWM as ranges of offsets: they are disjoint as long as the HWM only moves forward.
 
-    So the order of the lines does not matter, which threads may swap. At most MAX_RANGES are kept, the highest.
+    The order of the lines, which threads may swap, therefore does not matter. The highest MAX_RANGES are kept.
     """
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, low: int, high: int) -> tuple[int, int] | None:
-        """Add [low, high); the highest range that was there and shares an offset, if any."""
+        """Add [low, high). Returns the highest earlier range that shares an offset with it, if any."""
         shared = [r for r in self._ranges if max(r[0], low) < min(r[1], high)]
         joined = [r for r in self._ranges if r[0] <= high and low <= r[1]]
         for r in joined:
@@ -112,22 +112,22 @@ class Ranges:
 # --- broker view -----------------------------------------------------------------------------------------
 
 LIMIT_SEEN = 1000
-"""So many things that went wrong are kept of a broker and partition; the rest are counted."""
+"""The most violations kept for a broker and partition; the others are counted."""
 LIMIT_STINTS = 10_000
-"""So many leader epochs, and so many changes to follower, are kept of a broker and partition: the last ones."""
+"""The most leader epochs, and changes to follower, kept for a broker and partition: the last ones."""
 AS_LOGGED = 0
-"""Stands for a setting that the broker did not tell: what the metadata log says is taken."""
+"""Stands for a setting that the broker did not log; the value in the metadata log is used."""
 RECENT = 64
 LIMIT_TRUNCATIONS = 64
-"""So many truncations are kept of a broker and partition: the last ones."""
+"""The most truncations kept for a broker and partition: the last ones."""
 
 MinIsr = Callable[[int], "tuple[int | None, int | None]"]
-"""By partition epoch: the min ISR that was in force, None where that is not certain; and the number of replicas."""
+"""By partition epoch: the min ISR in force, None if it is not certain; and the number of replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Committed:
-    """The committed ISR as the leader has it; ``under`` is None where the leader does not say."""
+    """The committed ISR as the leader knows it; ``under`` is None if the leader does not log it."""
 
     isr: tuple[int, ...]
     partition_epoch: int
@@ -137,7 +137,7 @@ class _Committed:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a broker's log ended, by a line of its own. ``is_exact`` is false where it may have grown since."""
+    """The end of a broker's log, from one of its lines. ``is_exact`` is false if the log may have grown since."""
 
     offset: int
     is_exact: bool
@@ -145,7 +145,7 @@ class LogEnd:
 
 
 class BrokerView:
-    """One broker, one partition. Feed it with ``take`` and end with ``finish``."""
+    """The view of one broker of one partition. Pass events to ``take``, then call ``finish``."""
 
     def __init__(self, broker: int, min_isr: MinIsr) -> None:
         self.broker = broker
@@ -156,12 +156,12 @@ class BrokerView:
         self.truncations: deque[tuple[int, events.Truncating]] = deque(maxlen=LIMIT_TRUNCATIONS)
         """Truncations, each with the leader epoch in which the broker followed."""
         self.tells_truncations = False
-        """Whether the file is there that would say so if the broker's log were cut."""
+        """True if the input has the log file that reports truncations."""
         self.seen: list[Breach] = []
         self.dropped = 0
         self.has_state_changes = False
         self.moves = self.judged_min_isr = self.judged_members = 0
-        """Moves of the HWM while leading; those held against min ISR; LEOs of members held against moves."""
+        """Moves of the HWM while leading; those checked against min ISR; members' LEOs checked against moves."""
         self._min_isr = min_isr
         self._unsure: list[Breach] = []
         self._last_state: events.BrokerEvent | None = None
@@ -223,7 +223,7 @@ class BrokerView:
                 pass
 
     def _move_end(self, event: events.BrokerEvent) -> None:
-        """Note the end of the log. While the broker leads or follows, the log grows without a line."""
+        """Record the end of the log. While the broker leads or follows, the log grows without a line."""
         known = -1 if self.end is None else self.end.offset
         match event:
             case events.BecameFollower():
@@ -242,12 +242,12 @@ class BrokerView:
                 pass
 
     def confirm(self, latest_partition_epoch: int | None) -> None:
-        """Its last view is certain if the metadata log has no later change to replay."""
+        """Its last violations are certain if the metadata log has no later change that the broker could replay."""
         if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
             self._confirm()
 
     def finish(self) -> None:
-        """The log is read: what is not sure by now never is."""
+        """The log is read: violations that are not certain by now stay so."""
         self._unsure.clear()
 
     # --- leading and following -------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class BrokerView:
             self._known_epoch = max(self._known_epoch, epoch)
 
     def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
-        """The broker replays a change: what it becomes stands in the other file, if that goes on so far."""
+        """The broker replays a change. Its new role is in the other log file, if that file covers this time."""
         if self._stint is None or self._in_ms_of_state(event):
             return
         if self._between is None:
@@ -316,7 +316,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """Whether it happened in the same ms as the last change of state, which it then came before."""
+        """True if the event has the same ms as the last change of state. The event then came before that change."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:
@@ -369,7 +369,7 @@ class BrokerView:
             self._goes_back(event, event.before, event.after)
 
     def _goes_back(self, event: events.BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
-        """Whether the HWM moves back, which it never should."""
+        """True if the HWM moves back, which violates B4."""
         if profiles.hwm_never_moves_back(before=was, after=now):
             return False
         self._see(
@@ -380,14 +380,14 @@ class BrokerView:
         return True
 
     def _has(self, leo: int, hwm: int) -> bool:
-        """Whether a member of the ISR has all that is committed below an HWM."""
+        """True if a member of the ISR has all records below an HWM."""
         return profiles.hwm_waits_for_isr(leo=leo, hwm=hwm)
 
     def _min_isr_of(self, known: _Committed) -> int | None:
-        """The least min ISR that the leader can have gone by.
+        """The least min ISR that the leader can have used.
 
-        The broker's own line about the topic's settings comes first. It is written before they apply: the former ones
-        may still hold, until the thread that replays metadata has gone on to another change.
+        The broker's own line about the topic's settings takes precedence. The broker writes it before the settings
+        apply. The former ones may hold until the thread that replays metadata handles another change.
         """
         logged, replicas = self._min_isr(known.partition_epoch)
         told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
@@ -397,7 +397,7 @@ class BrokerView:
         return effective_min_isr(min(certain), replicas)
 
     def _under_min_isr(self, event: events.HwmMoved, known: _Committed) -> None:
-        """The leader's own word decides where it differs from the metadata log: its settings may lag."""
+        """966.1. The leader's own statement about its ISR takes precedence: its settings may lag the metadata log."""
         min_isr = self._min_isr_of(known)
         if min_isr is None:
             return
@@ -425,7 +425,7 @@ class BrokerView:
     # --- followers -------------------------------------------------------------------------------------
 
     def _recorded(self, event: events.LeoRecorded) -> None:
-        """A LEO counts for what the leader did before the line, which a thread writes after it acted."""
+        """A recorded LEO also counts for earlier actions of the leader: a thread writes the line after the update."""
         if self._stint is None:
             return
         replica, known = event.replica, self._leos.get(event.replica, -1)
@@ -484,7 +484,7 @@ class BrokerView:
         at_risk: str,
         sure: bool = False,
     ) -> Breach | None:
-        """Keep it, once a tenure for the same thing."""
+        """Record a violation; a repetition within one tenure is dropped."""
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:

@@ -1,12 +1,12 @@
-"""Committed records that are lost, by brokers' logs or by dumps of their data, and the properties that this violates.
+"""Lost committed records, found from brokers' logs or dumps of their data, and the properties that this violates.
 
-Two replicas whose logs have the same leader epoch at an offset have the same records there and before (KIP-101). So
-if a new leader's log has another epoch than the log in which a record was committed, the record is gone, even if the
-new leader's log is longer.
+If two replicas' logs have the same leader epoch at an offset, they have the same records up to there (KIP-101). If a
+new leader's log has another epoch than the log in which a record was committed, the record is gone. This holds even
+if the new leader's log is longer.
 
 A dump does not show the HWM. Every member of the ISR holds the committed records (B4), and nothing is committed while
-the ISR is under min ISR (966.1). So only the records that all members of the last large enough ISR hold can have been
-committed. A leader that begins without them is reported, with the number of the offsets (``leader_completeness``).
+the ISR is under min ISR (966.1). So only records that all members of the last large enough ISR hold can have been
+committed. A leader that begins without them is reported with the number of offsets (``leader_completeness``).
 
 Records that are gone from all logs do not show: a dump must be older than the truncation to the new leader's log.
 """
@@ -40,7 +40,7 @@ ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 
 @dataclass(frozen=True, slots=True)
 class PartitionVersion:
-    """A partition at one partition epoch, with the offset of the change and its time. ``number`` counts changes."""
+    """A partition at one partition epoch, with the offset and time of the change. ``number`` counts changes."""
 
     number: int
     position: int
@@ -56,9 +56,9 @@ class PartitionVersion:
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """A leader that a change of the partition elected.
+    """The election of a leader by a change of the partition.
 
-    ``source`` is where it came from, in words, and ``clean`` whether from ISR or ELR; None where that is not known.
+    ``source`` names the set that the leader came from. ``clean`` is true for ISR or ELR; None if it is not known.
     """
 
     source: str | None = None
@@ -67,7 +67,7 @@ class Election:
 
 @dataclass(slots=True)
 class Epochs:
-    """A partition in the metadata log, by its epochs."""
+    """A partition's versions in the metadata log, by partition epoch."""
 
     versions: dict[int, PartitionVersion] = field(default_factory=dict)
     elections: dict[int, PartitionVersion] = field(default_factory=dict)
@@ -75,13 +75,13 @@ class Epochs:
     created: int = 0
     last_min_isr: int | None = None
     settings: tuple[list[int], ...] = ()
-    """After which changes min.insync.replicas changed: of the topic, and of all."""
+    """The numbers of the changes after which min.insync.replicas changed: for the topic, and for the cluster."""
 
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
-        """The least min ISR that can have been in force while this was the latest change; the number of replicas.
+        """The least min ISR that can have been in force while this was the latest change; and the number of replicas.
 
-        The setting can change without the partition, so the changes around this one count, too. The min ISR is
-        None if none of them has it.
+        The setting can change without the partition, so the changes before and after this one count, too. The min ISR
+        is None if none of them has it.
         """
         version = self.versions.get(epoch)
         if version is None:
@@ -97,13 +97,13 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """Whether none of these changes of a setting came between two changes of a partition."""
+    """True if no change of the setting came between two changes of a partition."""
     at = bisect_left(numbers, version.number)
     return at == len(numbers) or (following is not None and numbers[at] >= following.number)
 
 
 def election(before: PartitionState | None, after: PartitionState) -> Election | None:
-    """The election that a change of a partition is, None where it elects nobody."""
+    """The election that a change of a partition contains; None if it elects no leader."""
     if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
         return None
     if before is None:
@@ -119,10 +119,10 @@ def _source(before: PartitionState, leader: int) -> str:
 # --- lineage ---------------------------------------------------------------------------------------------
 
 MAX_SEGMENTS = 64
-"""So many leader epochs of a log are kept: the last ones. Before them, logs are taken to agree."""
+"""The most leader epochs kept of a log: the last ones. Before them, logs are assumed to agree."""
 
 Log = tuple[tuple[int, int], ...]
-"""Leader epochs with the offset at which each starts, growing; the last one has no end."""
+"""Leader epochs with their start offsets, ascending; the last one is open-ended."""
 
 
 def cut(log: Log, end: int) -> Log:
@@ -140,7 +140,7 @@ def _epoch_at(log: Log, offset: int) -> int | None:
 
 
 def first_difference(log: Log | None, other: Log | None, end: int) -> int:
-    """The first offset below ``end`` where two logs are known to differ; ``end`` where there is none."""
+    """The first offset below ``end`` at which two logs are known to differ; ``end`` if there is none."""
     if log is None or other is None:
         return end
     for offset in sorted({start for _, start in (*log, *other)}):
@@ -153,10 +153,10 @@ def first_difference(log: Log | None, other: Log | None, end: int) -> int:
 
 
 class Lineage:
-    """The logs of one partition's replicas. Ask ``starts`` for the leaders in the order of their epochs.
+    """The logs of one partition's replicas. Call ``starts`` for the leaders in the order of their epochs.
 
-    A follower that has fetched from a leader has the leader's log up to its own end (B3). One that found no leader,
-    or that has neither grown nor truncated, has its own.
+    A follower that has fetched from a leader has the leader's log up to its own end (B3). A follower that found no
+    leader, or that has neither grown nor truncated its log, keeps its own log.
     """
 
     def __init__(self, views: dict[int, BrokerView]) -> None:
@@ -167,7 +167,7 @@ class Lineage:
         self._positions: dict[int, Sequence[Position]] = {b: tuple(v.positions) for b, v in views.items()}
 
     def starts(self, broker: int, epoch: int, offset: int) -> Log | None:
-        """The log with which a broker starts to lead in an epoch, at this offset; None where it is not known."""
+        """The log with which a broker starts to lead in an epoch, at this offset; None if it is not known."""
         positions = self._positions[broker]
         while self._next[broker] < len(positions):
             at = self._next[broker]
@@ -184,9 +184,9 @@ class Lineage:
         return log
 
     def last_epoch(self, broker: int, end: int) -> int | None:
-        """The leader epoch of the last record of a broker's log that ends here now; None where it is not known.
+        """The leader epoch of the last record of a broker's log that now ends here; None if it is not known.
 
-        Call it when ``starts`` was called for all leaders.
+        Call it after ``starts`` was called for all leaders.
         """
         positions = self._positions[broker]
         for at in range(self._next[broker], len(positions)):
@@ -199,11 +199,11 @@ class Lineage:
         return None if log is None else _epoch_at(log, end - 1)
 
     def written(self, epoch: int) -> Log | None:
-        """The log of the leader of an epoch, with what it wrote."""
+        """The log of the leader of an epoch, with the records that it wrote."""
         return self._written.get(epoch)
 
     def _reach(self, broker: int, before: Position | None, now: Position) -> Log | None:
-        """A broker's log when it begins to lead or to follow, from what it did before."""
+        """A broker's log when it begins to lead or to follow, derived from its positions before."""
         if now.offset == 0:
             return ()
         if before is None:
@@ -226,7 +226,7 @@ Utc = Callable[[BrokerEvent], int | None]
 
 
 def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) -> Iterator[ReplicaEnd]:
-    """The end of each replica whose broker's log mentions it. Call it after ``Lineage.starts`` for all leaders."""
+    """The end of each replica that a broker's log mentions. Call it after ``Lineage.starts`` for all leaders."""
     for broker, view in sorted(views.items()):
         end = view.end
         if end is None:
@@ -248,7 +248,7 @@ def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) 
 
 
 def by_dumps(logs: Mapping[int, ReplicaLog]) -> Iterator[ReplicaEnd]:
-    """The end of each replica whose data were dumped: as they were then."""
+    """The end of each dumped replica, at the time of the dump."""
     for broker, log in sorted(logs.items()):
         epoch = log.epochs[-1][0] if log.epochs else EMPTY
         yield ReplicaEnd(broker, log.end, False, epoch, None, epoch)
@@ -257,16 +257,16 @@ def by_dumps(logs: Mapping[int, ReplicaLog]) -> Iterator[ReplicaEnd]:
 # --- losses ----------------------------------------------------------------------------------------------
 
 KIP = "KIP-966"
-"""Promises that nothing committed is lost."""
+"""The proposal that promises that no committed record is lost."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The leader of ``stint`` starts without the offsets from ``kept`` to ``high``, which were committed.
+    """The leader of ``stint`` starts without the committed offsets from ``kept`` to ``high``.
 
-    ``committed`` is the stint whose HWM had reached ``high``, ``earlier`` are those before this one. ``version`` is the
-    change that elected the leader; None where the log does not have it, or the leader restarts. ``utc`` is the time of
-    an event in ms since the epoch, None where it is not known, and ``line`` where it stands.
+    ``committed`` is the stint whose HWM had reached ``high``; ``earlier`` are the stints before this one. ``version``
+    is the change that elected the leader; it is None if the metadata log lacks it, or if the leader restarts. ``utc``
+    gives the time of an event in ms since the epoch, None if it is not known; ``line`` gives the place of an event.
     """
 
     name: str
@@ -283,17 +283,16 @@ class Loss:
 
     @property
     def is_again(self) -> bool:
-        """Whether the leader restarts within its epoch."""
+        """True if the leader restarts within its epoch."""
         return bool(self.earlier) and self.earlier[-1].epoch == self.stint.epoch
 
     @property
     def election(self) -> Election:
-        """Where the leader came from, as far as that is known."""
+        """The election of the leader, as far as it is known."""
         return (None if self.version is None else self.version.election) or Election()
 
     @property
     def _place(self) -> tuple[Mapping[str, Any], int | None]:
-        """Where and when it happened."""
         if self.version is None:
             return place(self.start), self.utc(self.start)
         return {"offset": self.version.position}, self.version.time
@@ -308,7 +307,7 @@ class Loss:
         return "" if is_shorter else f"; its log diverges at offset {self.kept}"
 
     def findings(self) -> Iterator[Finding]:
-        """The findings that come of it."""
+        """The findings about this loss."""
         stint, views = self.stint, self.views
         held = [
             _held(views[b], b, stint.epoch, self.earlier, self.kept, self.high)
@@ -348,7 +347,7 @@ class Loss:
         )  # fmt: skip
 
     def _survive(self) -> Iterator[Finding]:
-        """No replica has the records any more, where each replica's log says how far it came."""
+        """No replica has the records any more. Requires that each replica's log shows its end."""
         if self.version is None:
             return
         longest = _longest(self.views, self.version.replicas, self.stint.broker, self.stint.epoch)
@@ -386,14 +385,14 @@ class Loss:
 
 
 def _at(view: BrokerView, epoch: int) -> int | None:
-    """Where a broker's log ended when it first led or followed in a leader epoch or a later one, if that is known."""
+    """The end of a broker's log when it first led or followed in a leader epoch or a later one, if that is known."""
     return next((p.offset for p in view.positions if p.epoch >= epoch), None)
 
 
 def _longest(
     views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
 ) -> int | None:
-    """The end of the longest log of the other replicas when a leader epoch began; None where one is not known."""
+    """The end of the other replicas' longest log when a leader epoch began; None if one of them is not known."""
     ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
     known = [end for end in ends if end is not None]
     return max(known, default=0) if len(known) == len(ends) else None
@@ -402,7 +401,7 @@ def _longest(
 def _held(
     view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
 ) -> dict[str, Any] | None:
-    """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say; None for none."""
+    """The number of offsets in [low, high) that a broker had before a leader epoch, as its log shows; None for zero."""
     own = _at(view, epoch)
     is_least = own is None
     if own is None:
@@ -421,7 +420,7 @@ def _had_in_words(held: Mapping[str, Any]) -> str:
 
 
 def place(event: BrokerEvent) -> dict[str, Any]:
-    """Where an event stands, as the position of a finding."""
+    """The place of an event, as the position of a finding."""
     return {"file": str(event.path), "line": event.line}
 
 
@@ -430,7 +429,7 @@ def place(event: BrokerEvent) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Committed:
-    """The brokers that hold all committed records below ``limit``: the ISR since a change of the partition."""
+    """The brokers that hold all committed records below ``limit``: the ISR after a change of the partition."""
 
     isr: tuple[int, ...]
     position: int
@@ -446,7 +445,7 @@ class _Partition:
 
 
 class DataLogs:
-    """Takes the changes of partitions in the order of the metadata log; ``logs`` are the replicas' from all dumps."""
+    """Takes partition changes in the order of the metadata log; ``logs`` are the replicas' logs of all dumps."""
 
     def __init__(self, logs: Iterable[ReplicaLog]) -> None:
         self._partitions: dict[str, _Partition] = {}
@@ -476,7 +475,7 @@ class DataLogs:
             known.committed = _Committed(after.isr, change.position)
 
     def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
-        """Whether the leader of a new leader epoch begins with what can have been committed."""
+        """Check that the leader of a new leader epoch begins with every record that can have been committed."""
         before, after = change.before, change.after
         assert before is not None and after is not None and after.leader is not None  # noqa: PT018
         leader, epoch = after.leader, after.leader_epoch
@@ -521,7 +520,7 @@ class DataLogs:
         )  # fmt: skip
 
     def ends(self) -> dict[str, list[ReplicaEnd]]:
-        """Where each replica's log ended when it was dumped, by partition."""
+        """The end of each replica's log at the time of its dump, by partition."""
         return {name: list(by_dumps(known.logs)) for name, known in self._partitions.items()}
 
     def finish(self) -> list[Finding]:

@@ -1,26 +1,26 @@
 """Checks HWM and LEO in brokers' logs against the properties of replication.
 
-The metadata log says who was elected, from which set, and which ISR and min ISR a partition epoch has. The brokers'
-logs say where each leader epoch started and how far its HWM came. Clocks of different machines are compared nowhere:
-leader epochs and partition epochs put things in order, and times only the lines of one broker.
+The metadata log has the elections with their sources, and the ISR and min ISR of each partition epoch. The brokers'
+logs have the start offset of each leader epoch and the HWM reached in it. The clocks of different machines are never
+compared: leader epochs and partition epochs order the events, and times order only the lines of one broker.
 
 Properties:
 
-* **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached H > L
-  before: it lacks the offsets [L, H), and followers truncate to its log. The same for a leader that restarts within
-  its epoch with less.
-* **committed_records_survive** (KIP-966's promise): beside that, no replica has these offsets. It is reported if every
-  replica's log shows how far it came.
-* **consumers_read_consistently** (B4, B6): after such a loss consumers are shown an end of the log that is lower than
-  one that they were shown. A new leader's own HWM lags and is lower as a rule (B5): that is no finding, as Kafka
-  tells consumers the end only when the HWM has reached the start offset of the epoch, which is L. So consumers see
-  it move back, or records change, across leaders exactly when something was lost and the epoch got that far.
+* **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L although the HWM had reached
+  H > L. It lacks the offsets [L, H), and followers truncate to its log. The same property covers a leader that
+  restarts within its epoch with a shorter log.
+* **committed_records_survive** (KIP-966's promise): no other replica has these offsets either. It is reported only if
+  every replica's log shows its end.
+* **consumers_read_consistently** (B4, B6): after such a loss, consumers see a lower end of the log than before. A new
+  leader's own HWM normally lags (B5), which is no violation. Kafka returns the end to consumers only when the HWM has
+  reached the start offset of the epoch, which is L. So consumers see the end move back, or records change, exactly
+  if records were lost and the epoch's HWM reached its start offset.
 * **hwm_never_moves_back** (B4): within one tenure of a leader.
-* **hwm_stands_under_min_isr** (966.1): it moved while the committed ISR, as the leader had it, was too small.
-* **hwm_waits_for_isr** (B4): it moved above the LEO of a member of the leader's ISR.
+* **hwm_stands_under_min_isr** (966.1): the HWM moved while the leader knew a committed ISR that was too small.
+* **hwm_waits_for_isr** (B4): the HWM moved above the LEO of a member of the leader's ISR.
 * **isr_joined_caught_up** (B5): a replica was proposed for the ISR below the HWM or the start of the leader epoch.
-* **electable_completeness** (B4, 966.6): a member of ISR or ELR, or one elected from there, has a LEO below what was
-  committed.
+* **electable_completeness** (B4, 966.6): a member of ISR or ELR, or a leader elected from there, has a LEO below a
+  committed offset.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ from highwater.traces.reports.text import apart, records
 from highwater.traces.rules import profiles
 
 MAX_VIEWS = 100_000
-"""More pairs of a broker and a partition than this are not followed."""
+"""The most pairs of a broker and a partition that are followed."""
 LIMIT_FAILURES = 100
-"""So many kinds of failures of controllers are counted."""
+"""The most kinds of controller failures that are counted."""
 MAX_VERSIONS = 20_000
-"""So many changes of a partition are kept: the last ones."""
+"""The most changes kept of a partition: the last ones."""
 
 
 class Watermarks:
-    """Holds the brokers' logs against the metadata log.
+    """Compares the brokers' logs with the metadata log.
 
-    ``sources`` are the events of the brokers' logs, an iterable for each file, in any order of files; they are read
-    by ``finish``, together, an event at a time. The logs of a broker have to be without gaps between their first
-    line and their last. ``utc_offset_ms`` is how much the times of the events are ahead of UTC; None: find it, for
-    each broker, from the changes that both logs have.
+    ``sources`` has an iterable of events for each broker's log file, in any order of files. ``finish`` reads them
+    together, one event at a time. A broker's logs must be without gaps between their first line and their last.
+    ``utc_offset_ms`` is how far the times of the events are ahead of UTC. If it is None, it is found for each broker
+    from the changes that both logs have.
 
-    Kept are the changes of each partition, and of each broker and partition the leader epochs that it led; ``courses``
-    takes all events, where it is given.
+    It keeps the changes of each partition, and the leader epochs led by each broker of each partition. ``courses``
+    takes all events, if given.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class Watermarks:
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
-        """Elections whose leader had all that was committed, by partition and offset: its LEO, and the HWM."""
+        """Elections whose leader had every committed record, by partition and offset: its LEO, and the HWM."""
         self.controllers = Controllers()
-        """Why controllers resigned; after ``finish``."""
+        """The causes of controllers' resignations; complete after ``finish``."""
         self.ends: dict[str, list[ReplicaEnd]] = {}
-        """The last that is known of each replica's log, by partition; after ``finish``."""
+        """The last known end of each replica's log, by partition; complete after ``finish``."""
 
     def change(self, change: PartitionChange) -> None:
         """The next change of a partition, in the order of the metadata log."""
@@ -135,10 +135,10 @@ class Watermarks:
                 del kept[next(iter(kept))]
 
     def setting_changed(self, topic: str | None) -> None:
-        """The setting min.insync.replicas changed here in the metadata log: of a topic, or of all (None).
+        """The setting min.insync.replicas changed here in the metadata log: for a topic, or for the cluster (None).
 
-        It concerns 966.1 alone. Without this, a setting that changes twice between two changes of a partition is
-        only known where the broker's log says so.
+        It matters only to 966.1. Without this call, a setting that changes twice between two changes of a partition
+        is known only if the broker's log has it.
         """
         numbers = self._settings_of(topic)
         if not numbers or numbers[-1] != self._changes:
@@ -148,11 +148,11 @@ class Watermarks:
         return self._settings.setdefault(topic, [])
 
     def finish(self, min_isr: Mapping[str, int] | None = None) -> list[Finding]:
-        """Read the brokers' logs, and say what is wrong, by partition.
+        """Read the brokers' logs, and return the violations by partition.
 
-        ``min_isr`` is the effective min ISR (966.2) of partitions, by name, at the end of the metadata log. Where it
-        is not given, 966.1 is not judged after the last change of a partition, as the setting may have changed.
-        Raises TraceError where a log cannot be read.
+        ``min_isr`` is the effective min ISR (966.2) of partitions, by name, at the end of the metadata log. Without
+        it, 966.1 is not checked after the last change of a partition, as the setting may have changed. Raises
+        TraceError if a log cannot be read.
         """
         for name, known in self._partitions.items():
             known.last_min_isr = (min_isr or {}).get(name)
@@ -192,7 +192,7 @@ class Watermarks:
         return count
 
     def take(self, event: BrokerEvent) -> None:
-        """The next event of the brokers' logs, where they are read elsewhere: in the order of ``ordered``."""
+        """The next event, in the order of ``ordered``, if the caller reads the brokers' logs itself."""
         if isinstance(event, TopicConfigured):
             for of_topic in self._of_topic.get((event.topic, event.broker), ()):
                 of_topic.take(event)
@@ -214,7 +214,7 @@ class Watermarks:
             self._courses.take(event)
 
     def news(self, min_isr: Callable[[str], int | None]) -> Iterator[Finding]:
-        """The findings so far about the partitions of the events since the last call, earlier ones included.
+        """All findings so far about the partitions that had events since the last call.
 
         ``min_isr`` gives the effective min ISR (966.2) of a partition.
         """
@@ -225,7 +225,7 @@ class Watermarks:
         self._touched.clear()
 
     def _failed(self, event: ControllerResigned | RegistrationFailed) -> None:
-        """Count why controllers resigned, and whose registration they refused then."""
+        """Count the causes of controller resignations, and the broker registrations that failed meanwhile."""
         if isinstance(event, ControllerResigned):
             counts, key = self.controllers.failures, f"{event.event}: {event.exception}"
         else:
@@ -234,7 +234,7 @@ class Watermarks:
             counts[key] = counts.get(key, 0) + 1
 
     def _noted(self, source: Iterable[BrokerEvent]) -> Iterator[BrokerEvent]:
-        """A file's events; its path is noted with the first."""
+        """A file's events; the first one also records the file's path."""
         path = None
         for event in source:
             if event.path is not path:
@@ -258,7 +258,7 @@ class Watermarks:
                 self._offsets.setdefault(event.broker, UtcOffset()).add(event.time_ms, version.time)
 
     def utc_offset_ms(self, broker: int) -> int | None:
-        """How much the times of a broker's events are ahead of UTC, in ms; None where that is not known."""
+        """How far the times of a broker's events are ahead of UTC, in ms; None if it is not known."""
         if self._utc_offset_ms is not None:
             return self._utc_offset_ms
         found = self._offsets.get(broker)
@@ -292,7 +292,7 @@ class Watermarks:
         return None if offset is None else event.time_ms - offset
 
     def _over_epochs(self, name: str, known: Epochs, views: dict[int, BrokerView]) -> list[Finding]:
-        """Leader epochs in their order: what was committed before each, and what its leader starts with."""
+        """Check the leader epochs in order: the offsets committed before each, and the leader's log at its start."""
         findings: list[Finding] = []
         stints = [stint for broker in sorted(views) for stint in views[broker].stints]
         stints.sort(key=lambda stint: stint.epoch)
@@ -327,7 +327,7 @@ class Watermarks:
         return findings
 
     def _is_complete(self, name: str, known: Epochs, stint: Stint, start: int, high: int) -> None:
-        """Note an election whose leader had all that was committed, where the logs of all leaders before are here."""
+        """Record an election whose leader had every committed record, if no earlier leader's log is missing."""
         version = known.elections.get(stint.epoch)
         unseen = self._unseen(known)
         if version is not None and (not unseen or unseen[0] > stint.epoch):
@@ -338,11 +338,10 @@ class Watermarks:
             self.notes.append(text)
 
     def _named(self, event: BrokerEvent) -> str:
-        """The line of an event, by what tells its file apart from the others."""
+        """The file and line of an event, with the file's path shortened to tell it apart from the others."""
         return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
 
     def _unseen(self, known: Epochs) -> list[int]:
-        """Leader epochs of leaders that have no logs here."""
         return sorted(e for e, v in known.elections.items() if v.leader not in (None, *self._brokers))
 
     def _loss(
@@ -355,7 +354,7 @@ class Watermarks:
         committed: Stint,
         gone: tuple[int, int],
     ) -> Iterator[Finding]:
-        """The leader of this stint starts without what was committed: the offsets of ``gone``."""
+        """The leader of this stint starts without the committed offsets of ``gone``."""
         assert stint.start is not None
         again = bool(earlier) and earlier[-1].epoch == stint.epoch
         version = None if again else known.elections.get(stint.epoch)
@@ -365,7 +364,7 @@ class Watermarks:
         return loss.findings()
 
     def _incomplete(self, name: str, known: Epochs, view: BrokerView, levels: Levels) -> Iterator[Finding]:
-        """Members of ISR or ELR that say themselves that their log ends below what was committed."""
+        """Members of ISR or ELR whose own logs show that they end below a committed offset."""
         for event in view.followed:
             version = known.versions.get(event.partition_epoch)
             if version is None:
@@ -388,9 +387,9 @@ class Watermarks:
 
 
 def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
-    """The events of a file with their place among those of others: by time, which never goes back in a file.
+    """The events of a file with their sort keys: by time, which never decreases within a file.
 
-    In the same ms, a broker leads before its HWM moves, and it moves before the broker follows.
+    Within one ms, a broker first leads, then its HWM moves, then it follows.
     """
     latest = -(1 << 62)
     for event in source:
@@ -404,7 +403,7 @@ def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], Br
 
 
 class Levels:
-    """The committed offsets at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
+    """The committed offsets by leader epoch: ``steps`` has those after its leader's start, and those at its end."""
 
     def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
         self._steps, self._unseen = steps, unseen
@@ -413,7 +412,8 @@ class Levels:
     def at(self, epoch: int) -> int | None:
         """The offsets committed before a leader epoch and not lost at its start; None if that is not certain.
 
-        It is not where a leader whose logs are not there may have started with less in between.
+        It is not certain if a leader in between, whose logs are not in the input, may have started with fewer
+        records.
         """
         at = bisect_right(self._epochs, epoch)
         if at == 0:

@@ -1,4 +1,4 @@
-"""The compressed part of a record batch, taken apart in bounded memory."""
+"""Decompression of a record batch in bounded memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _XERIAL_BLOCK = 1 << 15
 def decompress(codec: str, data: bytes, limit: int = MAX_BATCH) -> bytes:
     """The decompressed data. Raises ValueError if it is damaged or larger than the limit.
 
-    The decoders write into a buffer of the limit's size at most, so a small input cannot become a large one.
+    The decoders write into a buffer of at most the limit's size, so a small input cannot expand beyond it.
     """
     try:
         if codec == "gzip":
@@ -49,7 +49,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
 
 
 def _into(module: object, data: bytes, limit: int) -> bytes:
-    """Into a buffer that is usually large enough; where it is not, into the largest."""
+    """Decompress into a buffer that is usually large enough; if it is too small, into one of the limit's size."""
     if not data:
         raise ValueError("no compressed data")
     room = min(limit, max(1 << 16, 16 * len(data)))
@@ -66,7 +66,7 @@ def _into(module: object, data: bytes, limit: int) -> bytes:
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:
-    """Raw snappy, or the framing of snappy-java: a header, then blocks with their lengths."""
+    """Decompress raw snappy, or the framing of snappy-java: a header, then blocks with their lengths."""
     if not data.startswith(_XERIAL):
         return _unsnappy_block(data, limit)
     at, total, blocks = _XERIAL_HEADER.size, 0, []
@@ -90,26 +90,26 @@ def _unsnappy_block(data: bytes, limit: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(data))
 
 
-# Record batches of a log segment or a snapshot, one at a time and in bounded memory.
+# Record batches of a log segment or a snapshot, read one at a time in bounded memory.
 #
-# Format: Kafka's message format 2 (``magic`` 2). The header's checksum is CRC-32C over everything behind it.
+# Format: Kafka's message format 2 (``magic`` 2). The header's checksum is CRC-32C over everything after it.
 
 CHUNK = 1 << 21
 HEADER = struct.Struct(">qiibIhiqq14xi")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, times of the first record and the
-greatest time, (producer: not read), number of records."""
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first timestamp, greatest timestamp,
+(producer: skipped), number of records."""
 PREFIX = 12
-"""The bytes of a header that its length does not count: base offset and length."""
+"""The bytes of a header that its length field does not count: base offset and length."""
 MAGIC_AT = 16
 CHECKED = 21
-"""Where the part of a batch begins that its checksum covers."""
+"""The position in a batch at which the part covered by its checksum begins."""
 LEAST = HEADER.size - PREFIX
 MAGIC = 2
 COMPRESSION, APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
 MAX_RECORDS = 1 << 20
-"""The most records of a batch that are read. As many of the smallest ones are more than Kafka's limit of 8 MiB."""
+"""The most records of a batch that are read. This many records of the smallest size exceed Kafka's limit of 8 MiB."""
 SEARCHED = 1 << 28
-"""How many bytes behind a batch that seems torn are looked at, to see whether another batch begins there."""
+"""The number of bytes after a seemingly torn batch that are searched for the start of another batch."""
 
 _FIRST = HEADER.size - CHECKED
 _new = tuple.__new__
@@ -118,9 +118,9 @@ _new = tuple.__new__
 class RecordBatch(NamedTuple):
     """A record batch.
 
-    ``position`` is that of its first byte in the file, or the number of its line in a dump. ``timestamp`` is the
-    greatest time of a record, in ms since the epoch, and ``times`` has that of each. ``offsets`` are the offsets of the
-    records, a range unless some were removed. ``keys`` are read of control records only, else empty.
+    ``position`` is that of its first byte in the file, or its line number in a dump. ``timestamp`` is the greatest
+    timestamp of a record, in ms since the epoch; ``times`` has each record's. ``offsets`` are the offsets of the
+    records, a range unless records were removed. ``keys`` are read for control records only, else empty.
     """
 
     position: int
@@ -136,16 +136,16 @@ class RecordBatch(NamedTuple):
 
 
 class Readable(Protocol):
-    """Something that bytes are read from: a binary file, or a decompressed one."""
+    """A byte source: a binary file, or a decompressed one."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, none at the end."""
+        """At most ``size`` bytes; empty at the end."""
 
 
 def _record_prefixes() -> list[bytes]:
-    """The bytes between a record's length and its value's, by its number in the batch, in the usual shape.
+    """The bytes between a record's length and its value's length, by its number in the batch, in the usual form.
 
-    No attributes, the time of the first record, the offset that follows from the number, no key.
+    Usual form: no attributes, the first record's timestamp, an offset that follows from the number, no key.
     """
     found = []
     for i in range(1 << 13):
@@ -166,7 +166,7 @@ class _Records(NamedTuple):
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
-    """A signed number in groups of seven bits, at most ten of them, and the position behind it."""
+    """A zigzag varint of at most ten bytes, and the position after it."""
     value = shift = 0
     while True:
         byte = body[at]
@@ -180,7 +180,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
 
 
 def _field(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """Bytes with their length, null where it is negative; and the position behind them."""
+    """A length-prefixed field, None if the length is negative; and the position after it."""
     size, at = _varint(body, at)
     if size < 0:
         return None, at
@@ -190,7 +190,7 @@ def _field(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _read_any(body: bytes, at: int, count: int) -> _Records:
-    """Records of any shape. Raises ValueError or IndexError on damage."""
+    """Read records of any form. Raises ValueError or IndexError on damage."""
     found = _Records([], [], [], [])
     for _ in range(count):
         size, at = _varint(body, at)
@@ -221,7 +221,7 @@ def _read_any(body: bytes, at: int, count: int) -> _Records:
 
 
 def _read_usual(body: bytes, at: int, count: int) -> list[bytes | None] | None:
-    """The values of records of the usual shape; None where one has another."""
+    """The values of records of the usual form; None if one record has another form."""
     values: list[bytes | None] = []
     append = values.append
     try:
@@ -270,15 +270,15 @@ def read_batches(
 ) -> Iterator[RecordBatch]:
     """The batches of a segment or a snapshot, from its beginning.
 
-    ``last``: no segment follows. A crash can cut a file off within a batch, and damage the last batch of the last file:
-    the iterator then ends, and adds a line to ``notes``. Zeros at the end are preallocated space. Raises TraceError,
-    with the position, if anything else is wrong.
+    ``last``: no segment follows. A crash can cut a file off within a batch, and damage the last batch of the last
+    file. The iterator then ends, and adds a line to ``notes``. Zeros at the end are preallocated space. Raises
+    TraceError with the position for any other damage.
     """
     return _Segment(path, file, [] if notes is None else notes, last).batches()
 
 
 class _Segment:
-    """One file while it is read."""
+    """The reading state of one file."""
 
     def __init__(self, path: Path, file: Readable, notes: list[str], last: bool) -> None:
         self.path, self.file, self.notes, self.last = path, file, notes, last
@@ -314,7 +314,7 @@ class _Segment:
                 self._bad_checksum(at, end)
                 return
             position = self.start + at
-            # The checksum does not cover these two.
+            # The checksum does not cover these two fields.
             if base < 0 or epoch < epoch_before:
                 raise self._error(position, f"offset {base}, leader epoch {epoch} after {epoch_before}")
             epoch_before = epoch
@@ -334,7 +334,7 @@ class _Segment:
             at = end
 
     def _batch(self, position: int, body: bytes, header: tuple[int, ...]) -> RecordBatch:
-        """A batch of any shape: compressed, of control records, with gaps, with different times."""
+        """A batch of any form: compressed, of control records, with offset gaps, or with different timestamps."""
         base, epoch, attributes, delta, first, timestamp, count = header
         codec = attributes & COMPRESSION
         control = bool(attributes & CONTROL)
@@ -368,7 +368,7 @@ class _Segment:
         return TraceError(self.path, None, None, f"byte {position}: {message}", position)
 
     def _more(self, at: int, size: int) -> int:
-        """Read on until ``size`` bytes from ``at`` are there, if the file has them; the new place of ``at``."""
+        """Read until ``size`` bytes from ``at`` are available, or the file ends; returns the new position of ``at``."""
         parts, have = [self.data[at:]], len(self.data) - at
         while have < size:
             with readable(self.path):
@@ -383,7 +383,7 @@ class _Segment:
     # --- the end of a file, and damage ---
 
     def _only_zeros(self, at: int) -> bool:
-        """Whether nothing but zeros follows. The file is read to where something else stands."""
+        """True if only zeros follow. Reads up to the first other byte."""
         if self.data.count(0, at) != len(self.data) - at:
             return False
         while part := self.file.read(CHUNK):
@@ -392,7 +392,7 @@ class _Segment:
         return True
 
     def _end(self, at: int) -> None:
-        """Fewer bytes than a header are left."""
+        """Handle a rest that is shorter than a header."""
         left = len(self.data) - at
         if self.data.count(0, at) != left:
             self._note(at, f"the file ends within the header of a batch: skipped {left} bytes")
@@ -403,7 +403,7 @@ class _Segment:
             self.notes.append(note)
 
     def _bad_header(self, at: int, length: int, magic: int) -> None:
-        """Zeros to the end, a header that was written in part, or damage."""
+        """Handle a bad header: zeros to the end, a partly written header, or damage."""
         position = self.start + at
         unwritten = magic == 0 and (self.last or length == 0) and self._only_zeros(at + MAGIC_AT)
         begun = self.data.count(0, at, at + MAGIC_AT) != MAGIC_AT
@@ -417,9 +417,9 @@ class _Segment:
         raise self._error(position, f"message format {magic}; only format 2 is read")
 
     def _torn(self, at: int, length: int) -> None:
-        """The file ends within a batch, unless another one stands where this one should go on."""
+        """The file ends within a batch. It is damage if another batch begins in the missing part."""
         data, position = self.data, self.start + at
-        # A batch that follows has the same epoch, nearly always, and the same magic.
+        # The next batch nearly always has the same epoch, and always the same magic.
         pattern = data[at + PREFIX : at + PREFIX + 5]
         found, budget = at + PREFIX, SEARCHED
         while budget > 0:

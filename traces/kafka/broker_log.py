@@ -1,6 +1,6 @@
 """The events of a broker's log (server.log, state-change.log): HWM, LEO, ISR and leadership of partitions.
 
-Offsets, epochs and ids are those of Kafka; an ISR is in the order of the line.
+Offsets, epochs and ids are Kafka's; an ISR has the order of the line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from highwater.traces.reading import (
 
 @dataclass(frozen=True, slots=True)
 class BrokerEvent:
-    """A line that says something of a partition. ``time_ms`` is in ms since the epoch (see the module)."""
+    """An event of a partition, from one line.
+
+    ``time_ms`` is in ms since the epoch (see the comment on time zones below).
+    """
 
     path: Path
     line: int
@@ -52,7 +55,7 @@ class HwmMoved(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class HwmLowered(BrokerEvent):
-    """The log's own HWM was set back. On a follower that is normal (B4, B3); the line does not say who leads."""
+    """The log's own HWM was lowered. That is normal on a follower (B4, B3); the line does not show who leads."""
 
     before: int
     after: int
@@ -68,9 +71,9 @@ class LeoRecorded(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrUpdated(BrokerEvent):
-    """The controller took the leader's AlterPartition: the committed ISR and its partition epoch.
+    """The controller accepted the leader's AlterPartition: the committed ISR and its partition epoch.
 
-    ``under_min_isr`` is what the leader itself says of it.
+    ``under_min_isr`` is the leader's own statement about that ISR.
     """
 
     isr: tuple[int, ...]
@@ -80,9 +83,9 @@ class IsrUpdated(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrShrinking(BrokerEvent):
-    """The leader is about to take members out of the ISR: its own HWM and LEO, and the LEOs it knows of them.
+    """The leader is about to remove members from the ISR: its own HWM and LEO, and the LEOs that it knows for them.
 
-    ``out_of_sync`` are pairs of a member and its LEO, -1 where the leader does not know it.
+    ``out_of_sync`` are pairs of a member and its LEO, -1 if the leader does not know it.
     """
 
     isr: tuple[int, ...]
@@ -96,7 +99,7 @@ class IsrShrinking(BrokerEvent):
 class IsrSubmitted(BrokerEvent):
     """The leader proposes an ISR with AlterPartition (B7).
 
-    ``added`` is the replica of an expansion, ``removed`` are those of a shrink. ``partition_epoch`` is the one
+    ``added`` is the replica of an expansion, ``removed`` are the replicas of a shrink. ``partition_epoch`` is the one
     that the leader knows.
     """
 
@@ -110,9 +113,9 @@ class IsrSubmitted(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class BecameLeader(BrokerEvent):
-    """This broker leads in a leader epoch that it did not know: its LEO is the epoch's start offset (B5).
+    """This broker leads in a leader epoch that is new to it: its LEO is the epoch's start offset (B5).
 
-    A broker that restarts knows no epoch, so this may be one that it led before.
+    A restarted broker knows no epoch, so it may have led this one before.
     """
 
     leader_epoch: int
@@ -127,7 +130,7 @@ class BecameLeader(BrokerEvent):
 class StillLeader(BrokerEvent):
     """The leader replayed a change of the partition from the metadata log; the leader epoch is the same.
 
-    ``hwm`` is -1 where the leader knew a later change already, and went on with that.
+    ``hwm`` is -1 if the leader already knew a later change, and kept that.
     """
 
     leader_epoch: int
@@ -138,7 +141,7 @@ class StillLeader(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class BecameFollower(BrokerEvent):
-    """This broker follows in a leader epoch that it did not know, with this LEO and HWM. No leader: None."""
+    """This broker follows in a leader epoch that is new to it, with this LEO and HWM. ``leader`` None: no leader."""
 
     leader_epoch: int
     leo: int
@@ -158,12 +161,12 @@ class StillFollower(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class FetcherRemoved(BrokerEvent):
-    """The broker stopped to fetch the partition: it is about to replay a change of it."""
+    """The broker stopped fetching the partition: it is about to replay a change of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truncating(BrokerEvent):
-    """The follower cuts its log to end before ``offset`` at the latest (B3)."""
+    """The follower truncates its log to end at or before ``offset`` (B3)."""
 
     leader: int
     offset: int
@@ -171,7 +174,7 @@ class Truncating(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class InitialHwm(BrokerEvent):
-    """The partition's log is ready after a start of the broker, with the HWM of its checkpoint."""
+    """The partition's log is loaded after a start of the broker, with the HWM of the checkpoint file."""
 
     hwm: int
 
@@ -185,9 +188,9 @@ class LogLoaded(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigured(BrokerEvent):
-    """The broker is about to use new settings of a topic: its ``min.insync.replicas``, None where it has none.
+    """The broker is about to apply new settings of a topic: its ``min.insync.replicas``, None if it has none.
 
-    ``partition`` is -1: it is about all of them.
+    ``partition`` is -1: the event is about all partitions.
     """
 
     min_isr: int | None
@@ -209,13 +212,13 @@ class RegistrationFailed(BrokerEvent):
 # The lines are log4j's ``[date time] LEVEL message (logger)``. Moves of the HWM and the LEOs of followers are logged
 # only if the logger ``kafka.cluster.Partition`` is at DEBUG. Other lines, and those of stack traces, are skipped.
 #
-# The date has no zone. ``BrokerEvent.time_ms`` is the local time counted as if it were UTC, less ``utc_offset_ms``.
+# The date has no time zone. ``BrokerEvent.time_ms`` is the local time counted as UTC, minus ``utc_offset_ms``.
 # ``UtcOffset`` finds the offset from changes whose time is in the metadata log.
 
 MAX_MEMBERS = 1000
-"""More members of an ISR than this in one line are refused."""
+"""A line that lists more ISR members is refused."""
 QUARTER_MS = 900_000
-"""Zones differ from UTC by whole quarters of an hour."""
+"""Time zones differ from UTC by whole quarters of an hour."""
 MAX_OFFSET_QUARTERS = 4 * 18
 
 
@@ -238,7 +241,7 @@ _Reader = Callable[["_Line"], BrokerEvent]
 
 
 class _Line:
-    """The parts of a line that matched, read with their bounds."""
+    """The matched parts of a line, read with bounds."""
 
     def __init__(self, path: Path, line: int, time_ms: int, broker: int | None, match: re.Match[str]) -> None:
         self.path, self.line, self.time_ms, self._broker, self._match = path, line, time_ms, broker, match
@@ -260,11 +263,11 @@ class _Line:
         return self._match[name] is not None
 
     def text(self, name: str) -> str:
-        """A part as it is."""
+        """A part as text."""
         return self._match[name]
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
-        """A number within bounds: an offset, unless told otherwise."""
+        """A number within bounds; the default bounds are those of an offset."""
         return self._bounded(name, self._match[name], low, high)
 
     def epoch(self, name: str) -> int:
@@ -301,7 +304,7 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
 
 
 def _parts(kind: Callable[..., BrokerEvent], *names: str) -> _Reader:
-    """An event that has parts of the line as its own fields, in this order."""
+    """The reader of an event whose own fields are these parts of the line, in order."""
     return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
 
 
@@ -343,7 +346,7 @@ def _topic_configured(m: _Line) -> BrokerEvent:
     )
 
 
-# Kafka 4.0 and later write the fields in another order, and lists where there were Scala's sets.
+# Kafka 4.0 and later write the fields in another order, and lists instead of Scala sets.
 _SKIPPED = (
     r"(?: and partition state|, partition registration)[^()]*\((?=[^()]*\bleaderEpoch=(?P<le>-?\d+))"
     r"(?=[^()]*\bisr=\[(?P<isr>[\d, ]*)\])(?=[^()]*\bpartitionEpoch=(?P<pe>-?\d+))[^()]*\)"
@@ -372,8 +375,8 @@ _RESIGNED = (
      _parts(ControllerResigned, "event", "exception")),
 )  # fmt: skip
 
-# The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
-# first keeps most lines away from the expressions.
+# The logger, the text that an event's message must contain, and how the message is read. The search for the text
+# keeps most lines away from the regular expressions.
 _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
     logger: tuple((needle, re.compile(expression), read) for needle, expression, read in kinds)
     for logger, kinds in {
@@ -422,7 +425,7 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
              _parts(Truncating, "leader", "offset")),
         ),
         "kafka.log.UnifiedLog": _LOWERED,
-        # Its name in Kafka 4.2.
+        # The name in Kafka 4.2.
         "org.apache.kafka.storage.internals.log.UnifiedLog": _LOWERED,
         "kafka.server.metadata.DynamicConfigPublisher": (
             ("] Updating topic ",
@@ -453,9 +456,9 @@ _NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
 def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]:
     """The events of a broker's log, plain or compressed, in the order of its lines.
 
-    ``utc_offset_ms`` is how much the log's local time is ahead of UTC. Raises TraceError where the file cannot be
-    read, is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or an event whose numbers
-    cannot be. Lines without their end are skipped.
+    ``utc_offset_ms`` is how far the log's local time is ahead of UTC. Raises TraceError if the file cannot be read,
+    is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or has an event with impossible numbers.
+    A line without its end is skipped.
     """
     with Source(path) as source:
         log = BrokerLog(path, utc_offset_ms)
@@ -515,7 +518,7 @@ def _fetchers_removed(
 
 
 def _time(path: Path, number: int, head: re.Match[bytes]) -> int:
-    """The local time of a line, in ms since the epoch as if it were UTC."""
+    """The local time of a line, in ms since the epoch, counted as UTC."""
     if start_of_day(head[1].decode("ascii")) is None:
         raise TraceError(path, number, "date", f"there is no day {head[1].decode('ascii')}")
     found = log_time(head)
@@ -525,7 +528,7 @@ def _time(path: Path, number: int, head: re.Match[bytes]) -> int:
 
 
 def is_broker_log(first_bytes: bytes) -> bool:
-    """Whether a file that begins like this, compressed or not, is a log in log4j's form, written by Kafka."""
+    """True if these first bytes of a file, compressed or not, are those of a log4j log that Kafka wrote."""
     if first_bytes.startswith(GZIP_MAGIC):
         try:
             first_bytes = zlib.decompressobj(wbits=31).decompress(first_bytes, 1 << 16)
@@ -539,25 +542,25 @@ def is_broker_log(first_bytes: bytes) -> bool:
 
 
 class UtcOffset:
-    """Finds how much the local time of a log is ahead of UTC, in whole quarters of an hour.
+    """Finds how far the local time of a log is ahead of UTC, in whole quarters of an hour.
 
-    Each pair is a line of the log, read with an offset of 0, and the time of the same change in the metadata
-    log. A broker replays a change immediately or, after a restart, much later: most pairs decide, and of two
-    offsets with as many pairs the smaller.
+    Each pair has the time of a log line, read with an offset of 0, and the time of the same change in the metadata
+    log. A broker replays a change immediately or, after a restart, much later. So the offset with the most pairs
+    wins; of two with equally many pairs, the smaller.
     """
 
     def __init__(self) -> None:
         self._quarters: Counter[int] = Counter()
 
     def add(self, local_ms: int, utc_ms: int) -> None:
-        """A pair. One that no zone explains is not counted."""
+        """Add a pair. A difference that no time zone explains is ignored."""
         quarters = (local_ms - utc_ms + QUARTER_MS // 2) // QUARTER_MS
         if abs(quarters) <= MAX_OFFSET_QUARTERS:
             self._quarters[quarters] += 1
 
     @property
     def offset_ms(self) -> int | None:
-        """The offset in ms; None where no pair was seen."""
+        """The offset in ms; None if there is no pair."""
         if not self._quarters:
             return None
         most = max(self._quarters.values())

@@ -1,10 +1,10 @@
-"""Readers of the fields of records, made once for each record type and version; ``encoding`` has the writers.
+"""Readers and writers of the fields of records, built once for each record type and version.
 
 The wire form is Kafka's flexible one: compact lengths, tagged fields at the end of each structure. The JSON form is
-that of Kafka's own converters: camel case, ids as URL-safe base64 without padding, bytes as base64, tagged
-fields with their default value left out, a number that is none as a string.
+that of Kafka's own converters: camel case, ids as URL-safe base64 without padding, and bytes as base64. Tagged fields
+with their default value are omitted, and a NaN or an infinity is a string.
 
-A length is compared with the bytes that are left before anything of that length is made.
+A length is compared with the number of remaining bytes before anything of that length is allocated.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from highwater.traces.kafka.schemas import ArrayOf, Field, Type
 
 Values = dict[str, Any]
 StructReader = Callable[[bytes, int, Values], int]
-"""Reads at a position, adds the fields to the values, and returns the position behind."""
+"""Reads at a position, adds the fields to the values, and returns the position after them."""
 Reader = Callable[[bytes, int], tuple[Any, int]]
-"""Reads one value at a position; the value and the position behind it."""
+"""Reads one value at a position; returns the value and the position after it."""
 
 DAMAGE = (struct.error, IndexError, ValueError, OverflowError)
 """The errors that readers raise on damaged bytes."""
@@ -38,7 +38,7 @@ FORMATS = {
     "float64": "d",
     "uuid": "16s",
 }
-"""The types of fixed width, with their sign in a format of the struct module."""
+"""The fixed-width types, with their format characters of the struct module."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _INTS = [struct.Struct(f">{n}i") for n in range(32)]
 
@@ -63,7 +63,7 @@ _SHOWN: dict[str, Callable[[Any], Any]] = {"uuid": uuid_text, "float64": _float}
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number in at most five groups of seven bits, and the position behind it."""
+    """An unsigned varint of at most five bytes, and the position after it."""
     value = shift = 0
     while True:
         if at >= len(data):
@@ -79,7 +79,10 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_length(data: bytes, at: int, width: int) -> tuple[int, int]:
-    """The compact length of a list whose elements have at least ``width`` bytes; -1 for null."""
+    """The compact length of a list, -1 for null, and the position after it.
+
+    Elements have at least ``width`` bytes.
+    """
     n = data[at]
     if n < 128:
         at += 1
@@ -93,7 +96,7 @@ def read_length(data: bytes, at: int, width: int) -> tuple[int, int]:
 def _read_brokers(data: bytes, at: int) -> tuple[list[int] | None, int]:
     n = data[at]
     if 0 < n < 32:
-        # The usual case: unpacking itself compares the length with what is left.
+        # The usual case: the unpacking itself checks the length against the remaining bytes.
         return list(_INTS[n - 1].unpack_from(data, at + 1)), at + 4 * n - 3
     n, at = read_length(data, at, 4)
     if n < 0:
@@ -205,7 +208,7 @@ def reader(field: Field, version: int) -> Reader:
 
 
 def _run_reader(fields: list[Field]) -> StructReader:
-    """Neighbouring fields of fixed width, in one step."""
+    """The reader of adjacent fixed-width fields, which are read in one step."""
     form = struct.Struct(">" + "".join(FORMATS[str(f.type)] for f in fields))
     unpack, size, names = form.unpack_from, form.size, tuple(f.name for f in fields)
     shown = tuple((f.name, _SHOWN[str(f.type)]) for f in fields if f.type in _SHOWN)
@@ -219,7 +222,7 @@ def _run_reader(fields: list[Field]) -> StructReader:
 
         return read_one
     if [f.type for f in fields] == ["int32", "uuid"]:
-        # A partition and its topic: the beginning of nearly every record of a log.
+        # A partition and its topic: nearly every record of a log begins with them.
         number, ident = names
 
         def read_partition(data: bytes, at: int, values: Values) -> int:
@@ -317,7 +320,7 @@ def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
     return read
 
 
-# Writers of the fields of records, made once for each record type and version.
+# Writers of the fields of records, built once for each record type and version.
 
 StructWriter = Callable[[bytearray, Any, bool], None]
 Writer = Callable[[bytearray, Any, bool], None]
@@ -333,20 +336,23 @@ _FROM_URL_SAFE = str.maketrans("-_", "+/")
 
 
 class FieldError(ValueError):
-    """JSON that is no value of its field. ``path`` is the field's, from the outermost: ``endPoints[0].port``."""
+    """JSON that does not fit its field.
+
+    ``path`` is the field's path from the outermost structure: ``endPoints[0].port``.
+    """
 
     def __init__(self, path: str, message: str) -> None:
         self.path, self.message = path, message
         super().__init__(f"{path}: {message}" if path else message)
 
     def within(self, outer: str) -> FieldError:
-        """The same, seen from the structure around it."""
+        """The same error, with the path extended by the enclosing structure."""
         dot = "." if self.path and not self.path.startswith("[") else ""
         return FieldError(f"{outer}{dot}{self.path}", self.message)
 
 
 def put_varint(out: bytearray, value: int) -> None:
-    """An unsigned number in groups of seven bits."""
+    """Append an unsigned varint."""
     while value > 127:
         out.append((value & 127) | 128)
         value >>= 7
@@ -450,7 +456,10 @@ def writer(field: Field, version: int) -> Writer:
 
 
 def struct_writer(fields: tuple[Field, ...], version: int) -> StructWriter:
-    """The writer of a structure with its tagged fields. Unknown names are errors, or left out by a lenient one."""
+    """The writer of a structure with its tagged fields.
+
+    An unknown name is an error, or is skipped by a lenient writer.
+    """
     present = [f for f in fields if f.since <= version]
     plain = [(f.name, writer(f, version)) for f in present if f.tag is None]
     by_tag = sorted((f for f in present if f.tag is not None), key=lambda f: f.tag or 0)

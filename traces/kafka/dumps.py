@@ -1,6 +1,7 @@
-"""The text of ``kafka-dump-log --cluster-metadata-decoder``: the same batches as in the binary file.
+"""The text of ``kafka-dump-log --cluster-metadata-decoder``, read as the same batches as in the binary file.
 
-A line a batch, a line a record. The JSON of a record is encoded again, so that what comes after sees one form only.
+Each batch and each record has a line. The JSON of a record is encoded again, so that later code handles one form
+only.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _RECORD = re.compile(
     re.DOTALL,
 )
 _CONTROL = re.compile(r"(\w+):? (\{.*\})$")
-"""With a colon where a leader change is shown with its fields, as newer versions do."""
+"""The colon stands where a leader change is printed with its fields, as newer versions do."""
 _CONTROL_TYPE = re.compile(r"controlType: \w+\((\d{1,4})\)$")
 _TRANSACTION_ENDS = ("ABORT", "COMMIT")
 _TRANSACTION_END = re.compile(r"endTxnMarker: (ABORT|COMMIT) coordinatorEpoch: -?\d{1,10}$")
@@ -51,7 +52,7 @@ _TRAILING = re.compile(rb"Found (\d{1,19}) invalid bytes at the end of ")
 
 @dataclass(slots=True)
 class _Batch:
-    """The line of a batch, and what its records have said so far."""
+    """The line of a batch, and the data of its records so far."""
 
     line: int
     base: int
@@ -85,11 +86,11 @@ class _Batch:
 
 
 def read_dump(source: Source, notes: list[str] | None = None, *, last: bool = True) -> Iterator[RecordBatch]:
-    """The batches of a dump; ``position`` is the line. ``last`` says that no other dump of the log follows.
+    """The batches of a dump; ``position`` is the line. ``last`` means that no other dump of the log follows.
 
-    Records that the tables do not have become values that decode to UnknownRecord. A dump that breaks off within its
-    last batch, and in the last dump an invalid last batch, end the iterator with a line in ``notes``. Raises TraceError
-    where a line is none of a dump, or its JSON does not fit its record.
+    Records that the tables lack become values that decode to UnknownRecord. If a dump ends within its last batch, or
+    if the last batch of the last dump is invalid, the iterator ends with a line in ``notes``. Raises TraceError if a
+    line does not belong to a dump, or its JSON does not fit its record.
     """
     return _Dump(source, [] if notes is None else notes, last).batches()
 
@@ -140,7 +141,7 @@ class _Dump:
             self._note(f"{self.path}: {self.left_out} records have unknown fields, which are ignored")
 
     def _between(self, line: bytes) -> bool:
-        """Whether a line may stand between the batches: several segments in one dump, or what Kafka says at the end."""
+        """True if a line may stand between batches: the start of another segment, or Kafka's closing lines."""
         if line.startswith(b"Dumping ") or LOG_HEAD.match(line) or not line:
             return True
         if found := _TRAILING.match(line):
@@ -225,7 +226,7 @@ class _Dump:
         batch.times.append(batch.timestamp if time is None else int(time))
 
     def _control(self, rest: str) -> tuple[bytes | None, bytes | None]:
-        """Key and value; the value is None where the dump does not have it."""
+        """Key and value of a control record; the value is None if the dump lacks it."""
         if found := _CONTROL_TYPE.match(rest):
             return control_key(int(found[1])), None
         if found := _TRANSACTION_END.match(rest):
@@ -248,7 +249,7 @@ class _Dump:
             )
         payload = rest[len(_PAYLOAD) :]
         if not payload.startswith("{"):
-            # Kafka's own decoder could not read it: "Error at 17, skipping. ..."
+            # Kafka's own decoder failed on this record: "Error at 17, skipping. ..."
             if payload.startswith("Error at "):
                 return encode_unknown(None, 0, printable(payload))
             raise self._error("payload", "not JSON: was the dump made with --cluster-metadata-decoder?")
@@ -279,11 +280,11 @@ class _Dump:
 
 # The output of ``kafka-dump-log`` for a broker's data segments: the end and the leader epochs of each replica's log.
 #
-# A line ``Dumping PATH`` begins a file, another line is a batch, and one with ``| `` a record, if records are shown.
-# Only the lines of batches are read; dumps of an index, or of the metadata log, are skipped.
+# A line ``Dumping PATH`` begins a file. A line with ``| `` is a record, if records are shown; other lines are
+# batches. Only batch lines are read. Dumps of an index, or of the metadata log, are skipped.
 
 MAX_REPLICAS, MAX_EPOCHS = 100_000, 10_000
-"""So many replicas are read of a broker, and so many leader epochs of a replica."""
+"""The most replicas of a broker, and the most leader epochs of a replica, that are read."""
 _DUMPING = re.compile(rb"Dumping (.+)$")
 _SEGMENT = re.compile(r"(?:^|[/\\])([a-zA-Z0-9._-]{1,249})-(\d{1,9})[/\\](\d{20})\.log$")
 _HEAD = re.compile(
@@ -299,9 +300,9 @@ _METADATA = "__cluster_metadata"
 
 @dataclass(slots=True)
 class ReplicaLog:
-    """The log of a broker's replica: leader epochs, each with the offset at which it starts, and the end.
+    """The log of a broker's replica: leader epochs with their start offsets, and the end.
 
-    Raises TraceError (``extend``) where a batch does not go on from the one before.
+    ``extend`` raises TraceError if a batch does not continue the one before.
     """
 
     path: Path
@@ -310,7 +311,7 @@ class ReplicaLog:
     epochs: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
     is_over: bool = False
-    """A batch that is not valid: what is behind it is not there for the broker either."""
+    """An invalid batch was read. The broker does not use anything after it, either."""
 
     def extend(self, base: int, last: int, epoch: int, line: int) -> None:
         """One more batch."""
@@ -324,18 +325,18 @@ class ReplicaLog:
         self.end = last + 1
 
     def before(self, epoch: int) -> tuple[tuple[tuple[int, int], ...], int]:
-        """The log up to where a leader epoch or a later one starts in it: its epochs, and where it ends then."""
+        """The log before the first epoch that is this leader epoch or later: its epochs, and its end there."""
         kept = tuple(segment for segment in self.epochs if segment[0] < epoch)
         return kept, self.end if len(kept) == len(self.epochs) else self.epochs[len(kept)][1]
 
 
 def is_data_dump(head: bytes) -> bool:
-    """Whether a file that begins like this is a dump of data segments."""
+    """True if these first bytes of a file are those of a dump of data segments."""
     return any(_METADATA.encode() not in found[0] for found in _HEAD.finditer(head))
 
 
 def broker_of(path: Path) -> int | None:
-    """The broker that a file is of, by its name or by that of a directory: node0, broker-0; None where none says so."""
+    """The broker of a file, from the file's or a directory's name (node0, broker-0); None if no name has a number."""
     for name in (path.name, *(parent.name for parent in path.absolute().parents)):
         if found := _DATA_NUMBER.search(name):
             return int(found[1])
@@ -343,7 +344,7 @@ def broker_of(path: Path) -> int | None:
 
 
 def read_data_dump(path: Path, notes: list[str] | None = None) -> list[ReplicaLog]:
-    """The logs of a broker's replicas, by partition. Raises TraceError where a line of a batch cannot be one."""
+    """The logs of a broker's replicas, by partition. Raises TraceError if a batch line is invalid."""
     with Source(path) as source:
         return _Reading(path, [] if notes is None else notes).read(split(source))
 
@@ -397,7 +398,7 @@ class _Reading:
         log.extend(base, last, epoch, number)
 
     def _joined(self, name: str) -> ReplicaLog:
-        """The segments of a replica as one log, in the order of their offsets."""
+        """Join the segments of a replica into one log, in the order of their offsets."""
         (_, log), *rest = sorted(self._segments[name], key=lambda pair: pair[0])
         for base, segment in rest:
             if log.is_over or base < log.end:

@@ -26,7 +26,7 @@ from highwater.traces.reading import Source, TraceError, readable, split
 SEGMENT, SNAPSHOT = "metadata segment", "metadata snapshot"
 SEGMENT_DUMP, SNAPSHOT_DUMP = "metadata dump", "snapshot dump"
 LOOKED_AT = 1 << 16
-"""How much of a file is read to see what it is."""
+"""The number of bytes of a file that are read to recognize it."""
 
 LEADER_CHANGE, SNAPSHOT_HEADER = 2, 3
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -50,23 +50,23 @@ class KnownFile(NamedTuple):
 
 
 def recognise(path: Path) -> str | None:
-    """Metadata segment, metadata snapshot, metadata dump, snapshot dump: in these words; or None. Looks through gzip.
+    """The kind of a file: metadata segment, metadata snapshot, metadata dump or snapshot dump; else None.
 
-    Raises TraceError where the file cannot be read.
+    Looks through gzip. Raises TraceError if the file cannot be read.
     """
     found = inspect(path)
     return None if found is None else found.kind
 
 
 def inspect(path: Path) -> KnownFile | None:
-    """A file by its head; None if it is no file of a metadata log. Raises TraceError if it cannot be read."""
+    """Recognize a file by its first bytes; None if it is not part of a metadata log. Raises TraceError."""
     with Source(path) as source:
         try:
             head = source.read(LOOKED_AT)
         except TraceError:
             if not source.compressed:
                 raise
-            # A damaged compressed file is none of ours, as far as can be seen.
+            # A damaged compressed file cannot be recognized, so it counts as a foreign file.
             return None
     return _binary(path, head) or _dump(head)
 
@@ -91,9 +91,9 @@ def _binary(path: Path, head: bytes) -> KnownFile | None:
 
 
 def _first_record(path: Path, head: bytes, control: bool, codec: int) -> str | None:
-    """The kind of file that begins with this record."""
+    """The kind of a file, from its first record."""
     if codec:
-        # Kafka compresses no metadata log; what was compressed is recognised if the first batch is small.
+        # Kafka does not compress the metadata log. A compressed one is recognized if its first batch is small.
         try:
             batch = next(read_batches(path, _Head(head)), None)
         except TraceError:
@@ -123,7 +123,7 @@ def _kind(key: bytes | None, value: bytes, control: bool) -> str | None:
 
 
 class _Head:
-    """The first bytes of a file, as a file."""
+    """The first bytes of a file, readable as a file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -148,16 +148,17 @@ def _dump(head: bytes) -> KnownFile | None:
 
 
 Batch = tuple[bool, int, int]
-"""Whether it is of a snapshot, its first offset, and its checksum."""
+"""True for a snapshot; the batch's first offset; its checksum."""
 _Reader = Callable[[Path], Iterator[tuple[int, int]]]
-"""Reads the first offsets and the checksums of a file's batches. Raises TraceError."""
+"""Reads the first offsets and checksums of a file's batches. Raises TraceError."""
 _BATCH = re.compile(rb"baseOffset: (\d{1,19}) .* crc: (\d{1,10}) ")
 
 
 def same_logs(logs: Iterable[Path], dumps: Iterable[Path]) -> dict[Path, Path]:
-    """Dumps that say nothing that a log does not have, each with its log.
+    """Dumps whose batches are all in a log, each with that log.
 
-    A path is a file, or a directory with the files of one log or their dumps. Without both nothing is read.
+    A path is a file, or a directory with the files of one log or with their dumps. If either list is empty, nothing
+    is read.
     """
     known: dict[Path, set[Batch | None]] = {}
     found: dict[Path, Path] = {}
@@ -182,7 +183,7 @@ def _is_of(dump: Path, log: set[Batch | None]) -> bool:
 
 
 def _batches(path: Path, read: _Reader) -> Iterator[Batch | None]:
-    """The batches of a file, or of a directory's files; None where something cannot be read."""
+    """The batches of a file, or of a directory's files; None stands for an unreadable part."""
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file() and (kind := recognise(file)) in _KINDS[read]:
             try:
@@ -224,14 +225,14 @@ LOG, DUMP = "metadata log", "metadata log dump"
 MAX_FILES = 100_000
 """The most entries of a directory that are looked at."""
 PARTITION = "__cluster_metadata-0"
-"""The directory of the metadata log within a log directory of Kafka."""
+"""The directory of the metadata log within a Kafka log directory."""
 _PASSED_OVER = (".deleted", ".part")
-"""Endings of files that Kafka is about to delete, or has not finished."""
+"""Suffixes of files that Kafka is about to delete, or has not finished."""
 _NAMED_AS_LOG = re.compile(r"\d{20}(\.log|-\d{10}\.checkpoint)")
 
 
 class Gap(NamedTuple):
-    """A place where a batch does not begin at the offset that follows from the one before."""
+    """A batch begins after the offset that should come next."""
 
     path: Path
     position: int
@@ -241,7 +242,7 @@ class Gap(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """A snapshot: the state that every record below ``end_offset`` made, written in ``epoch``."""
+    """A snapshot: the state after all records below ``end_offset``, written in ``epoch``."""
 
     path: Path
     end_offset: int
@@ -250,7 +251,7 @@ class Snapshot:
     notes: list[str]
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Its batches, control records included; their offsets are the snapshot's own. Raises TraceError."""
+        """The snapshot's batches, with control records. Offsets are the snapshot's own. Raises TraceError."""
         with Source(self.path) as source:
             yield from _read(source, self.dump, self.notes, last=True)
 
@@ -268,8 +269,8 @@ class Segment:
 class MetadataLog:
     """A metadata log. ``kind`` is "metadata log" or "metadata log dump".
 
-    ``start`` is the snapshot that the segments go on from, None where they begin at offset 0. ``notes`` are lines
-    for people: what was left out, and how the last file breaks off; they grow while batches are read.
+    ``start`` is the snapshot that the segments continue, None if they begin at offset 0. ``notes`` are lines for
+    people: skipped files, and a torn end of the last file. They grow while batches are read.
     """
 
     path: Path
@@ -283,18 +284,18 @@ class MetadataLog:
 
     @property
     def bytes_total(self) -> int:
-        """The size of the segments on the disk."""
+        """The size of the segments on disk, in bytes."""
         return sum(s.size for s in self.segments)
 
     @property
     def bytes_read(self) -> int:
-        """How much of them was read."""
+        """The number of bytes read so far."""
         return self._done + (self._source.bytes_read if self._source is not None else 0)
 
     def batches(self) -> Iterator[tuple[Path, RecordBatch] | Gap]:
-        """The batches of the segments in the order of their offsets, from the end of ``start`` on.
+        """The batches of the segments in the order of their offsets, beginning at the end of ``start``.
 
-        Where offsets do not follow each other, a Gap comes before the batch. Raises TraceError.
+        A Gap precedes a batch if offsets are missing before it. Raises TraceError.
         """
         order = self.order()
         self._done = 0
@@ -309,20 +310,20 @@ class MetadataLog:
             self._done += segment.size
 
     def order(self) -> BatchOrder:
-        """Where the segments go on from."""
+        """The order at the start of the segments."""
         expected = self.start.end_offset if self.start else 0
         return BatchOrder(expected, expected)
 
 
 @dataclass(slots=True)
 class BatchOrder:
-    """Puts batches in order by their offsets: ``expected`` comes next; what is below ``skipped_below`` was read."""
+    """Puts batches in order by offset: ``expected`` comes next; offsets below ``skipped_below`` were read already."""
 
     expected: int
     skipped_below: int
 
     def admit(self, base: int, last: int) -> tuple[int, int | None] | None:
-        """From which offset a batch is taken, and where it leaves a gap, the offset expected; None: not taken."""
+        """The offset to use a batch from, and the expected offset if there is a gap; None: skip the batch."""
         start, missing = base, None
         if base != self.expected:
             if last < self.skipped_below:
@@ -336,7 +337,7 @@ class BatchOrder:
         return start, missing
 
     def take(self, path: Path, batch: RecordBatch) -> Iterator[tuple[Path, RecordBatch] | Gap]:
-        """A batch as far as it is taken; before it the gap that it leaves."""
+        """The used part of a batch, preceded by the gap before it, if any."""
         base = batch.base_offset
         admitted = self.admit(base, batch.last_offset)
         if admitted is None:
@@ -354,7 +355,6 @@ def _read(source: Source, dump: bool, notes: list[str], *, last: bool) -> Iterat
 
 
 def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
-    """The part of a batch from an offset on."""
     at = sum(o < offset for o in batch.offsets)
     return batch._replace(
         base_offset=offset,
@@ -368,8 +368,8 @@ def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
 def open_metadata_log(path: Path) -> MetadataLog:
     """A metadata log: a directory with its files or their dumps, a segment, a snapshot, or the dump of either.
 
-    Files are recognized by content; binary files go before dumps if a directory has both. Raises TraceError if there
-    is none, or if a snapshot does not name its end offset.
+    Files are recognized by content. If a directory has binary files and dumps, the binary files are used. Raises
+    TraceError if there is no such file, or if a snapshot does not name its end offset.
     """
     notes: list[str] = []
     if _is_directory(path):
@@ -427,7 +427,7 @@ def _size(path: Path) -> int:
 
 
 def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Segment]:
-    """In the order of their offsets; of two that begin at the same one, the larger."""
+    """The segments in the order of their offsets. Of two with the same first offset, the larger one is used."""
     best: dict[int, Segment] = {}
     for path, seen in found:
         segment = Segment(path, seen.base_offset, _size(path))
@@ -452,9 +452,9 @@ def _snapshots(found: list[tuple[Path, KnownFile]], dump: bool, notes: list[str]
 
 
 def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | None:
-    """The snapshot to start from: the first that ends where the segments begin or later, so that nothing is missing.
+    """The first snapshot that ends at or after the first segment's start, so that no record is missing.
 
-    Where none does, the newest; the segments then begin with a gap.
+    If there is none, the newest snapshot; the segments then begin with a gap.
     """
     if not segments:
         return snapshots[-1] if snapshots else None

@@ -1,11 +1,11 @@
 """The records of Kafka's metadata log as tables: names, numbers, versions, fields and their types.
 
-Facts about the formats of Apache Kafka 2.8 to 4.x (metadata records and the control records of KRaft), in our own
-notation. A field has its name in JSON, a type, the first version that has it, and, where it is a tagged field,
-the number of its tag and the default value with which it is left out.
+The tables cover Apache Kafka 2.8 to 4.x (metadata records and the control records of KRaft), in our own notation. A
+field has its name in JSON, a type, and the first version that has it. A tagged field also has its tag number and the
+default value that is omitted.
 
-Types: ``bool int8 int16 uint16 int32 int64 float64 uuid string bytes``, a tuple of fields for a structure,
-and ``ArrayOf(type)``.
+Types: ``bool int8 int16 uint16 int32 int64 float64 uuid string bytes``, a tuple of fields for a structure, and
+``ArrayOf(type)``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ArrayOf:
-    """Any number of values of one type."""
+    """A list of values of one type."""
 
     of: Type
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: in every version from ``since`` on. ``tag`` is None where the field is always written.
+    """A field: in every version from ``since`` on. ``tag`` is None if the field is not tagged.
 
-    ``nullable`` fields may be null. ``default`` says something of tagged fields only: that value is not written.
-    ``defined`` are the values that mean something, in ascending order, where not every value of the type does.
+    ``nullable`` fields may be null. ``default`` applies to tagged fields only: that value is not written. ``defined``
+    are the valid values, ascending, if not every value of the type is valid.
     """
 
     name: str
@@ -67,12 +67,12 @@ SECURE = F("securityProtocol", "int16")
 
 
 RESOURCES = (2, 4, 8, 16, 32)
-"""The kinds of resources that have settings: a topic, a broker or all, a broker's loggers, client metrics, a group."""
+"""The resource types that have settings: topic, broker or cluster default, broker loggers, client metrics, group."""
 _INT16, _INT32 = 1 << 15, 1 << 31
 
 
 def _change(name: str, tag: int, since: int = 0, of: ArrayOf = BROKERS) -> Field:
-    """A tagged list that is null unless it changed."""
+    """A tagged list that is null if it did not change."""
     return F(name, of, since, tag, None, nullable=True)
 
 
@@ -194,7 +194,7 @@ METADATA = (
     Schema("UNREGISTER_CONTROLLER_RECORD", 29, 0, (F("controllerId", "int32"),)),
 )
 # fmt: on
-"""The metadata records, in the order of their API keys. Keys 6, 13 and 16 were never in a release's log."""
+"""The metadata records, in the order of their API keys. No release wrote keys 6, 13 and 16."""
 
 _VOTERS = ArrayOf((F("voterId", "int32"), F("voterDirectoryId", "uuid", since=1)))
 
@@ -220,4 +220,4 @@ CONTROL = (
     )),
 )
 # fmt: on
-"""The control records of a KRaft log. The first field of each is the version in which the rest is written."""
+"""The control records of a KRaft log. The first field of each is the version in which the others are written."""

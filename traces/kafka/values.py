@@ -1,4 +1,4 @@
-"""Values of metadata records: bytes to the JSON form that Kafka's dump prints, and back."""
+"""Values of metadata records: conversion between bytes and the JSON form that Kafka's dump prints."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from highwater.traces.kafka.schemas import CONTROL, METADATA, Field, Schema
 from highwater.traces.reading import printable
 
 FRAME = 1
-"""The version of the frame around each record; Kafka knows no other."""
+"""The version of the frame around each record; Kafka has no other."""
 NAMED = 0x7FFF
-"""An API key that no record has: the frame of a record that is known by its name only. The name follows."""
+"""An API key that no record has. It marks the frame of a record that is known by name only; the name follows."""
 TYPES: dict[int, str] = {schema.key: schema.name for schema in METADATA}
 """The names of the metadata records by API key."""
 CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}
@@ -32,7 +32,7 @@ CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}
 
 
 class MetadataRecord(NamedTuple):
-    """A record: ``type`` as Kafka names it, its version, and its fields as Kafka's dump has them."""
+    """A record: ``type`` as Kafka names it, its version, and its fields as Kafka's dump prints them."""
 
     type: str
     version: int
@@ -40,7 +40,7 @@ class MetadataRecord(NamedTuple):
 
 
 class UnknownRecord(Exception):
-    """A record whose type or version is not in the tables. ``key`` is None where only the name is known."""
+    """A record whose type or version is not in the tables. ``key`` is None if only the name is known."""
 
     def __init__(self, key: int | None, version: int, type: str | None = None) -> None:
         self.key, self.version = key, version
@@ -50,7 +50,7 @@ class UnknownRecord(Exception):
 
 
 class DamagedRecord(ValueError):
-    """A value that is no metadata record, or not a whole one."""
+    """A value that is not a complete metadata record."""
 
 
 def _by_version(schema: Schema) -> list[tuple[str, int, StructReader]]:
@@ -71,7 +71,7 @@ _CONTROL_KEY = struct.Struct(">hh")
 
 
 def _frame(value: bytes) -> tuple[int, int, int]:
-    """API key, version, and the position behind the frame."""
+    """API key, version, and the position after the frame."""
     try:
         frame, at = read_varint(value, 0)
         if frame != FRAME:
@@ -88,21 +88,21 @@ def _frame(value: bytes) -> tuple[int, int, int]:
 
 
 def api_key(value: bytes) -> tuple[int, int]:
-    """The API key and the version of a record. Raises DamagedRecord where there is no frame."""
+    """The API key and the version of a record. Raises DamagedRecord if there is no frame."""
     if value[:3] in _BY_FRAME:
         return value[1], value[2]
     return _frame(value)[:2]
 
 
 def is_known(value: bytes) -> bool:
-    """Whether a record's frame is the usual one, of a type and a version that are in the table."""
+    """True if a record has the usual frame, and its type and version are in the tables."""
     return value[:3] in _BY_FRAME
 
 
 def decode(value: bytes) -> MetadataRecord:
     """A record in the JSON form of Kafka's dump. Raises UnknownRecord or DamagedRecord.
 
-    Tagged fields that the table does not have are skipped: newer versions of Kafka may add some.
+    Tagged fields that the tables lack are skipped: newer versions of Kafka may add some.
     """
     known, at = _BY_FRAME.get(value[:3]), 3
     if known is None:
@@ -138,11 +138,11 @@ _DEFINED = {
     if any(f.defined is not None for f in s.fields)
 }
 LATEST: dict[str, int] = {schema.name: schema.latest for schema in METADATA}
-"""The newest version of each metadata record that can be read."""
+"""The newest version of each metadata record that the tables have."""
 
 
 def undefined(type: str, data: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """Fields with values that mean nothing: what is defined, in words, and the value."""
+    """Fields with undefined values: the defined values, in words, and the value."""
     found = {}
     for name, defined in _DEFINED.get(type, ()):
         value = data.get(name)
@@ -159,9 +159,9 @@ def _said(defined: Sequence[int]) -> str:
 
 
 def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:
-    """The bytes of a record. ``lenient`` leaves out fields that the version does not have.
+    """The bytes of a record. ``lenient`` omits fields that the version does not have.
 
-    Raises UnknownRecord, or FieldError (a ValueError) where the data does not fit the type.
+    Raises UnknownRecord, or FieldError (a ValueError) if the data does not fit the type.
     """
     key = KEYS.get(type)
     if key is None:
@@ -179,7 +179,7 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
     """A value for a record that cannot be encoded: ``decode`` raises UnknownRecord with the same facts.
 
-    Where ``data`` names a partition, the value begins as those of the record's known versions do.
+    If ``data`` names a partition, the value begins like the record's known versions.
     """
     out = bytearray((FRAME,))
     put_varint(out, NAMED if key is None else key)
@@ -210,7 +210,7 @@ def control_key(kind: int) -> bytes:
 
 
 def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) -> tuple[bytes, bytes]:
-    """Key and value of a control record; the field ``version`` says in which version. Raises as ``encode``."""
+    """Key and value of a control record; the field ``version`` selects the version. Raises the errors of ``encode``."""
     version = data.get("version")
     known = _WRITERS.get((type, version)) if type in CONTROL_KEYS and isinstance(version, int) else None
     if known is None:
@@ -220,29 +220,27 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
     return control_key(CONTROL_KEYS[type]), bytes(out)
 
 
-# Records about a partition, taken apart without being decoded: which partition it is, and what is written
-# of it.
+# Records about a partition, split without decoding: the partition's key, and the rest.
 #
-# Behind the usual frame (frame version, API key and version, a byte each) such a record begins with its
-# partition: the
+# After the usual frame (frame version, API key and version, a byte each) such a record begins with its partition: the
 # number in four bytes, and the topic id in sixteen. These twenty bytes are the partition's key here.
 
 CHANGE, NO_OP = KEYS["PARTITION_CHANGE_RECORD"], KEYS["NO_OP_RECORD"]
 NO_KIND = -1
-"""The kind of what has no API key: of a record without a value."""
+"""The kind of a record without an API key, that is, without a value."""
 _CREATION = KEYS["PARTITION_RECORD"]
 _NUMBER, _TOPIC, _REST = 3, 7, 23
-"""Where the number, the topic id, and what is written of the partition begin."""
+"""The positions of the partition number, the topic id, and the other fields."""
 _NOBODY = bytes(_REST - _NUMBER)
 
 
 def kind(value: bytes) -> int:
-    """The API key of a record in the usual frame. Raises IndexError where there is none."""
+    """The API key of a record in the usual frame. Raises IndexError if there is none."""
     return value[1]
 
 
 def kinds(values: Iterable[bytes | None]) -> set[int]:
-    """The API keys of records in the usual frame, NO_KIND among them where one has none."""
+    """The API keys of records in the usual frame; NO_KIND for a record without one."""
     try:
         return {value[1] if value else NO_KIND for value in values}
     except IndexError:
@@ -250,41 +248,41 @@ def kinds(values: Iterable[bytes | None]) -> set[int]:
 
 
 def is_creation(value: bytes) -> bool:
-    """Whether a record creates a partition; of a version that is known."""
+    """True if a record creates a partition, in a known version."""
     return value[1:2] == bytes((_CREATION,)) and is_known(value)
 
 
 def partition_key(value: bytes) -> bytes:
-    """The key of the partition that a record is about; shorter where the record ends before."""
+    """The key of a record's partition; shorter if the record ends before."""
     return value[_NUMBER:_REST]
 
 
 def topic_id(value: bytes) -> bytes:
-    """The topic id of the partition that a record is about."""
+    """The topic id of a record's partition."""
     return value[_TOPIC:_REST]
 
 
 def number_and_topic(key: bytes) -> tuple[int, str] | None:
-    """The number and the topic id, as text, of a partition's key; None where it is none."""
+    """The number and the topic id, as text, of a partition's key; None if it is not a key."""
     if len(key) < len(_NOBODY):
         return None
     return int.from_bytes(key[: _TOPIC - _NUMBER], signed=True), uuid_text(key[_TOPIC - _NUMBER :])
 
 
 def change_of(value: bytes) -> tuple[bytes, bytes] | None:
-    """The key of the partition that a change is of, and the change without it; None where it is no change."""
+    """A change record's partition key, and the change without it; None if it is not a change record."""
     if value[1] != CHANGE:
         return None
     return value[_NUMBER:_REST], value[:_NUMBER] + value[_REST:]
 
 
 def decode_change(change: bytes) -> MetadataRecord:
-    """A change without its partition, in the JSON form; of no partition. Raises UnknownRecord or DamagedRecord."""
+    """A change without its partition, in the JSON form. Raises UnknownRecord or DamagedRecord."""
     return decode(change[:_NUMBER] + _NOBODY + change[_NUMBER:])
 
 
 def encode_change(fields: Mapping[str, Any]) -> bytes:
-    """A change with these fields, without its partition, in the newest version that is known."""
+    """A change with these fields, without its partition, in the newest known version."""
     whole = {"partitionId": 0, "topicId": uuid_text(bytes(16)), **fields}
     value = encode("PARTITION_CHANGE_RECORD", LATEST["PARTITION_CHANGE_RECORD"], whole)
     return value[:_NUMBER] + value[_REST:]

@@ -1,1 +1,1 @@
-"""Messages that systems logged, held against the model: request logs of brokers and controllers, and raft logs."""
+"""Logged messages compared with the model: request logs of brokers and controllers, and raft logs."""

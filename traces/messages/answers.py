@@ -1,4 +1,4 @@
-"""Answers of leaders, compared with the model: fetches (B2, B3, B4, 903), writes (B1, B6), and the HWMs in them."""
+"""Leaders' answers compared with the model: fetches (B2, B3, B4, 903), writes (B1, B6), and the HWMs in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from highwater.traces.rules import profiles
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
-    """Note the HWM that an answer gave a follower. Without a follower it is a lower bound of the HWM."""
+    """Record the HWM that an answer gave a follower. Without a follower, ``hwm`` is a lower bound of the HWM."""
     if led.hwm is None or hwm > led.hwm:
         led.greatest(line.taken)
     is_clear = led.hwm is None or (hwm <= led.hwm and (follower is None or led.can_be(hwm)))
@@ -42,7 +42,7 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """A fetch was read that can have been noted before a claim was made: it was taken up by then."""
+    """A fetch was read. If the broker took it up before a claim was made, it counts for that claim."""
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
         if is_before and offset > one.leos.get(follower, -1):
@@ -53,7 +53,7 @@ def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
     """Drop the claims that are possible by now; judge those whose time is over.
 
-    Where the log of the leader ends before that, lines of requests that were under way may be missing: guessed.
+    If the leader's log ends before that, lines of requests in flight may be missing, so the claim counts as guessed.
     """
     open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
     led.claims = []
@@ -109,7 +109,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """The size of an ISR and min ISR, where a claim is too high only as the one is under the other (966.1)."""
+    """The ISR size and min ISR of a stage that makes a claim too high only by its min ISR (966.1)."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
@@ -122,7 +122,7 @@ def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
 def _reaches(
     led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
 ) -> bool:
-    """Whether the HWM could be as claimed in a stage, were it not for min ISR, or for what is proposed."""
+    """True if the HWM could be as claimed in a stage, optionally with another min ISR or without the proposed ISR."""
     leading, offsets = led.ranked(stage, claim.leos, claim.base)
     if min_isr is not None:
         leading = leading._replace(min_isr=min_isr)
@@ -132,7 +132,7 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """The brokers that every possible stage waits for, and that had not fetched so far."""
+    """The brokers that every possible stage waits for, and that had not fetched up to the claimed HWM."""
     stages = led.possible(claim.line.taken)
     members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
     found = []
@@ -152,7 +152,7 @@ NOT_THERE = frozenset({3, 100, 103})
 
 
 class Before(Struct, gc=False, frozen=True):
-    """A follower's last fetch and its answer: ``record``, ``empty`` or ``diverging``, or an error."""
+    """A follower's last fetch and the kind of its answer: ``record``, ``empty``, ``diverging``, or an error."""
 
     leader_epoch: int
     epoch: int
@@ -172,7 +172,7 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """An answer with an error: there must be something that the broker can have known by which it refuses (B2)."""
+    """B2. An answer with an error: the broker must have been able to know a reason to refuse the fetch."""
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
         verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
@@ -187,7 +187,7 @@ def refused(
         return
     verdicts.explained[REFUSED] += 1
     if known is not None and known.epoch == asked.leader_epoch and known.slots.get(fetch.replica) is not None:
-        # It can have been noted when it came, and been refused when its time to wait was over.
+        # The broker can have taken up the fetch on arrival, and refused it when the wait time was over.
         _heard(known, fetch, asked)
         recheck(context, known)
 
@@ -201,7 +201,10 @@ def _can_refuse(
     asked: Asked,
     error: int,
 ) -> bool:
-    """Whether the model refuses the fetch by something that the broker can have known; of epochs 1 is the fetch's."""
+    """True if the model refuses the fetch in a state that the broker can have known.
+
+    The fetch has epoch 1 in the model.
+    """
     model, line, epoch = acting(3, context.profile), fetch.line, asked.leader_epoch
     led_then = known is not None and 0 < known.last_answered <= line.taken - OWN_MS
     at_least = known.epoch if known is not None and led_then else -1
@@ -215,7 +218,7 @@ def _can_refuse(
 
 
 def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
-    """Whether the sender has, or can have had, the broker epoch that it names (903.1)."""
+    """903.1. True if the sender has, or can have had, the broker epoch in its fetch."""
     if fetch.epoch < 0:
         return True
     line = fetch.line
@@ -232,7 +235,7 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
 
 
 def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
-    """Whether the leader surely knew a later broker epoch of the sender; or, if asked so, whether it can have."""
+    """True if the leader surely knew a later broker epoch of the sender; with ``possible``, if it may have."""
     time, position = context.index.registered_later(fetch.replica, fetch.epoch)
     if position is None or fetch.epoch < 0:
         return False
@@ -242,7 +245,7 @@ def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = 
 
 
 def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
-    """K2, 903.2. True, and reported, if the leader knows that the fetch is of a former incarnation."""
+    """K2, 903.2. True if the leader knows that the fetch is of a former incarnation; reports a violation."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
     latest = context.index.latest_epoch(fetch.replica)
@@ -259,7 +262,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
 
 
 def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, before: Before | None) -> None:
-    """B3, B4. The follower goes on from where the answer before took it."""
+    """B3, B4. The follower must continue from the offset that the previous answer left it at."""
     if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
         return
     offset = asked.offset
@@ -281,7 +284,7 @@ def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, befo
 def answered(
     context: Context, led: Leadership, fetch: Fetch, asked: Asked, answer: Answer, before: Before | None
 ) -> None:
-    """An answer without an error: the leader notes the follower, and tells its HWM."""
+    """An answer without an error: the leader records the follower's offset, and the answer has its HWM."""
     line, f = fetch.line, fetch.replica
     led.go_on(line.answered)
     led.settle_until(line.taken - OWN_MS)
@@ -310,7 +313,7 @@ def answered(
 
 
 def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
-    """A fetch that can have been noted; whether it is the follower's last one."""
+    """Record a fetch that the leader can have taken up; True if it is the follower's latest one."""
     known = led.heard.get(fetch.replica)
     is_last = known is None or known.taken <= fetch.line.taken
     if is_last:
@@ -334,7 +337,7 @@ def _note(led: Leadership, fetch: Fetch, asked: Asked) -> None:
 
 
 def _cut(context: Context, led: Leadership) -> None:
-    """B3. Followers copy whole batches: each is where one of the leader's begins, or at the end of its log."""
+    """B3. Followers copy whole batches: a fetch offset is the start of a leader's batch, or the end of its log."""
     while (found := led.inside()) is not None:
         offset, line = found
         wrong = {"fetchOffset": ("where a write was appended", offset)}
@@ -342,14 +345,14 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """Whether the answer's HWM is below the least HWM at the time when the leader took up the fetch.
+    """True if the answer's HWM is below the least HWM at the time when the leader took up the fetch.
 
-    Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
+    For an answer that waited, this also holds if the HWM is below the least HWM with this fetch taken into account.
     """
     if hwm < led.least():
         return True
     known = led.heard.get(fetch.replica)
-    # With the follower at the HWM, or before it, the HWM goes no further.
+    # A follower at or before the HWM does not advance it.
     if known is None or known.offset <= hwm or not (fetch.line.waited and is_noted):
         return False
     return hwm < led.least_after(fetch.replica, known.offset, fetch.line.taken)
@@ -358,7 +361,7 @@ def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool
 def _hwm(
     context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None, is_noted: bool
 ) -> None:
-    """B4. The answer has an HWM that the leader had between taking up the fetch and answering it."""
+    """B4. The HWM of the answer is one that the leader had between taking up the fetch and answering it."""
     line = fetch.line
     told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
     if hwm < told and not profiles.hwm_never_moves_back(before=told, after=hwm):
@@ -379,7 +382,10 @@ def _hwm(
 
 
 def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: Diverging) -> None:
-    """B3. The answer names the last epoch that both logs can have and its end; the rest of the log is guessed by it."""
+    """B3. The answer has the last epoch that both logs can share, and its end.
+
+    The rest of the log is guessed from it.
+    """
     epoch, end = parted.epoch, parted.end_offset
     ranks = {e: i for i, e in enumerate(sorted({epoch, asked.last_epoch} - {-1}))}
     known = led.epochs_ended.get(epoch)
@@ -388,7 +394,8 @@ def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, pa
     shared = [ranks.get(epoch, 0)] * place if epoch >= 0 else []
     rest = [3] * (2 - len(shared)) if asked.last_epoch < led.epoch else []
     found = led.acting.diverges(at, ranks.get(asked.last_epoch, -1), (*shared, *rest))
-    # If the logs share nothing, Kafka names the epoch of the request and the model none: both answer offset 0.
+    # If the logs share nothing, Kafka returns the epoch of the request and the model returns none: both answer offset
+    # 0.
     same_epoch = not found.end or found.epoch == ranks.get(epoch)
     agrees = found.diverging and same_epoch and found.end == len(shared) and epoch <= asked.last_epoch
     if agrees and (known is None or known == end) and epoch < led.epoch:
@@ -450,7 +457,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. The guards that refuse a write with acks=all in a stage; whether its ISR is too small to acknowledge one."""
+    """B6. The guards that refuse a write with acks=all; and True if the ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
@@ -460,7 +467,7 @@ def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
 
 
 def _refused(context: Context, led: Leadership, line: RequestLine, stages: Sequence[Stage]) -> None:
-    """B6. The ISR was under min ISR in a stage that the leader can have been in."""
+    """B6. A refused write conforms if the ISR was under min ISR in a possible stage."""
     if any(_refusals(led, stage)[0] for stage in stages):
         context.verdicts.explained[NOT_WRITTEN] += 1
         return
@@ -471,7 +478,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
-    """A broker that leads, by all that is known, and says that it does not."""
+    """The broker answers that it does not lead, although the input shows that it does."""
     ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered
@@ -489,7 +496,7 @@ def _appended(
     if is_new:
         verdicts.explained[WRITTEN] += 1
     else:
-        # An idempotent producer gets the offset of the batch that is there already.
+        # An idempotent producer gets the offset of the batch that was appended before.
         verdicts.explained["write_acks_all, sent again"] += 1
         verdicts.guessed["that an earlier leader appended what is acknowledged"] += is_new is None
         if is_new is False and led.appended[found.offset]:

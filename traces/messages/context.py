@@ -1,4 +1,4 @@
-"""The state shared by the judges of request logs: verdicts, requests to controllers, clocks, the metadata index."""
+"""The state shared by the checks of request logs: verdicts, requests to controllers, clocks, the metadata index."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIMIT = 1000
 
 @dataclass
 class Verdicts:
-    """Counts by name, and the lines to report. ``dropped`` are those over a limit."""
+    """Counts by name, and the lines to report. ``dropped`` counts those over a limit."""
 
     explained: Counter[str] = field(default_factory=Counter)
     guessed: Counter[str] = field(default_factory=Counter)
@@ -54,19 +54,19 @@ class Verdicts:
         differences: Mapping[str, tuple[Any, Any]] | None = None,
         **parameters: object,
     ) -> None:
-        """A message that nothing explains: the action that should have, and why it does not."""
+        """Report a message that no step explains: the expected action, and why it does not fit."""
         candidate = Candidate(action, parameters, refused_by, (), differences or {})
         position = {"file": str(line.path), "line": line.line}
         self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
 
     def unfit(self, line: Unexplained) -> None:
-        """A line that nothing explains."""
+        """A line that no step explains."""
         self.unexplained_count += 1
         if len(self.unexplained) < self.limit:
             self.unexplained.append(line)
 
     def found(self, finding: Finding) -> None:
-        """A promise that is broken."""
+        """A violated property."""
         if len(self.findings) < self.limit:
             self.findings.append(finding)
         else:
@@ -82,7 +82,7 @@ class Verdicts:
         return totals | single
 
     def tell(self, report: Report) -> None:
-        """Add all of it to a report."""
+        """Add all verdicts to a report."""
         for line in self.unexplained:
             report.add(line)
         report.unexplained_count += self.unexplained_count - len(self.unexplained)
@@ -99,9 +99,9 @@ NEW_LEADER_ELECTED = 108
 
 
 class ControllerRequests:
-    """The requests to controllers: read first (``add_…``), and looked up after ``settle``.
+    """The requests to controllers: read them first (``add_…``), then call ``settle``, then look them up.
 
-    Times are those of the logs until ``settle`` takes out how far each log's clock is ahead.
+    Until ``settle`` corrects each log's clock difference, times are those of the logs.
     """
 
     def __init__(self, index: MetadataIndex) -> None:
@@ -111,22 +111,22 @@ class ControllerRequests:
         self._proposals: list[tuple[int | None, Proposal]] = []
         self._of_leader: dict[tuple[int, int, int], list[Proposal]] = defaultdict(list)
         self._made: set[tuple[int, int, int]] = set()
-        """Life, partition epoch and leader epoch of each answer that tells of a change."""
+        """Partition life, partition epoch and leader epoch of each answer with a change."""
         self._led_on: set[tuple[int, int]] = set()
-        """Life and partition epoch of each proposal in whose place a new leader was elected."""
+        """Partition life and partition epoch of each proposal that failed because a new leader was elected."""
         self._registrations: list[Registered] = []
         self._heartbeats: list[tuple[int, Path, float, int]] = []
         self._next: dict[tuple[int, Path], float] = {}
-        """Of each broker in each log, the first change that it has not reported as replayed."""
+        """For each broker and log, the first change that the broker has not reported as replayed."""
         self._replayed: dict[int, tuple[list[float], list[int]]] = {}
-        """Of each broker the times at which it reported a greater offset, and the offsets."""
+        """For each broker, the times at which it reported a greater offset, and these offsets."""
         self.unknown = 0
         """Proposals for partitions that the metadata log does not have."""
 
     # --- what is read -----------------------------------------------------------------------------------
 
     def add_proposal(self, found: Proposal) -> None:
-        """A partition of an AlterPartition."""
+        """Add a partition of an AlterPartition."""
         line, history = found.line, self._index.history(*found.key)
         if history is None:
             self.unknown += 1
@@ -138,11 +138,11 @@ class ControllerRequests:
         self._proposals.append((life, replace(found, line=replace(line, said=None))))
 
     def add_registration(self, found: Registered) -> None:
-        """A registration of a broker."""
+        """Add a broker's registration."""
         self._registrations.append(found._replace(line=replace(found.line, said=None)))
 
     def add_heartbeat(self, found: Heartbeat) -> None:
-        """A heartbeat, in the order of its log; only those before which something changed are kept."""
+        """Add a heartbeat, in the order of its log. Only heartbeats that report a newly replayed change are kept."""
         line, offset = found.line, found.metadata_offset
         key = found.broker, line.path
         if not found.error and offset >= self._next.get(key, -NEVER):
@@ -153,16 +153,16 @@ class ControllerRequests:
 
     @property
     def offset_ms(self) -> int:
-        """How far the logs' time is ahead of UTC, by its zone."""
+        """How far the logs' time is ahead of UTC because of its time zone."""
         return self._offset.offset_ms or 0
 
     def apart(self) -> Iterator[tuple[Path, int, float]]:
-        """For each log the number of decisions, and the median of how many ms it is ahead of the metadata log."""
+        """For each log, the number of decisions, and the median of its lead over the metadata log in ms."""
         for path, differences in self._apart.items():
             yield path, len(differences), median(differences)
 
     def settle(self, ahead: Callable[[Path], float]) -> None:
-        """Take out by how many ms the times of each log are ahead; lookups are possible after that."""
+        """Subtract each log's clock lead, in ms, from its times; lookups are possible after that."""
 
         def settled(line: RequestLine) -> RequestLine:
             by = ahead(line.path)
@@ -206,7 +206,7 @@ class ControllerRequests:
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
     def made(self, life: int, version: Version) -> bool:
-        """True if an answer tells of a version of a partition, or that another leader was elected in it."""
+        """True if an answer has this version of a partition, or the error that another leader was elected in it."""
         epoch, made = version.state.leader_epoch, version.state.partition_epoch
         told = {(life, made, epoch), (life, made, epoch - 1)}
         return not self._made.isdisjoint(told) or (life, made - 1) in self._led_on
@@ -218,7 +218,7 @@ class ControllerRequests:
         return place > 0 and offsets[place - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
-        """The time at which a broker reported that it had replayed an offset; never, of None."""
+        """The time at which a broker reported that it had replayed an offset; never for None."""
         times, offsets = self._replayed.get(broker, ((), ()))
         place = len(offsets) if position is None else bisect_left(offsets, position)
         return times[place] if place < len(times) else NEVER
@@ -227,41 +227,41 @@ class ControllerRequests:
 # --- clocks ----------------------------------------------------------------------------------------------
 
 OWN_MS = 100.0
-"""So much later than the end of a request its line can be stamped, on a machine that is busy."""
+"""The longest delay between the end of a request and the timestamp of its line, on a busy machine."""
 CLOCKS_MS = 250.0
-"""So far the clocks of two nodes may be apart."""
+"""The largest accepted difference between two nodes' clocks."""
 KIND = "clocks"
-"""The kind of doubt that there is of what is said of a node whose clock is off."""
+"""The kind of the doubt about a node whose clock is off."""
 EARLY, LATE, JOINS = "early", "late", "joins"
 OFF_MS = 2 * CLOCKS_MS
 MAX_EPOCHS = 10_000
-"""So many differences of a kind are kept."""
+"""The most differences that are kept of each kind."""
 PAIRS, EPOCHS = 3, 2
-"""From so many decisions, or leader epochs, on a difference is one of clocks."""
+"""The least numbers of decisions, and of leader epochs, from which a difference counts as one of clocks."""
 
 
 def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:
-    """By how many ms the clock of each controller's log is ahead of the metadata log, where that is too much."""
+    """By how many ms the clock of each controller's log is ahead of the metadata log, for those beyond the limit."""
     middle = {path: ms - asked.offset_ms for path, count, ms in asked.apart() if count >= PAIRS}
     return {path: ms for path, ms in middle.items() if abs(ms) > OFF_MS}
 
 
 class Apart:
-    """Of one broker: by how much its lines came too early, or too late, by its own clock, and where."""
+    """The evidence that one broker's clock is off: its lines that came too early or late, with the difference."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
         self.joins_in_time = 0
-        """Proposals before which a fetch came that made who joins eligible."""
+        """Proposals after a fetch that made the new member eligible."""
         self._by: dict[str, dict[tuple[int, int], float]] = {EARLY: {}, LATE: {}, JOINS: {}}
         self._first: dict[str, tuple[Path, int]] = {}
 
     def answer(self, line: RequestLine, history: int, epoch: int, ms: float, early: bool) -> None:
-        """An answer before its leader epoch began, or when a heartbeat had told of the next one, by so many ms."""
+        """An answer ``ms`` before its leader epoch began, or ``ms`` after a heartbeat that reported the next epoch."""
         self._add(EARLY if early else LATE, (history, epoch), line, ms)
 
     def join(self, line: RequestLine, ms: float) -> None:
-        """A proposal that came so many ms before the first fetch that made who joins eligible."""
+        """A proposal ``ms`` before the first fetch that made the new member eligible."""
         self._add(JOINS, (len(self._by[JOINS]), 0), line, ms)
 
     def _add(self, kind: str, key: tuple[int, int], line: RequestLine, ms: float) -> None:
@@ -272,7 +272,7 @@ class Apart:
         self._first.setdefault(kind, (line.path, line.line))
 
     def doubt(self) -> Doubt | None:
-        """The doubt about this broker's clock, if it is behind or ahead."""
+        """The doubt about this broker's clock if it is behind or ahead, else None."""
         enough = [kind for kind, by in self._by.items() if len(by) >= EPOCHS]
         if JOINS in enough and len(self._by[JOINS]) <= self.joins_in_time:
             enough.remove(JOINS)
@@ -323,7 +323,7 @@ class Context:
         certain: bool = True,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Tell of a promise that a message breaks."""
+        """Report a property that a message violates."""
         position = {"file": str(line.path), "line": line.line}
         self.verdicts.found(
             Finding(

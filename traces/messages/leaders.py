@@ -1,16 +1,17 @@
-"""A leader of one partition in one leader epoch, by its request log.
+"""A leader of one partition in one leader epoch, reconstructed from its request log.
 
-``Acting`` takes the model's own actions in states in which offsets are ranks: a message is about few offsets (those of
-followers, the HWM, the end of the log). The leader is slot 0.
+``Acting`` takes the model's own actions in states whose offsets are replaced by ranks: a message involves few offsets
+(those of followers, the HWM, the end of the log). The leader is slot 0.
 
 ``stages`` are the views that a leader goes through in a leader epoch. The metadata log has the ISRs of the epoch, and
-the controller's requests what the leader proposed in between. No log says when the leader learns of them, so at a time
-it can be in any of several stages: not in one that did not exist yet, and not before one that it has shown to know.
+the controller's requests have the leader's proposals in between. No log shows when the leader learns of them, so at
+any time it can be in one of several stages. It cannot be in a stage that did not exist yet, or in one before a stage
+that it is known to have reached.
 
-``Leadership`` bounds the HWM. The greatest value counts every fetch when it was taken up, and the stage that waits for
-the fewest; the least counts a fetch once it was surely noted, and the stage that waits for the most. Both are the
-model's ``advanced_hwm``. A value that is too high for what was read so far is a claim: it is kept until the lines of
-all fetches are there that were under way then.
+``Leadership`` bounds the HWM. The upper bound counts every fetch when it was taken up, in the stage that waits for
+the fewest brokers. The lower bound counts a fetch once it was surely recorded, in the stage that waits for the most.
+Both use the model's ``advanced_hwm``. A value above the upper bound so far is a claim: it is kept until the lines of
+all fetches that were in flight then have been read.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ from highwater.traces.messages.request_lines import Proposal, RequestLine
 # --- acting ----------------------------------------------------------------------------------------------
 
 MAX_SLOTS = 8
-"""The most brokers that a partition can concern at a time: its leader, its replicas, and its ISR."""
+"""The most brokers of a partition at a time: its leader, its replicas, and its ISR."""
 RANKS = 12
 """The most different offsets in one step."""
 UNHEARD = -1
-"""In the place of the rank of an offset: the leader has heard no fetch."""
+"""Stands in place of an offset's rank if the leader has received no fetch."""
 
 Bits = tuple[int, int, int, int]
 """The first four fields of Leading."""
 Ranks = tuple[tuple[int, ...], int, int]
-"""Its other fields."""
+"""The other fields of Leading."""
 
 
 class Leading(NamedTuple):
-    """A leader in ranks. Sets are bits of slots; ``proposed`` is −1 where nothing is.
+    """A leader, with offsets as ranks. Sets are bits of slots; ``proposed`` is −1 if there is no proposed ISR.
 
-    ``leos`` has the rank of each slot's last fetch offset, UNHEARD for none; that of the leader itself is not looked
-    at. ``end`` is the rank of the log's end.
+    ``leos`` has the rank of each slot's last fetch offset, UNHEARD for none; the leader's own entry is unused.
+    ``end`` is the rank of the log's end.
     """
 
     isr: int
@@ -79,8 +80,6 @@ _T = TypeVar("_T")
 
 
 def _remembered(method: Callable[Concatenate[Acting, _P], _T]) -> Callable[Concatenate[Acting, _P], _T]:
-    """A method whose answers are in the memo."""
-
     def answer(self: Acting, /, *asked: _P.args, **named: _P.kwargs) -> _T:
         key = method.__name__, asked, tuple(named.items())
         return self.memo.of(key, lambda: method(self, *asked, **named))
@@ -89,7 +88,7 @@ def _remembered(method: Callable[Concatenate[Acting, _P], _T]) -> Callable[Conca
 
 
 class Acting:
-    """The protocol for so many slots and these rules. Every answer is remembered, up to a limit."""
+    """The protocol for this number of slots and these rules. Results are cached, up to a limit."""
 
     def __init__(self, slots: int, rules: frozenset[str]) -> None:
         self.slots = slots
@@ -111,7 +110,7 @@ class Acting:
     # --- a leader's state -----------------------------------------------------------------------------
 
     def _state(self, leading: Leading, epoch: int = 1, records: int = 1) -> list[int]:
-        """A state whose slot 0 leads in this epoch, with records of that one."""
+        """A state in which slot 0 leads in this epoch, with records of that epoch."""
         state, at = self._template.copy(), self._at
         state[at["brokers[0].view.leader"]] = 0
         state[at["brokers[0].view.leader_epoch"]] = epoch
@@ -135,11 +134,11 @@ class Acting:
         return state
 
     def settled(self, leading: Leading) -> int:
-        """The rank to which the HWM advances as things are (B4, 966.1)."""
+        """The rank to which the HWM advances in this state (B4, 966.1)."""
         return self.settles(leading[:4], leading[4:])
 
     def settles(self, bits: Bits, ranks: Ranks) -> int:
-        """The same, of a leader in two parts."""
+        """The same, for a leader given as two parts."""
         found: int | None = self.settled_memo.get((bits, ranks))
         if found is None:
             found = int(self._advance(self._state(Leading(*bits, *ranks)))[0])
@@ -163,7 +162,7 @@ class Acting:
     def answered(
         self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int = 1, stale: bool = False
     ) -> Answered:
-        """The leader answers a fetch from this rank, whose log is the leader's as far as it goes (B2, B3, B4).
+        """The leader answers a fetch from this rank; the follower's log is a prefix of the leader's (B2, B3, B4).
 
         The leader's epoch is 1. ``stale``: the leader's metadata has a later broker epoch of the sender.
         """
@@ -185,7 +184,7 @@ class Acting:
         return self._answer(state, 1)
 
     def _silent(self, isr: int, replicas: int, end: int = 0) -> Leading:
-        """A leader that has heard no fetch."""
+        """A leader that has received no fetch."""
         return Leading(isr, -1, replicas, 1, (UNHEARD,) * self.slots, 0, end)
 
     def _answer(self, state: list[int], f: int) -> Answered:
@@ -204,7 +203,7 @@ class Acting:
 
     @_remembered
     def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
-        """True if a broker may refuse a fetch of epoch 1 (B2), by whether it leads and the epoch that it knows."""
+        """True if a broker may refuse a fetch of epoch 1 (B2), given whether it leads and which epoch it knows."""
         state = self._state(self._silent(3, 3), epoch=epoch)
         state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
         state[self._at["brokers[0].view.epochs[1]"]] = int(stale)
@@ -213,7 +212,7 @@ class Acting:
 
     @_remembered
     def goes_on_from(self, offset: int, brings: bool) -> int:
-        """The next fetch offset (B3) of a follower whose log ends at this rank; ``brings``: it got a record."""
+        """The next fetch offset (B3) of a follower whose log ends at this rank; ``brings``: the answer had a record."""
         state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
         state[at["brokers[1].view.leader_epoch"]] = 1
         state[at["brokers[1].view.leader"]] = 0
@@ -236,7 +235,7 @@ class Acting:
 
     @_remembered
     def acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
-        """True if the record at this rank may not be acknowledged as things are (B6)."""
+        """True if the record at this rank may not be acknowledged in this state (B6)."""
         state = self._state(leading)
         for i in range(leading.end):
             state[self._at[f"brokers[0].log[{i}].value"]] = i
@@ -259,23 +258,23 @@ class Acting:
         return self._refusals("propose_expand", state, 0, f)
 
     def may_send_another(self, one_is_under_way: bool) -> bool:
-        """Whether a leader whose proposal stands may send it again, with one under way or not (B7, B8)."""
+        """True if a leader with a pending proposal may send it again, with a request in flight or not (B7, B8)."""
         state = self._state(Leading(1, 3, 3, 1, (0,) * self.slots, 0, 0))
         state[self._at["alter_requests[0]?"]] = int(one_is_under_way)
         return not self._refusals("retry_alter_partition", state, 0)
 
 
 def _advanced_hwm(protocol: Replication, s: State) -> Number:
-    """How far the HWM of slot 0 goes: the model's function, over a state."""
+    """The model's function for the HWM of slot 0, over a state."""
     hwm: Number = high_watermark.advanced_hwm(protocol, protocol.t.broker.lift(0), s.brokers[0])
     return hwm
 
 
 @lru_cache(maxsize=32)
 def acting(slots: int, profile: str, patient: bool = False) -> Acting:
-    """The actions for so many slots, by the brokers' rules of a profile; of Kafka 4.2 where the profile is another.
+    """The actions for this number of slots, by the brokers' rules of a profile, or of Kafka 4.2 for any other profile.
 
-    ``patient``: the HWM also waits for replicas outside the ISR that are caught up (K3), as Kafka's does.
+    ``patient``: the HWM also waits for caught-up replicas outside the ISR (K3), as in Kafka.
     """
     rules = PROFILES[profile if profile in PROFILES else "kafka_4_2"].rules
     return Acting(max(2, slots), rules | {"hwm_waits_for_caught_up"} if patient else rules)
@@ -286,9 +285,9 @@ def acting(slots: int, profile: str, patient: bool = False) -> Acting:
 
 @dataclass(slots=True)
 class Stage:
-    """A leader's view: a version of the partition, and the ISR that it has proposed over it, if any.
+    """A leader's view: a version of the partition, and the ISR that the leader has proposed on top of it, if any.
 
-    It is possible from ``since`` on, and the leader has shown to be there, or further, by ``reached``.
+    The view is possible from ``since`` on. By ``reached``, the leader is known to be in this stage or a later one.
     """
 
     version: Version
@@ -296,25 +295,25 @@ class Stage:
     since: float
     reached: float = NEVER
     bits: Bits | None = None
-    """The same in slots, computed when first used."""
+    """The ISR, proposed ISR, replicas and min ISR in slots, computed on first use."""
     answers: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """The guards that refuse the fetch of each broker in it, computed when first used."""
+    """The guards that refuse each broker's fetch in this stage, computed on first use."""
     refusals: tuple[tuple[str, ...], bool] | None = None
-    """The guards that refuse a write with acks=all in it, and whether its ISR is too small to acknowledge one."""
+    """The guards that refuse a write with acks=all; and True if the ISR is too small to acknowledge one."""
 
     @property
     def min_isr(self) -> int:
-        """The effective min ISR; 1 where it is not known, which allows the most."""
+        """The effective min ISR; 1 if it is not known, which allows the most."""
         return self.version.min_isr or 1
 
 
 def stages(
     history: History, epoch: int, proposals: Iterable[Proposal], knew: Callable[[int], float]
 ) -> list[Stage]:
-    """The stages of a leader epoch in their order; none where the metadata log has no such epoch.
+    """The stages of a leader epoch in order; none if the metadata log has no such epoch.
 
-    ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` says by when, of the
-    controller's clock, the leader had surely replayed the metadata log up to an offset.
+    ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` gives the time, by the
+    controller's clock, by which the leader had surely replayed the metadata log up to an offset.
     """
     found: list[Stage] = []
     waiting = list(proposals)
@@ -343,18 +342,18 @@ def stages(
 # --- leading ---------------------------------------------------------------------------------------------
 
 LINES_MS = 3000.0
-"""Within so much time in which a node was active the lines are there of all requests that were under way."""
+"""After this much active time of a node, the lines of all requests that were in flight have been written."""
 IDLE_MS = 200.0
-"""Of the time between two lines so much counts as active: a process can be stopped for long."""
+"""The most time between two lines that counts as active: a process can be stopped for long."""
 MARKS = 8192
-"""So many offsets are kept at which the log was seen to be cut between records."""
+"""The most offsets kept at which the log is known to have a batch boundary."""
 UNASKED: tuple[str, ...] = ("not asked",)
 TOP = 1 << 62
-"""Stands above every offset."""
+"""Above every offset."""
 
 
 class Heard(Struct, gc=False, frozen=True):
-    """A follower's last fetch: its offset, broker epoch, and when it was taken up."""
+    """A follower's last fetch: its offset, its broker epoch, and the time when it was taken up."""
 
     offset: int
     epoch: int
@@ -363,26 +362,27 @@ class Heard(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class Claim:
-    """A value of the HWM, from an answer or from an acknowledgement of the record before it."""
+    """A value of the HWM, from an answer or from the acknowledgement of the record before it."""
 
     hwm: int
     line: RequestLine
     exact: bool
     since: float
-    """How long the node had been active then."""
+    """How long the node had been active when the claim was made."""
     follower: int | None
     base: int
     leos: dict[int, int]
-    """The greatest that the HWM can have been before, and where followers were then, as far as lines were read."""
+    """The followers' offsets at the time of the claim, from the lines read so far. ``base`` is the greatest HWM
+    before."""
     asked: tuple[int, int, int] | None = None
-    """The evidence at the last check that the HWM reaches so far, which failed."""
+    """The evidence at the last check of this claim, which failed."""
     moves: int = 0
-    """How often ``leos`` were changed."""
+    """The number of changes of ``leos``."""
 
 
 @dataclass(slots=True)
 class Leadership:
-    """A leader's tenure. ``hwm`` is the greatest possible, None while the one at its start is not known."""
+    """A leader's tenure. ``hwm`` is the upper bound of the HWM, None while the HWM at its start is unknown."""
 
     broker: int
     name: str
@@ -392,7 +392,7 @@ class Leadership:
     patient: Acting
     slots: dict[int, int]
     is_whole: bool
-    """Whether the log of its node goes back to the start of the epoch."""
+    """True if the log of its node covers the start of the epoch."""
     at: int = 0
     up_to: int = 0
     active: float = 0.0
@@ -403,44 +403,44 @@ class Leadership:
     hwm: int | None = None
     low: int = 0
     is_behind: bool = False
-    """Whether more was surely noted, or a stage is over, since ``low`` was found."""
+    """True if fetches were surely recorded, or a stage ended, since ``low`` was computed."""
     start: int | None = None
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
     epochs_ended: dict[int, int] = field(default_factory=dict)
-    """By a former epoch where it ends in the leader's log, as it told a follower whose log diverged."""
+    """For a former epoch, its end in the leader's log, from the leader's answer to a diverging follower."""
     least_end: int = 0
-    """The log goes at least so far."""
+    """A lower bound of the end of the log."""
     leso: int = 0
-    """The leader epoch starts at this offset or behind it."""
+    """A lower bound of the start offset of the leader epoch."""
     appended: OrderedDict[int, bool] = field(default_factory=OrderedDict)
-    """Where batches begin that were appended in this epoch, and whether that was acknowledged."""
+    """The start offsets of batches appended in this epoch, each with True if it was acknowledged."""
     first_appended: int = TOP
     last_appended: int = -1
     cuts: deque[tuple[float, int, RequestLine]] = field(default_factory=deque)
-    """Where followers were whose last record was of this epoch, until the lines of the writes before are there."""
+    """The offsets of followers whose last record is of this epoch, until the lines of earlier writes are read."""
     logs_writes: bool = True
-    """Whether all that is appended is in the request log."""
+    """True if the request log has every append."""
     denied: float | None = None
-    """When the broker said last that it does not lead."""
+    """The last time at which the broker answered that it does not lead."""
     epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
-    """The broker epochs of each follower's fetches, with when each came first."""
+    """The broker epochs in each follower's fetches, with the first time of each."""
     last_answered: float = 0.0
     welcome: set[int] = field(default_factory=set)
-    """The brokers whose fetches nothing refuses in some stage that is possible now."""
+    """The brokers whose fetches no guard refuses in at least one possible stage."""
     watched: frozenset[int] = frozenset()
     """The brokers whose fetches are checked for making them eligible."""
     apart: Apart | None = None
     """The evidence that the clock of its node is off."""
     over: float = float("inf")
-    """When the broker surely knew, by the controller's clock, that the leader epoch was over."""
+    """The time, by the controller's clock, when the broker surely knew that the leader epoch was over."""
     proposed: dict[int, list[Proposal]] = field(default_factory=dict)
     """Its proposals by partition epoch, in the order of their arrival."""
 
     # --- time -----------------------------------------------------------------------------------------
 
     def go_on(self, now: float) -> None:
-        """The stages that are possible at a time of the leader's clock."""
+        """Update the stages that are possible at a time of the leader's clock."""
         stages, at, up_to = self.stages, self.at, self.up_to
         last = len(stages) - 1
         if at == last:
@@ -455,7 +455,7 @@ class Leadership:
             self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
-        """The least that the HWM can be: requests that ended before this time were surely noted by then."""
+        """Update the lower bound of the HWM: requests that ended before this time were surely recorded by then."""
         aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
@@ -467,7 +467,7 @@ class Leadership:
                 self.is_behind = True
 
     def least(self) -> int:
-        """The least that the HWM can be, computed when needed, which is seldom."""
+        """The lower bound of the HWM, computed on demand, which is rare."""
         if self.is_behind:
             self.is_behind = False
             self.low = max(self.low, self._least_of(self.certain, None))
@@ -496,7 +496,7 @@ class Leadership:
     def ranked(
         self, stage: Stage, leos: dict[int, int], hwm: int, others: Sequence[int] = (), end: int = TOP
     ) -> tuple[Leading, list[int]]:
-        """The leader in ranks as it goes by a stage, and the offsets that the ranks are of."""
+        """The leader in a stage with offsets as ranks, and the offset of each rank."""
         offsets = sorted({hwm, end, *leos.values(), *others})
         return Leading(*self._bits(stage), *self._ranks(offsets, leos, hwm, end)), offsets
 
@@ -509,13 +509,12 @@ class Leadership:
     def _settled(
         self, acting: Acting, stages: Sequence[Stage], leos: dict[int, int], hwm: int, end: int = TOP
     ) -> list[int]:
-        """To where the HWM goes in each of these stages."""
+        """The HWM reached in each of these stages."""
         offsets = sorted({hwm, end, *leos.values()})
         ranks = self._ranks(offsets, leos, hwm, end)
         return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
 
     def _bits(self, stage: Stage) -> Bits:
-        """ISR, proposed ISR, replicas as sets of slots, and min ISR."""
         if stage.bits is None:
             state, slots = stage.version.state, self.slots
             proposed = -1 if stage.proposed is None else sum(1 << slots[b] for b in stage.proposed)
@@ -532,23 +531,23 @@ class Leadership:
         return self.stages[first : self.up_to + 1]
 
     def _least_of(self, certain: dict[int, int], since: float | None) -> int:
-        """The least that the HWM can be with followers there, in the stages since a time."""
+        """The lower bound of the HWM with followers at these offsets, in the stages since a time."""
         end = max(self.least_end, self.low)
         return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
 
     def greatest(self, since: float | None = None) -> int | None:
-        """The greatest that the HWM can be as things are, or were since then; None where nothing bounds it."""
+        """The upper bound of the HWM, now or in the stages since a time; None if it is unbounded."""
         if self.hwm is None:
             return None
         found = self.reached(self.hwm, self.leos(), since)
-        # If it waits for no broker, the next answer shows how far it goes.
+        # If the HWM waits for no broker, the next answer shows its value.
         self.hwm = found
         if found is None:
             self.start = None
         return found
 
     def leos(self) -> dict[int, int]:
-        """Where each follower was at its last fetch; anywhere, where that can have been before the log begins."""
+        """Each follower's last fetch offset; TOP if a fetch before the start of the log can have set it."""
         found = {broker: heard.offset for broker, heard in self.heard.items()}
         if not self.is_whole:
             for broker, slot in self.slots.items():
@@ -557,30 +556,30 @@ class Leadership:
         return found
 
     def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
-        """How far the HWM can have come from there, in the stages since a time; None where nothing bounds it."""
+        """The greatest HWM that can follow ``base`` in the stages since a time; None if it is unbounded."""
         found = max(base, *self._settled(self.acting, self.possible(since), leos, base))
         return None if found == TOP else found
 
     def least_after(self, follower: int, offset: int, since: float) -> int:
-        """The least that the HWM can be once a follower was surely noted at an offset."""
+        """The lower bound of the HWM once a follower's fetch at an offset was surely recorded."""
         noted = max(offset, self.certain.get(follower, 0))
         return self._least_of({**self.certain, follower: noted}, since)
 
     def told(self, hwm: int) -> None:
-        """An answer told this HWM; the first one is what it was at the start, or became since."""
+        """An answer had this HWM. The first such HWM was there at the start, or was reached since."""
         if self.hwm is None or hwm > self.hwm:
             self.hwm = hwm
         if self.start is None:
             self.start = hwm
 
     def mark(self, offset: int) -> None:
-        """The log can be cut here: a follower was here, or a batch begins."""
+        """Record a batch boundary: a follower's fetch offset, or the start of a batch."""
         self.marks[offset] = None
         if len(self.marks) > MARKS:
             self.marks.popitem(last=False)
 
     def is_possible(self, claim: Claim, since: float) -> bool:
-        """Whether the HWM can have been as claimed, by what is known up to now; the last news are of ``since``."""
+        """True if the HWM can have been as claimed, by the evidence so far, in the stages from ``since`` on."""
         if claim.hwm > claim.base:
             known = self.at, self.up_to, claim.moves
             if claim.asked == known:
@@ -592,7 +591,7 @@ class Leadership:
         return not claim.exact or self.can_be(claim.hwm)
 
     def can_be(self, hwm: int) -> bool:
-        """Whether the HWM can have had this value: it is where some log ends, or where it was at the start."""
+        """True if the HWM can have had this value: a known log end, or the HWM at the start."""
         return hwm in self.marks or hwm == self.start
 
     def broker_epoch(self, follower: int, epoch: int, taken: float) -> None:
@@ -603,7 +602,7 @@ class Leadership:
             del known[:-8]
 
     def append(self, offset: int) -> bool | None:
-        """A batch begins here. Whether it was appended now; None where an earlier leader must have appended it."""
+        """A batch begins here. True if it was appended now; None if an earlier leader must have appended it."""
         if offset in self.appended:
             return False
         if offset < self.leso:
@@ -618,7 +617,7 @@ class Leadership:
         return True
 
     def inside(self) -> tuple[int, RequestLine] | None:
-        """An offset at which a follower was, and at which no batch begins though there is one behind it."""
+        """A follower's offset inside a batch: no batch begins there, though batches lie before and after it."""
         cuts, over = self.cuts, self.active - LINES_MS
         while cuts and cuts[0][0] < over:
             _, offset, line = cuts.popleft()
@@ -629,7 +628,7 @@ class Leadership:
 
 
 def slots_for(leader: int, stages: Sequence[Stage]) -> dict[int, int] | None:
-    """Slots for all that have to do with a leader epoch, the leader first; None where they are too many."""
+    """Slots for all brokers of a leader epoch, the leader first; None if there are too many."""
     members = {
         b for s in stages for b in (*s.version.state.replicas, *s.version.state.isr, *(s.proposed or ()))
     }

@@ -1,4 +1,4 @@
-"""The metadata log beside request logs: topics by id, registrations, and each partition's versions.
+"""An index of the metadata log for request logs: topics by id, registrations, and each partition's versions.
 
 It orders the events: the leader epochs, partition epochs and broker epochs in messages are those of its records.
 """
@@ -20,7 +20,7 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState, S
 
 NEVER = float("inf")
 SHOWN = 4
-"""The most epochs that a message names if one is not known: the last ones."""
+"""The most known epochs, the last ones, that a report lists beside an unknown epoch."""
 
 # --- partitions ------------------------------------------------------------------------------------------
 
@@ -38,12 +38,12 @@ class Version(Struct, gc=False, frozen=True):
 
     @property
     def is_recovering(self) -> bool:
-        """Whether its leader was elected uncleanly, and has not said yet that it has recovered."""
+        """True if its leader was elected uncleanly, and has not reported recovery yet."""
         return self.state.leader_recovery_state != "RECOVERED"
 
 
 class EpochBegins(Struct, gc=False, frozen=True):
-    """A leader epoch: who leads in it, None for nobody, and where and when it begins."""
+    """A leader epoch: its leader, None for none, and the place and time of its start."""
 
     epoch: int
     leader: int | None
@@ -54,7 +54,7 @@ class EpochBegins(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class History:
-    """One life of a partition: its versions in the order of the metadata log. ``number`` is unique to it."""
+    """One life of a partition, from its creation to its deletion: its versions in log order. ``number`` is unique."""
 
     number: int
     name: str
@@ -68,7 +68,7 @@ class History:
     """The leader epochs, ascending."""
 
     def add(self, version: Version) -> None:
-        """The next version."""
+        """Add the next version."""
         state, number = version.state, len(self.versions)
         is_new = not self.versions or state.leader_epoch != self.versions[-1].state.leader_epoch
         if is_new and state.leader_epoch not in self._epochs:
@@ -143,15 +143,15 @@ class Registration(Struct, gc=False, frozen=True):
 
 
 class MetadataIndex:
-    """Filled by the replay of the metadata log (``change``, ``setting``) and by a reading of its own (``read``)."""
+    """Filled by the replay of the metadata log (``change``, ``setting``), and by its own pass over it (``read``)."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Registration] = {}
-        """The last registration of each."""
+        """The last registration of each broker."""
         self.listeners: dict[str, int] = {}
-        """The broker of each address and port."""
+        """The broker at each address and port."""
         self.topics: dict[str, tuple[str, int]] = {}
-        """By its id and by its name: the name of a topic, and the offset of its record."""
+        """The name of a topic and the offset of its record, by its id and by its name."""
         self.histories: dict[tuple[str, int], list[History]] = defaultdict(list)
         """The lives of each partition, by the topic's name and the partition's number."""
         self._living: dict[str, History] = {}
@@ -160,14 +160,14 @@ class MetadataIndex:
         self._by_time: list[tuple[int, int, int]] = []
         """Time, number and offset of each registration."""
         self._incarnations: dict[int, dict[int, Registration]] = defaultdict(dict)
-        """By broker and broker epoch the registration that began it."""
+        """The first registration of each incarnation, by broker and broker epoch."""
         self._places: set[int] = set()
         self._sorted_places: list[int] = []
 
     # --- partitions -----------------------------------------------------------------------------------
 
     def history(self, topic: str, number: int) -> History | None:
-        """The history of a partition, named as the messages name it."""
+        """The history of a partition. Its topic is an id or a name, as in the messages."""
         name, position = self.topics.get(topic, ("", 0))
         return next((h for h in self.histories.get((name, number), ()) if h.position >= position), None)
 
@@ -208,7 +208,7 @@ class MetadataIndex:
     # --- topics and brokers ---------------------------------------------------------------------------
 
     def read(self, log: MetadataLog) -> None:
-        """Topics and brokers, from the log's start on. Damage ends it: the replay of the log reports it."""
+        """Read topics and brokers from the log's start on. Damage ends the pass; the replay of the log reports it."""
         try:
             if log.start is not None:
                 for batch in log.start.batches():
@@ -286,20 +286,20 @@ class MetadataIndex:
         return NEVER if found is None else float(found.time)
 
     def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
-        """The time and the offset at which a broker was registered with the next epoch; never, if it was not."""
+        """The time and offset of a broker's registration that follows one with this epoch; never, if there is none."""
         known = self._incarnations.get(broker, {})
         later = min((one for one in known if one > epoch), default=None)
         return (NEVER, None) if later is None else (float(known[later].time), known[later].position)
 
     def starts_after(self, broker: int, time: float) -> float:
-        """The next time after one at which a broker was registered with a new epoch; never, if it was not."""
+        """The first time after ``time`` at which a broker was registered with a new epoch; never, if there is none."""
         known = self._incarnations.get(broker, {}).values()
         return min((float(found.time) for found in known if found.time > time), default=NEVER)
 
     # --- both -----------------------------------------------------------------------------------------
 
     def changes_after(self, position: int) -> float:
-        """The next offset at which a partition or a registration changed; infinity if there is none."""
+        """The next offset after this one at which a partition or a registration changed; infinity if there is none."""
         if len(self._sorted_places) != len(self._places):
             self._sorted_places = sorted(self._places)
         place = bisect_right(self._sorted_places, position)

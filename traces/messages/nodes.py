@@ -1,4 +1,4 @@
-"""One node's requests in the order of its log: the partition and the leader epoch that each is about."""
+"""One node's requests in the order of its log, assigned to partitions and leader epochs."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ from highwater.traces.rules import profiles
 MAX_BEFORE = 500_000
 """The most pairs of a follower and a partition whose last fetch is kept."""
 LEADERSHIPS = 64
-"""From so many leaderships on, those of deleted partitions are dropped from time to time."""
+"""The number of leaderships from which those of deleted partitions are dropped from time to time."""
 
 
 LIVES = 1000
-"""The most lives of brokers whose times are kept."""
+"""The most incarnations of brokers whose times are kept."""
 
 
 class Node:
-    """A broker, by its request log. ``take_fetch`` and ``take_produce`` are fed in the order of the log."""
+    """A broker, reconstructed from its request log.
+
+    Call ``take_fetch`` and ``take_produce`` in the order of the log.
+    """
 
     def __init__(self, context: Context, broker: int) -> None:
         self.context, self.broker = context, broker
@@ -53,7 +56,7 @@ class Node:
         self.paths: set[Path] = set()
         self._path: Path | None = None
         self._start = context.index.starts_after(broker, -NEVER)
-        """When the broker registers with another epoch next."""
+        """The next time at which the broker registers with another epoch."""
 
     # --- fetches --------------------------------------------------------------------------------------
 
@@ -138,7 +141,10 @@ class Node:
                 self._judge(led)
 
     def _is_current(self, fetch: Fetch) -> bool:
-        """Whether the sender is in the only life that it had around then; else the judges say what they make of it."""
+        """True if the sender surely was in its current incarnation.
+
+        Otherwise the other checks judge the broker epoch.
+        """
         sender = (fetch.replica, fetch.epoch)
         if sender not in self._lives:
             if len(self._lives) >= LIVES:
@@ -148,7 +154,7 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
-        """Whether a fetch that is of no leadership now was one of this leader's last epoch but one."""
+        """True if this broker led in the fetch's leader epoch before its present one: the fetch was in flight."""
         led = self.led.get(history.number)
         begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
         return begins is not None and begins.leader == self.broker
@@ -162,7 +168,7 @@ class Node:
     # --- writes ---------------------------------------------------------------------------------------
 
     def take_produce(self, line: RequestLine, written: list[Produced]) -> None:
-        """A write and its answer, partition by partition."""
+        """Check a write and its answer, partition by partition."""
         self._time(line)
         for found in written:
             history = self._history(found.key)
@@ -193,7 +199,7 @@ class Node:
             self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now)
 
     def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
-        """The last leader epoch that this broker can have led in while a request was under way."""
+        """The last leader epoch in which this broker can have led while a request was in flight."""
         if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
             return led.epoch
         found = history.led_by(self.broker, line.answered + CLOCKS_MS)
@@ -206,7 +212,7 @@ class Node:
     ) -> Leadership | None:
         """The leadership that a message belongs to; None, and reported, if there is none.
 
-        ``is_later``: what it is about surely came behind an answer in a later leader epoch.
+        ``is_later``: the message surely came after an answer in a later leader epoch.
         """
         led = self.led.get(history.number)
         if led is not None and led.epoch == epoch:
@@ -269,7 +275,7 @@ class Node:
         return led
 
     def _purge(self) -> None:
-        """Forget the leaderships of partitions that were deleted: their topics' ids do not come again."""
+        """Forget the leaderships of deleted partitions: the ids of their topics are never reused."""
         if len(self.led) < self._purge_at:
             return
         gone = [
@@ -302,7 +308,7 @@ class Node:
         return self._histories[key]
 
     def _restarted(self, now: float) -> None:
-        """The broker has registered anew: of what was under way when its process died there is no line."""
+        """The broker registered again: requests that were in flight when its process died have no line."""
         self._start = self.context.index.starts_after(self.broker, now)
         for led in self.led.values():
             if led is not None:
@@ -323,7 +329,7 @@ class Node:
 
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
-    """From when to when a broker was registered with the epoch that it fetches with; never, where it was not."""
+    """The time from which, and up to which, a broker surely had the epoch of its fetch; never, if it had not."""
     begins = context.index.registered(fetch.replica, fetch.epoch)
     ends, _ = context.index.registered_later(fetch.replica, fetch.epoch)
     return begins + CLOCKS_MS, ends - CLOCKS_MS

@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader had heard (B5, 841.1, 903), and the controller's answer (841, B7, B8)."""
+"""AlterPartition: the fetches behind a proposal (B5, 841.1, 903), and the controller's answer (841, B7, B8)."""
 
 from __future__ import annotations
 
@@ -18,32 +18,35 @@ from highwater.traces.rules.decisions import decisions
 # --- expansions ------------------------------------------------------------------------------------------
 
 SENT_MS = 30_000.0
-"""So long before it arrives a proposal can have been made: it is given up and sent again after that."""
+"""The longest time between making a proposal and its arrival: the broker then gives it up and sends it again."""
 INELIGIBLE = 107
-"""The error by which a proposal is over."""
+"""The error code that ends a proposal."""
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A proposal until the lines are there of all fetches before it: who joins, and whose best fetch is enough."""
+    """A proposal that is kept until the lines of all fetches before it are read.
+
+    ``joining`` are the new members; ``fits`` are those of them with a fetch that makes them eligible.
+    """
 
     proposal: Proposal
     stage: Stage
-    """The first in which the partition is as the proposal says."""
+    """The first stage whose partition version is the one in the proposal."""
     joining: frozenset[int]
     until: float
-    """Up to here, of the leader's clock, a fetch can have been before the proposal."""
+    """The latest time, by the leader's clock, of a fetch that can precede the proposal."""
     fits: set[int] = field(default_factory=set)
     passed: float | None = None
     """How long the node had been active when its log passed the proposal."""
     late: dict[int, float] = field(default_factory=dict)
-    """Of each who joins by how many ms its first fetch that is enough came too late."""
+    """For each new member, by how many ms its first sufficient fetch came too late."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Of each who joins the offset of its last fetch, with the least HWM and the least epoch start of then."""
+    """For each new member, its last fetch offset, and the least HWM and the least epoch start at that time."""
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
-    """The leader's proposals with the versions that they are about; those about none are left out."""
+    """The leader's proposals, each with the first stage of its version; those without one are left out."""
     found = []
     first: dict[int, Stage] = {}
     for stage in led.stages:
@@ -58,12 +61,12 @@ def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
 
 
 def watched(pending: Iterable[Waiting]) -> frozenset[int]:
-    """The brokers of whom a proposal waits to learn whether a fetch makes them eligible."""
+    """The brokers whose fetches a pending proposal still waits for."""
     return frozenset(f for w in pending for f in w.joining if f not in w.fits and f not in w.late)
 
 
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
-    """A fetch was noted: whether it makes the follower eligible for what is proposed next."""
+    """A fetch was recorded: check if it makes the follower eligible for pending proposals."""
     for wanted in pending:
         if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
@@ -88,7 +91,7 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
 def judge(
     context: Context, led: Leadership, pending: list[Waiting], now: float, ends: bool = False
 ) -> list[Waiting]:
-    """Judge the proposals whose time is over, of some in the order of their arrival; those that are left."""
+    """Judge the pending proposals whose time is over, in the order of their arrival; returns the others."""
     if pending and now < pending[0].until and not ends:
         return pending
     left: list[Waiting] = []
@@ -137,7 +140,7 @@ def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
 
 
 def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> None:
-    """B5. A follower was proposed that no fetch made eligible."""
+    """B5. A follower was proposed although no fetch made it eligible."""
     line = wanted.proposal.line
     leo, hwm, start = wanted.best.get(f, (-1, led.least(), led.leso))
     if profiles.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=start):
@@ -154,7 +157,7 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
 
 
 def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
-    """903.3. The epoch that is named is that of the member's last fetch, as far as that is known, or the first one."""
+    """903.3. A proposal names the broker epoch of the member's last fetch, or that of its first sending."""
     first = _named_first(led, wanted.proposal, member)
     if first is not None:
         if profiles.proposals_name_fetched_epochs(named=named, fetched=first):
@@ -179,9 +182,9 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
 
 
 def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
-    """The epoch that a member was named with when the leader proposed the same before; None where it did not.
+    """The epoch of a member in an earlier sending of the same proposal; None if there is none.
 
-    A proposal that was refused for a member that may not join is over (841.3): what comes then is another one.
+    A refusal because of an ineligible member ends a proposal (841.3): the same members later are a new proposal.
     """
     members = [m for m, _ in proposal.members]
     for earlier in led.proposed.get(proposal.partition_epoch, ()):
@@ -209,15 +212,15 @@ ERRORS = {
     77: "STALE_BROKER_EPOCH", 95: "INVALID_UPDATE_VERSION", 96: "OPERATION_NOT_ATTEMPTED", 100: "UNKNOWN_TOPIC_ID",
     107: "INELIGIBLE_REPLICA", 108: "NEW_LEADER_ELECTED",
 }  # fmt: skip
-"""Kafka's error codes that the model's controller answers."""
+"""Kafka's codes of the errors that the model's controller returns."""
 MAX_LAST = 100_000
-"""Of so many pairs of a leader and a partition the last proposal is kept."""
+"""The most pairs of a leader and a partition whose last proposal is kept."""
 PROPOSED_CHANGE = "alter_partition"
-"""The controller's action that a proposal leads to."""
+"""The controller's action for a proposal."""
 
 
 def decided(context: Context, history: History, proposal: Proposal) -> None:
-    """The controller's answer is the model's to this request, by what it had when it decided (841.2, 903.4)."""
+    """The controller's answer must be the model's for this request, in the state in which it decided (841.2, 903.4)."""
     line, verdicts = proposal.line, context.verdicts
     if proposal.error not in ERRORS:
         verdicts.outside[f"AlterPartition answered with error {proposal.error}"] += 1
@@ -230,7 +233,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
     told: list[tuple[tuple[str, ...], Any]] = []
     for position, version in context.index.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
         if proposal.error == 0 and version.state.partition_epoch > proposal.partition_epoch:
-            continue  # what it made itself
+            continue  # a change that this proposal made
         refused_by, answer = _answer(context, proposal, slots, position, version)
         if answer == recorded:
             verdicts.explained[DECIDED] += 1
@@ -257,7 +260,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
 
 
 def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
-    """903.4. Tell that what was sent under an epoch counted, where a later one was known; whether that is so."""
+    """903.4. Report that a request under an old broker epoch was accepted, if that is a violation; True if so."""
     if profiles.stale_epochs_are_refused(sent=sent, known=known):
         return False
     context.finding(
@@ -290,7 +293,7 @@ def _slots(
 def _answer(
     context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: Version
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The answer of the model's controller in the state at an offset of its log, and the guards that refuse."""
+    """The guards that refuse, and the answer of the model's controller in the state at an offset of its log."""
     model = decisions(_rounded(len(slots)), context.rules)
     members = [{"broker": slots[m], "epoch": None if e == NO_EPOCH else e} for m, e in proposal.members]
     found = model.alter_partition(
@@ -326,7 +329,6 @@ def _rounded(count: int) -> int:
 
 
 def _plain(state: PartitionState, slots: dict[int, int], model: Any) -> dict[str, Any]:
-    """A partition as the model's types have it."""
     plain = {
         "replicas": [slots[b] for b in state.replicas],
         "adding": [slots[b] for b in state.adding if b in slots],
@@ -362,7 +364,7 @@ def _registrations(
 
 
 def missing(context: Context, first: float, last: float) -> None:
-    """Report the changes of the metadata log, between the first and the last proposal, that no line proposes."""
+    """Report the metadata log's changes, between the first and the last proposal, that no logged proposal made."""
     for topic in context.asked.topics():
         for history in context.index.partitions(topic):
             for version in history.versions:
@@ -372,7 +374,7 @@ def missing(context: Context, first: float, last: float) -> None:
 
 
 def in_flight(context: Context) -> None:
-    """B7, B8. No proposal arrives while one of the same leader for the same partition is under way."""
+    """B7, B8. No proposal arrives while another one of the same leader for the same partition is in flight."""
     if acting(3, context.profile).may_send_another(True):
         return
     last: dict[tuple[int, Key], Proposal] = {}
@@ -387,7 +389,7 @@ def in_flight(context: Context) -> None:
         under_way = 1 + (proposal.line.arrived < before.line.answered - OWN_MS)
         if not profiles.one_proposal_is_under_way(under_way=under_way):
             history = context.index.history(*proposal.key)
-            # Where its connection broke the leader does not know that the first one arrived.
+            # If the connection broke, the leader does not know that the first one arrived.
             context.finding(
                 statements.one_proposal_is_under_way, "B7, B8", proposal.line, "" if history is None else history.name,
                 f"leader {proposal.broker} sent an AlterPartition while one was under way "

@@ -1,7 +1,7 @@
-"""The belief about a quorum between two lines of its logs, and the protocol `quorum` on the part that a step is about.
+"""The belief about a quorum between two lines of its logs, and the protocol `quorum` on the part that a step needs.
 
 A window replaces offsets and epochs by ranks. A log of any length becomes one record for each stretch between two of
-the offsets; all records of a stretch have one epoch, as the starts of epochs are among the offsets.
+the offsets. All records of a stretch have one epoch, as the starts of epochs are among the offsets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNKNOWN = -1
 
 @dataclass
 class Log:
-    """A log by where its epochs begin: ``cuts`` are (offset, epoch), ascending from 0; ``end`` is its LEO."""
+    """A log as its epochs' start offsets: ``cuts`` are (offset, epoch), ascending from 0; ``end`` is its LEO."""
 
     cuts: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
@@ -49,7 +49,7 @@ class Log:
             self.cuts.pop()
 
     def copy(self) -> Log:
-        """A log of its own."""
+        """An independent copy."""
         return Log(list(self.cuts), self.end)
 
     def epoch_at(self, offset: int) -> int:
@@ -64,7 +64,7 @@ class Log:
 
 @dataclass
 class Node:
-    """A member as its own log tells it. ``log`` is None as long as nothing was said of it."""
+    """A member's state, as its own log shows it. ``log`` is None until a line describes the member's log."""
 
     id: int
     epoch: int = 0
@@ -78,23 +78,23 @@ class Node:
     peak: int = UNKNOWN
     fetched: dict[int, int] = field(default_factory=dict)
     starts: bool = False
-    """Whether it has just become leader, and its first record's line is still to come."""
+    """True if it has just become leader, and the line of its first record is still to come."""
     maybe_more: tuple[int, int] | None = None
-    """Up to where, and in which epoch, its log can go further than its lines say: its process died."""
+    """Its process died: the offset up to which its log can be longer than its lines show, and the epoch there."""
 
     @property
     def leads(self) -> bool:
-        """Whether it takes itself for the leader."""
+        """True if it considers itself the leader."""
         return self.leader == self.id
 
 
 _SILENT = Node(-1)
-"""Stands for a member that a step is not about."""
+"""Stands for a member that is not part of a step."""
 
 
 @dataclass
 class Parked:
-    """A fetch that is parked, and the HWM of when it was."""
+    """A parked fetch; ``answer`` is the HWM at the time of parking."""
 
     leader: int
     epoch: int
@@ -105,7 +105,7 @@ class Parked:
 
 @dataclass
 class Response:
-    """An answer to a fetch that is under way. ``source`` is the log that its records are of, as it was then."""
+    """An answer to a fetch, in flight. ``source`` is a copy of the log that its records came from."""
 
     epoch: int
     records: bool
@@ -125,7 +125,7 @@ class Response:
         exchange: Exchange | None,
         timed_out: bool = False,
     ) -> Response:
-        """The answer of a line to a fetch from this offset."""
+        """The answer in a log line, to a fetch from this offset."""
         said = answer.epoch, answer.size > 0, answer.hwm, answer.diverging
         return cls(*said, offset, source, timed_out, exchange)
 
@@ -141,37 +141,37 @@ class Belief:
     responses: dict[int, Response] = field(default_factory=dict)
     vote_requests: dict[tuple[int, int], Vote] = field(default_factory=dict)
     vote_responses: dict[tuple[int, int], tuple[int, bool, int, bool]] = field(default_factory=dict)
-    """(epoch asked in, whether a pre-vote, epoch of who answers, whether granted)."""
+    """(epoch of the request, True for a pre-vote, epoch of the voter, True if granted)."""
     elected: dict[int, int] = field(default_factory=dict)
     committed: Log = field(default_factory=Log)
 
     def node(self, number: int) -> Node:
-        """A member; one that was not heard of before knows nothing."""
+        """A member. A new one has an empty state."""
         found = self.nodes.get(number)
         if found is None:
             found = self.nodes[number] = Node(number)
         return found
 
     def drop_parked(self, leader: int) -> None:
-        """Fetches that are parked with one who leads no more end."""
+        """Drop the parked fetches of a node that no longer leads."""
         self.parked = {f: p for f, p in self.parked.items() if p.leader != leader}
 
 
 # --- window ----------------------------------------------------------------------------------------------
 
 OBSERVERS = 2
-"""Members that are no voters in a window, at most."""
+"""The most members of a window that are not voters."""
 
 
 class TooLarge(Exception):
-    """A step that is about more offsets or epochs than the model here has; the message says which."""
+    """The step needs more offsets or epochs than this model has; the message says which."""
 
 
 class Window:
-    """A belief seen through the numbers of a model: ``nodes`` are in it, other members are as at the beginning.
+    """A belief in the numbers of a model: it has the state of ``nodes``; other members have their initial state.
 
-    ``offsets`` and ``epochs`` are those that are named besides. With ``commits`` the committed log is in it, with
-    ``votes`` the votes under way between the nodes.
+    ``offsets`` and ``epochs`` are the additional ones to rank. ``commits`` includes the committed log, ``votes`` the
+    votes in flight between the nodes.
     """
 
     def __init__(
@@ -224,16 +224,17 @@ class Window:
             yield b.committed.last_epoch
 
     def _pairs(self, of: Mapping[tuple[int, int], Any]) -> Iterable[tuple[int, int]]:
-        """Of votes between members those that are in it; only voters have any."""
+        """The pairs whose members are both voters in this window."""
         within = {n for n in self.nodes if n in self.belief.voters}
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A log in which an epoch without a rank of its own becomes the next one that has a rank."""
+        """A log in which an epoch without its own rank is replaced by the next epoch that has one."""
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:
-            # Epochs between two that are compared are one to every comparison; the last of them stands for all.
+            # Epochs between two ranked ones compare equally with every ranked epoch, so the last of them stands for
+            # all.
             rank = self.epochs.rank(epoch) * 2 + (epoch in self.epochs.values)
             if ranks and ranks[-1] == rank:
                 kept[-1] = (kept[-1][0], epoch)
@@ -276,7 +277,7 @@ class Window:
     def state(
         self, model_voters: int, members: int, epochs: int, budgets: Mapping[str, int]
     ) -> dict[str, Any]:
-        """The state, as the model's plain values."""
+        """The state as plain values of the model."""
         if len(self.epochs.values) > epochs:
             raise TooLarge(f"a step is about {len(self.epochs.values)} epochs")
         b = self.belief
@@ -326,7 +327,7 @@ class Window:
         }
 
     def _records(self, log: Log) -> list[dict[str, int]]:
-        """A record for each stretch."""
+        """One record for each stretch."""
         return [
             {"epoch": self.epochs.rank(log.epoch_at(offset))}
             for offset in self.offsets.values
@@ -395,7 +396,7 @@ class Window:
     # --- out of the model ---------------------------------------------------------------------------------------
 
     def id(self, slot: int | None) -> int | None:
-        """A member of the model's by its number."""
+        """The member with this number in the model."""
         return None if slot is None else self.ids.get(slot)
 
 
@@ -404,19 +405,19 @@ class Window:
 PROFILE = "kafka_4_2"
 EPOCHS, OFFSETS = 6, 16
 WIDE = 40
-"""The most offsets that the properties of a whole belief can be about."""
+"""The most offsets for checking the properties of a whole belief."""
 REMEMBERED = 100_000
 
 
 class Outcome(NamedTuple):
-    """The result of a step: the state after it by the model's numbers, or the guards that refuse it."""
+    """The result of a step: the state after it in the model's numbers, or the guards that refuse it."""
 
     after: Mapping[str, Any] | None
     refused: tuple[str, ...] = ()
 
 
 class Judge:
-    """A quorum of so many voters, with these rules. Every answer is remembered, up to a limit."""
+    """The quorum protocol for this number of voters and these rules. Results are cached, up to a limit."""
 
     def __init__(self, voters: int, rules: frozenset[str]) -> None:
         self.voters, self.members, self.rules = voters, voters + OBSERVERS, rules
@@ -448,7 +449,7 @@ class Judge:
         return self._wide.functions([p.function for p in self._properties])
 
     def take(self, window: Window, action: str, **parameters: int) -> Outcome:
-        """One step of an action in a window. Raises TooLarge if the window does not fit."""
+        """Take one step of an action in a window. Raises TooLarge if the window does not fit."""
         if len(window.offsets.values) > OFFSETS:
             raise TooLarge(f"a step is about {len(window.offsets.values)} offsets")
         state = self._state(self._narrow, window)

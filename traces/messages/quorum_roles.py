@@ -1,6 +1,6 @@
 """Votes, roles and starts of processes in raft logs, and the replay of all lines.
 
-``Follower`` decides which lines begin a turn, which belong to one, and which lines of a turn are missing.
+``Follower`` decides which lines begin a turn, which lines belong to a turn, and which lines of a turn are missing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NO_STEP = "as it was"
 
 
 class Elections(Leaders):
-    """The part that is about elections."""
+    """The handlers of election lines."""
 
     def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
-        """A step of an election; an epoch that comes of it is one past those that are there."""
+        """Take a step of an election. A new epoch is one above the known ones."""
         window = Window(self.belief, nodes, fetches=False, votes=True)
         return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
 
     # --- votes --------------------------------------------------------------------------------------------------
 
     def sent_vote(self, event: e.Event, what: e.Sent, vote: e.Vote) -> None:
-        """A voter asks another one."""
+        """A voter sends a vote request."""
         b, c, v = self.belief, event.node, what.to
         self.log_of(b.node(c), vote.offset, vote.last_epoch)
         if (c, v) in b.vote_requests or (c, v) in b.vote_responses:
@@ -59,7 +59,7 @@ class Elections(Leaders):
         b.vote_requests[c, v] = vote
 
     def received_vote(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """A voter takes a vote request: its verdict, its epoch and its vote follow."""
+        """A voter receives a vote request. The lines with its verdict, its epoch and its vote must follow."""
         b, v, vote = self.belief, event.node, what.message
         assert isinstance(vote, e.Vote)
         c = vote.sender
@@ -84,14 +84,14 @@ class Elections(Leaders):
         turn.answers[c] = {
             "granted": given["granted"], "epoch": window.epochs.value(given["epoch"]), "stale": vote.epoch < epoch
         }  # fmt: skip
-        # It tells that it is in the epoch, and then whom it votes for.
+        # One line reports the new epoch, a second one the vote.
         is_later = node.epoch != epoch
         has_voted = node.voted is not None and (is_later or node.voted != voted)
         turn.roles = [*([None] if is_later else []), *([node.voted] if has_voted else [])]
         self.verdicts.explained["answer_vote"] += 1
 
     def judged(self, event: e.Event, what: e.Judged) -> None:
-        """The voter's own word on it."""
+        """The voter's log line with its verdict."""
         turn = self.turns.get(event.node)
         told = turn.answers.get(what.message.sender) if turn is not None else None
         if told is None or "granted" not in told:
@@ -103,7 +103,7 @@ class Elections(Leaders):
         })  # fmt: skip
 
     def answered_vote(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
-        """The answer goes back."""
+        """The voter sends its answer."""
         b, v, answer, vote = self.belief, event.node, what.message, what.request
         assert isinstance(answer, e.VoteAnswer)
         if not isinstance(vote, e.Vote):
@@ -125,7 +125,7 @@ class Elections(Leaders):
         b.vote_responses[vote.sender, v] = vote.epoch, vote.pre, answer.epoch, answer.granted
 
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """The vote counts, unless the next line ignores it; the role behind it shows the effect."""
+        """A vote arrives. It counts unless the next line ignores it; the next role line shows the effect."""
         b, c, v = self.belief, event.node, what.source
         answer = what.message
         assert isinstance(answer, e.VoteAnswer)
@@ -150,7 +150,7 @@ class Elections(Leaders):
         answer = turn.what.message
         node = b.node(c)
         if isinstance(answer, e.VoteAnswer) and answer.epoch > node.epoch and answer.leader >= 0:
-            # Its epoch has a leader already: the line that says so is a member's that learns of one.
+            # The answer's epoch has a leader already, so the node's next line is that of learning of a leader.
             b.vote_responses.pop((c, v), None)
             self.verdicts.explained["take_vote: of a later epoch"] += 1
             return
@@ -167,7 +167,7 @@ class Elections(Leaders):
     # --- roles --------------------------------------------------------------------------------------------------
 
     def role(self, event: e.Event, what: e.Role) -> None:
-        """A node logs its role: find the step that leads there, and compare the role's fields."""
+        """A node logs its role: find the step that leads to it, and compare the role's fields."""
         n = event.node
         node, turn = self.belief.node(n), self.turns.get(n)
         if what.first:
@@ -200,7 +200,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """A transition that answering a vote request made, or an answer: first the epoch, then the vote."""
+        """A role line within answering a vote request: the first one has the new epoch, the second one the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()
@@ -264,7 +264,6 @@ class Elections(Leaders):
         self.verdicts.explained[action] += 1
 
     def _compare_role(self, action: str, node: Node, what: e.Role) -> None:
-        """All that a role says against what is believed."""
         differences: dict[str, tuple[Any, Any]] = {
             "epoch": (node.epoch, what.epoch),
             "ballot": (node.ballot, _BALLOTS.get(what.name, "none")),
@@ -286,7 +285,7 @@ class Elections(Leaders):
             self._believe(node, what)
 
     def _believe(self, node: Node, what: e.Role) -> None:
-        """Go on from what was recorded."""
+        """Continue from the recorded role."""
         node.epoch, node.leader, node.voted = what.epoch, what.leader, what.voted
         node.ballot = _BALLOTS.get(what.name, "none")
         node.granted = what.granted or frozenset()
@@ -302,7 +301,7 @@ class Elections(Leaders):
     # --- processes ----------------------------------------------------------------------------------------------
 
     def started(self, event: e.Event, what: e.Started) -> None:
-        """A process begins. Its disk has the log as it was, and perhaps the records of its last answer."""
+        """A process starts. Its disk has the log as it was, and perhaps the records of its last answer."""
         b, n = self.belief, event.node
         self.turns.pop(n, None)
         self.begun.add(n)
@@ -328,7 +327,7 @@ class Elections(Leaders):
                 del votes[pair]
 
     def _start(self, node: Node, what: e.Role) -> None:
-        """A process begins with the role of its quorum-state file; before the first one nothing is known."""
+        """A process starts with the role of its quorum-state file; nothing is known before its first role line."""
         if node.epoch == 0 and node.log is None and node.leader is None and node.voted is None:
             if what.epoch or what.voted is not None or what.leader is not None:
                 self.guess("the state at the beginning of the recording")
@@ -349,10 +348,10 @@ class Elections(Leaders):
 
 
 class Follower(Elections):
-    """Takes event after event; ``finish`` when there are no more."""
+    """Pass each event to ``follow``; call ``finish`` at the end."""
 
     def follow(self, event: e.Event, exchange: Exchange | None) -> None:
-        """The next line."""
+        """Handle the next line."""
         self.event = event
         what = event.what
         if isinstance(what, e.Sent | e.Received | e.GotAnswer | e.Started) or (
@@ -389,7 +388,7 @@ class Follower(Elections):
         return turn is not None and isinstance(turn.what, e.Appended)
 
     def end_turn(self, node: int, died: bool = False) -> None:
-        """End a node's turn, and report the lines that must follow in the model and did not."""
+        """End a node's turn, and report the model's effects that no line shows."""
         turn = self.turns.pop(node, None)
         if turn is None:
             return
@@ -414,7 +413,7 @@ class Follower(Elections):
         self._believe_parked(node, turn)
 
     def _leave_to_timers(self, node: int, turn: Turn) -> None:
-        """A fetch whose time was just over when a step completed it: the timer can have been first."""
+        """A step completes a fetch whose wait time is just over: the park timer may have been first."""
         for f in turn.completed.keys() & turn.answers.keys() - turn.seen:
             waited = self.waited(turn.event, turn.completed[f].exchange)
             if waited is not None and EARLY <= waited <= LATE:
@@ -423,7 +422,7 @@ class Follower(Elections):
                 del turn.answers[f]
 
     def _believe_parked(self, node: int, turn: Turn) -> None:
-        """Go on from what was recorded: who was not answered waits."""
+        """Continue from the recorded lines: a fetch without an answer counts as parked."""
         for f in turn.answers:
             if f in turn.completed:
                 self.belief.parked[f] = turn.completed[f]
@@ -432,7 +431,7 @@ class Follower(Elections):
                 self.belief.parked[f] = Parked(node, fetch.epoch, fetch.offset, hwm, turn.exchange)
 
     def finish(self) -> None:
-        """The logs end; what a node was in the middle of is not told."""
+        """End of the logs: effects of unfinished turns are not reported."""
         for node in list(self.turns):
             self.end_turn(node, died=True)
 
@@ -510,5 +509,5 @@ class Follower(Elections):
         api = message.api if isinstance(message, e.Other) else type(message).__name__
         self.verdicts.outside[f"a message that the model has not: {api}"] += 1
         if isinstance(event.what, e.GotAnswer) and message == e.Other("UpdateRaftVoterResponse"):
-            # To Kafka this is contact with the leader, as an answer to a fetch is.
+            # Kafka counts this as contact with the leader, like an answer to a fetch.
             self.belief.node(event.node).heard = True

@@ -1,7 +1,7 @@
 """Lines of raft logs as steps of the model: fetches, answers, appends and the HWM.
 
-A node writes several lines for one step: a message that it takes, then its effects. Such a *turn* begins with a message
-or an append; the model says which lines have to follow. ``quorum_roles.py`` has votes and roles.
+A node writes several lines for one step: a message that it receives, then its effects. Such a *turn* begins with a
+message or an append; the model determines the lines that must follow. ``quorum_roles.py`` has votes and roles.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Differences = dict[str, tuple[Any, Any]]
 
 @dataclass
 class Turn:
-    """A node's turn, with the effects that are still to follow.
+    """A node's turn, with the effects whose lines are still to come.
 
-    ``hwm`` is where its HWM has to go. ``answers`` are those that it has to send, by the member; of them ``completed``
-    end a parked fetch, and a line was ``seen`` for some of these. ``pending``: it has not used
-    the answer that it took.
+    ``hwm`` is the HWM that the node must move to. ``answers`` are those that it must send, by member. Those that end
+    a parked fetch have an entry in ``completed``; ``seen`` has the members whose completion a line reports.
+    ``pending``: the node has not used the received answer yet.
     """
 
     what: e.What
@@ -52,21 +52,21 @@ class Turn:
     seen: set[int] = field(default_factory=set)
     pending: bool = False
     roles: list[int | None] = field(default_factory=list)
-    """Whom it has voted for, in each of the lines that are still to say what it is now."""
+    """The vote in each role line that is still to come."""
 
 
 class Explainer:
-    """Holds events, in order, against the model. ``verdicts`` has the result."""
+    """Replays events, in order, in the model. ``verdicts`` has the result."""
 
     def __init__(self, judge: Judge, order: Order, voters: tuple[int, ...]) -> None:
         self.judge, self.order = judge, order
         self.belief = Belief(voters)
         self.turns: dict[int, Turn] = {}
-        # Nodes whose process was seen to begin: before that they may have sent what is in no line.
+        # Nodes whose process start is in the logs. Before its start, a node may have sent requests that no line has.
         self.begun: set[int] = set()
-        # Nodes that tell each move of the HWM in two lines, as Kafka does.
+        # Nodes that log each move of the HWM in two lines, as Kafka does.
         self.double: set[int] = set()
-        # Answers that were under way when their members fetched anew, and where from that was.
+        # Answers in flight when their members fetched again, each with the receiver of the new fetch.
         self.late: dict[int, tuple[Response, int]] = {}
         self.verdicts = Verdicts(limit=100)
         self.event: e.Event | None = None
@@ -74,7 +74,7 @@ class Explainer:
     # --- what is found ------------------------------------------------------------------------------------------
 
     def explain(self, action: str, parameters: dict[str, Any], differences: Differences) -> None:
-        """A line is as the model says, or differs in these fields: the model's value, and what was recorded."""
+        """A line conforms, or differs in these fields: the model's value, and the recorded one."""
         found = {name: pair for name, pair in differences.items() if pair[0] != pair[1]}
         if found:
             self.fail(action, parameters, differences=found)
@@ -89,7 +89,7 @@ class Explainer:
         differences: Differences | None = None,
         event: e.Event | None = None,
     ) -> None:
-        """A line is not explained: the action that comes near, and why it is not it."""
+        """No step explains a line: the nearest action, and why it does not fit."""
         event = event or self.event
         assert event is not None
         self.verdicts.unfit(
@@ -108,20 +108,20 @@ class Explainer:
         return {"epoch": node.epoch, "leader": node.leader, "leo": log.end, "hwm": node.hwm}
 
     def guess(self, what: str) -> None:
-        """Something that no line tells has to have happened."""
+        """Count an event that must have happened without a line."""
         self.verdicts.guessed[what] += 1
 
     # --- the model ----------------------------------------------------------------------------------------------
 
     def take(self, window: Window, action: str, **parameters: int) -> Outcome:
-        """A step of the model. One that is about too much is refused with that as the reason."""
+        """Take a step of the model. A step that is too large for the model is refused with that reason."""
         try:
             return self.judge.take(window, action, **parameters)
         except TooLarge as large:
             return Outcome(None, (f"too much for the model here: {large}",))
 
     def adopt(self, window: Window, outcome: Outcome, number: int) -> None:
-        """Take over what a step made of a member, its log apart."""
+        """Copy a member's state after a step, except its log."""
         assert outcome.after is not None
         node, after = self.belief.node(number), outcome.after["members"][window.slots[number]]
         node.epoch = window.epochs.value(after["epoch"])
@@ -135,7 +135,7 @@ class Explainer:
         node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
 
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
-        """A member's log; where nothing was said of it yet, one that ends so, of one epoch."""
+        """A member's log. If no line described it yet, a log of one epoch that ends here."""
         if node.log is None:
             node.log = Log()
             if end > 0:
@@ -156,12 +156,12 @@ class Explainer:
 
 
 class Fetches(Explainer):
-    """The part that is about fetches."""
+    """The handlers of fetch lines."""
 
     # --- the member that asks -----------------------------------------------------------------------------------
 
     def sent_fetch(self, event: e.Event, what: e.Sent, fetch: e.Fetch) -> None:
-        """It asks from its LEO, with the HWM that it knows."""
+        """A member fetches from its LEO, with the HWM that it knows."""
         b, f = self.belief, event.node
         node = b.node(f)
         self.log_of(node, fetch.offset, fetch.last_epoch)
@@ -175,7 +175,8 @@ class Fetches(Explainer):
         looks = not follows
         before = node.leader, node.ballot
         if looks:
-            # The model's members fetch from a leader that they know; one that looks for it says the same of itself.
+            # In the model, members fetch only from a known leader. A member that searches for one sends the same
+            # fields.
             self.guess("a fetch to look for a leader")
             node.leader, node.ballot = next(v for v in b.voters if v != f), "none"
         window = Window(b, [f], [fetch.offset, fetch.hwm or 0])
@@ -196,7 +197,7 @@ class Fetches(Explainer):
         b.requests[f] = what.to, fetch
 
     def got_fetch_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """The answer has come; the lines behind it show its effect."""
+        """An answer arrives; the following lines show its effect."""
         b, f = self.belief, event.node
         if what.failed:
             self.verdicts.outside["an answer of the own client: the other could not be reached"] += 1
@@ -223,23 +224,23 @@ class Fetches(Explainer):
         ):
             b.responses[f] = Response.of(answer, exchange.request.offset, None, exchange)
         if f not in b.responses and f in self.late and self.late[f][1] != what.source:
-            # It looks for a leader in several places at a time.
+            # The member searches for a leader in several places at a time.
             b.responses[f] = self.late.pop(f)[0]
         self.turns[f] = Turn(what, event, exchange, pending=True, hwm_before=b.node(f).hwm)
 
     def drop_response(self, f: int, exchange: Exchange | None) -> None:
-        """An answer is not used; one to another fetch of the same member is still under way."""
+        """An answer is ignored. The answer to another fetch of the same member is still in flight."""
         response = self.belief.responses.get(f)
         if response is not None and response.exchange is exchange:
             del self.belief.responses[f]
 
     def use_answer(self, turn: Turn, end: int | None, epoch: int | None) -> None:
-        """Hold what a member made of an answer against the model: its LEO where it appended, and its HWM."""
+        """Compare a member's use of an answer with the model: its LEO if it appended, and its HWM."""
         b, f = self.belief, turn.event.node
         node, response = b.node(f), b.responses.get(f)
         turn.pending = False
         if response is None:
-            # One that it has given up it would not use any more.
+            # The member ignores an answer to a fetch that it has given up.
             self.fail("take_answer", {"member": f}, ("an answer is under way",), event=turn.event)
             return
         log = self.log_of(node, response.offset, response.epoch)
@@ -265,7 +266,8 @@ class Fetches(Explainer):
             self.fail("take_answer", {"member": f}, outcome.refused if outcome else (), event=turn.event)
             return
         if response.records and end is None and log.end > before:
-            # Every answer with records ends in a line that says how far they go: the model would have taken them.
+            # A member logs its new LEO after every answer with records. Without that line it dropped records that the
+            # model takes.
             log.truncate(before)
             self.fail("take_answer", {"member": f}, differences={"appended": (True, False)}, event=turn.event)
             return
@@ -282,14 +284,14 @@ class Fetches(Explainer):
         self.explain("take_answer", {"member": f}, differences)
 
     def _take_one(self, window: Window, f: int, epoch: int | None) -> Outcome:
-        """The model's answer has one record: its epoch is that of the stretch."""
+        """The model's answer has one record, with the epoch of the stretch."""
         response = self.belief.responses[f]
         if epoch is not None:
             response.source = Log([(0, epoch)], response.offset + 1)
         return self.take(window, "take_answer", f=window.slots[f])
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
-        """The records of an answer, in stretches of one epoch that the HWM does not part; at least an empty one."""
+        """The records of an answer as stretches of one epoch, also split at the HWM; at least one, possibly empty."""
         if not response.records:
             return [(None, response.epoch)]
         if end is None or end <= log.end:
@@ -306,15 +308,15 @@ class Fetches(Explainer):
 # --- leaders ---------------------------------------------------------------------------------------------
 
 EARLY, LATE = 0.9, 1.1
-"""A timer counts as run out after so much of its time: the line that tells when a fetch came is written later. Up to
-the other it can be that it ran out, and its answer is not written yet."""
+"""The fractions of the wait time between which it is uncertain if the park timer ran out. The line with a fetch's
+arrival is written later than the arrival, and the line of a timed-out answer later than the timeout."""
 
 
 class Leaders(Fetches):
-    """The part that is about leaders."""
+    """The handlers of the leader's lines."""
 
     def received_fetch(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """The leader notes how far its sender is, and answers or parks the fetch; or it cannot use it."""
+        """The leader records the sender's offset, and answers, parks or refuses the fetch."""
         b, leader, fetch = self.belief, event.node, what.message
         assert isinstance(fetch, e.Fetch)
         f = fetch.sender
@@ -360,7 +362,7 @@ class Leaders(Fetches):
             self.verdicts.explained["receive_fetch: answered"] += 1
 
     def _of_silent(self, f: int, fetch: e.Fetch, leader: Node) -> None:
-        """A member whose process writes no more lines, and fetches: what it says of itself is taken as it is."""
+        """A process that no longer writes lines sends a fetch: the state in the fetch is adopted without a check."""
         self.guess("a fetch of a process that writes no more lines")
         b, node = self.belief, self.belief.node(f)
         if leader.log is not None:
@@ -374,7 +376,7 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """The step's answer to another member whose fetch is parked; None if it stays parked."""
+        """The step's answer to another member with a parked fetch; None if the fetch stays parked."""
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]
         ends = [b.node(leader).log.end] if action == "append" and b.node(leader).log else []  # type: ignore[union-attr]
@@ -406,7 +408,7 @@ class Leaders(Fetches):
         }
 
     def _expect(self, turn: Turn, completed: dict[int, dict[str, Any] | None]) -> None:
-        """Fetches that a step completes have to be answered in this turn."""
+        """Require an answer, in this turn, to each fetch that the step completes."""
         for g, told in completed.items():
             if told is not None:
                 turn.answers[g] = told
@@ -417,13 +419,13 @@ class Leaders(Fetches):
         self._is_committed(log, window.offsets.value(len(outcome.after["committed"])))
 
     def _is_committed(self, log: Log, end: int) -> None:
-        """The records of a log below an offset are committed."""
+        """Record that the records of a log below an offset are committed."""
         if end > self.belief.committed.end:
             self.belief.committed = log.copy()
             self.belief.committed.truncate(end)
 
     def appended(self, event: e.Event, what: e.Appended) -> None:
-        """A leader appends; fetches that wait for records are completed. Appends in a row are one."""
+        """A leader appends; this completes fetches that wait for records. Consecutive appends are one step."""
         b, leader = self.belief, event.node
         node = b.node(leader)
         log = self.log_of(node, what.base, b.node(leader).epoch)
@@ -463,7 +465,7 @@ class Leaders(Fetches):
         })  # fmt: skip
 
     def answered_fetch(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
-        """A leader answers: immediately, because it completes a parked fetch, or because the park timer ran out."""
+        """A leader answers immediately, because a parked fetch is completed, or because the park timer ran out."""
         b, leader, answer, fetch = self.belief, event.node, what.message, what.request
         assert isinstance(answer, e.FetchAnswer)
         if not isinstance(fetch, e.Fetch):
@@ -478,7 +480,7 @@ class Leaders(Fetches):
             del turn.answers[f]
             parked = turn.completed.pop(f, None)
             if parked is not None and f not in turn.seen and self.is_over(event, exchange):
-                # The timer's own thread was first, and the line of the append was written before its answer.
+                # The timer's thread was first, and the append's line was written before the timer's answer.
                 self.guess("a park timer that ran out as its fetch was completed")
                 b.parked[f] = parked
                 self._timed_out(event, answer, exchange, says)
@@ -543,19 +545,19 @@ class Leaders(Fetches):
 
     @staticmethod
     def is_over(event: e.Event, exchange: Exchange | None) -> bool:
-        """Whether a fetch has waited for as long as it may, by the clock of its leader."""
+        """True if a fetch has waited its full time, by the leader's clock."""
         waited = Leaders.waited(event, exchange)
         return waited is None or waited >= EARLY
 
     @staticmethod
     def waited(event: e.Event, exchange: Exchange | None) -> float | None:
-        """For how much of its time a fetch has waited, by the clock of its leader: 1 is all. None: not known."""
+        """The fraction of its wait time that a fetch has waited, by the leader's clock; None if it is not known."""
         if exchange is None or exchange.received_ms is None or not isinstance(exchange.request, e.Fetch):
             return None
         return (event.time_ms - exchange.received_ms) / max(1, exchange.request.wait_ms)
 
     def completing(self, event: e.Event, what: e.Completing) -> None:
-        """A parked fetch is completed: the turn has to say so."""
+        """A line completes a parked fetch: the turn must include this."""
         turn = self.turns.get(event.node)
         says = {"leader": event.node, "member": what.sender}
         if turn is None or what.sender not in turn.completed:
@@ -567,7 +569,7 @@ class Leaders(Fetches):
         self.explain("complete_parked", says, {"offset": (turn.answers[what.sender]["offset"], what.offset)})
 
     def _drained(self, event: e.Event, sender: int) -> Turn | None:
-        """K25. Nothing was appended and the HWM did not move, and parked fetches are completed all the same."""
+        """K25. Parked fetches are completed although nothing was appended and the HWM did not move."""
         b, leader = self.belief, event.node
         others = [g for g, parked in b.parked.items() if parked.leader == leader]
         window = Window(b, [leader, *[sender][: sender in others]])
@@ -583,7 +585,7 @@ class Leaders(Fetches):
     # --- the HWM ------------------------------------------------------------------------------------------------
 
     def hwm(self, event: e.Event, what: e.Hwm) -> None:
-        """The HWM has moved, as this turn says."""
+        """A line has a new HWM: it must be the one that this turn expects."""
         turn, node = self.turns.get(event.node), self.belief.node(event.node)
         if turn is not None and turn.pending:
             self.use_answer(turn, None, None)
@@ -616,7 +618,7 @@ class Leaders(Fetches):
         turn.hwm, turn.seen_hwm = None, False
 
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
-        """Go on from what was recorded."""
+        """Continue from the recorded HWM."""
         node.hwm, node.peak = what.offset, max(node.peak, what.offset)
         if node.leads and node.log is not None:
             self._is_committed(node.log, what.offset)

@@ -1,8 +1,8 @@
 """The events of raft logs, and their order over all nodes.
 
-Offsets are LEO-like: one past a record; an epoch or an offset of −1 is none. Within a node the lines are in order.
-Between nodes the clocks order them, except for messages: a request or an answer comes after the line that sent it.
-A line waits for another node's lines by up to ``SLACK_MS``; after that it counts as never sent.
+Offsets are one past a record, like a LEO; an epoch or an offset of −1 means none. Within a node the lines are in
+order. Between nodes the clocks order them, except for messages: a request or an answer comes after the line that sent
+it. A line waits for another node's lines by up to ``SLACK_MS``; after that, the message counts as never sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from highwater.traces.reading import Place
 
 @dataclass(frozen=True)
 class Fetch:
-    """A fetch request of ``sender``. ``hwm`` is the field of version 18, None where it has its default."""
+    """A fetch request of ``sender``. ``hwm`` is the field of version 18, None if it has its default."""
 
     sender: int
     epoch: int
@@ -30,10 +30,10 @@ class Fetch:
 
 @dataclass(frozen=True)
 class FetchAnswer:
-    """The answer to a fetch; ``error`` other than 0 has no more than the epoch and the leader that its sender knows.
+    """The answer to a fetch. If ``error`` is not 0, only the epoch and the leader are set.
 
-    ``size`` is that of its records, in bytes. ``diverging`` is an epoch and its end offset, as ``snapshot`` is that of
-    the snapshot to be fetched instead.
+    ``size`` is the size of the records in bytes. ``diverging`` has an epoch and its end offset; ``snapshot`` has
+    those of the snapshot to fetch instead.
     """
 
     error: int
@@ -47,7 +47,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True)
 class Vote:
-    """A vote request, or one for a pre-vote, of ``sender`` to ``voter``."""
+    """A vote or pre-vote request of ``sender`` to ``voter``."""
 
     sender: int
     voter: int
@@ -69,7 +69,7 @@ class VoteAnswer:
 
 @dataclass(frozen=True)
 class Begin:
-    """A BeginQuorumEpoch request: ``sender`` says to ``voter`` that it leads."""
+    """A BeginQuorumEpoch request: ``sender`` informs ``voter`` that it leads."""
 
     sender: int
     voter: int
@@ -87,7 +87,7 @@ class BeginAnswer:
 
 @dataclass(frozen=True)
 class Other:
-    """A message that no rule here is about: ``api`` is its name."""
+    """A message that no rule here covers: ``api`` is its name."""
 
     api: str
     error: int = 0
@@ -107,7 +107,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """A request that this node took; ``version`` is that of the API."""
+    """A request that this node received; ``version`` is that of the API."""
 
     message: Message
     correlation: int
@@ -116,7 +116,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer that this node sent, with the request that it is for."""
+    """An answer that this node sent, with the request that it belongs to."""
 
     message: Message
     correlation: int
@@ -125,7 +125,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class GotAnswer:
-    """An answer that this node took. ``failed``: it comes from its own client, as the other could not be reached."""
+    """An answer that this node received.
+
+    ``failed``: its own client made the answer, as the other node was unreachable.
+    """
 
     message: Message
     correlation: int
@@ -135,7 +138,7 @@ class GotAnswer:
 
 @dataclass(frozen=True)
 class Ignored:
-    """The answer that came last is not used: nobody waits for it any more."""
+    """The last answer is ignored: it belongs to no pending request."""
 
     correlation: int
 
@@ -152,8 +155,8 @@ class Judged:
 class Role:
     """The role of a node from here on: Unattached, Prospective, Candidate, Leader, Follower, Resigned.
 
-    ``hwm`` is None where it knows none, ``granted`` the voters whose votes it has, None where it needs none.
-    ``first`` is set where the process begins with it.
+    ``hwm`` is None if the node knows none. ``granted`` are the voters whose votes it has, None if it needs no votes.
+    ``first`` is set if the process starts in this role.
     """
 
     name: str
@@ -177,7 +180,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class FollowerEnd:
-    """A follower has appended what an answer brought: its LEO and its last epoch."""
+    """A follower has appended the records of an answer: its LEO and its last epoch."""
 
     end: int
     epoch: int
@@ -192,7 +195,7 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Hwm:
-    """The HWM that a node knows moved. ``leads``: as the leader; ``ends`` are the LEOs that it gives then."""
+    """The HWM that a node knows moved. ``leads``: the node is the leader; ``ends`` are the LEOs in its line."""
 
     offset: int
     leads: bool
@@ -203,7 +206,7 @@ class Hwm:
 
 @dataclass(frozen=True)
 class Completing:
-    """A parked fetch is answered before its time is over."""
+    """A parked fetch is answered before its wait time is over."""
 
     sender: int
     offset: int
@@ -211,7 +214,7 @@ class Completing:
 
 @dataclass(frozen=True)
 class Started:
-    """The process of this node begins; ``voters`` as its log and its configuration have them."""
+    """The process of this node starts; ``voters`` are those of its log and its configuration."""
 
     voters: tuple[int, ...]
 
@@ -224,7 +227,7 @@ What = (
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a line of a node's log says. ``time_ms`` is its clock's time, counted as if it were UTC."""
+    """An event from a line of a node's log. ``time_ms`` is the node's clock time, counted as UTC."""
 
     node: int
     time_ms: int
@@ -236,12 +239,15 @@ class Event:
 
 SLACK_MS = 2_000
 MAX_OPEN = 1_000
-"""So many requests of a node to another one can be without an answer; the oldest are given up."""
+"""The most requests of a node to another one without an answer; older ones count as given up."""
 
 
 @dataclass(eq=False)
 class Exchange:
-    """A request and its answer. Times are those of the clocks of who wrote the line; None: it is in no log."""
+    """A request and its answer.
+
+    Each time is by the clock of the node that wrote the line; None: no log has the line.
+    """
 
     client: int
     server: int
@@ -255,14 +261,14 @@ class Exchange:
 
 @dataclass
 class _Node:
-    """Lines of a node that are still to come, and its requests."""
+    """A node's remaining lines, and its requests."""
 
     events: Iterator[Event]
     head: Event | None = None
     sent: dict[int, Exchange] = field(default_factory=dict)
-    """By its own correlation id."""
+    """Requests by the node's own correlation id."""
     taken: deque[tuple[int, Exchange]] = field(default_factory=deque)
-    """Requests of others that it has not answered, with the correlation ids of its connections."""
+    """Requests of others that the node has not answered, with the correlation ids of their connections."""
 
     def advance(self) -> None:
         """Go to the next line."""
@@ -278,7 +284,7 @@ class Order:
     def __init__(self, logs: Iterable[tuple[int, Iterable[Event]]]) -> None:
         self._nodes = {node: _Node(iter(events)) for node, events in logs}
         self._ways: dict[tuple[int, int], deque[Exchange]] = {}
-        """Requests on their way, by sender and receiver."""
+        """Requests in flight, by sender and receiver."""
         for node in self._nodes.values():
             node.advance()
 
@@ -298,7 +304,7 @@ class Order:
             node.advance()
 
     def has_log(self, node: int) -> bool:
-        """Whether a node's own lines are here."""
+        """True if the node's own lines are in the input."""
         return node in self._nodes
 
     # --- who waits for whom -------------------------------------------------------------------------------------
@@ -322,19 +328,19 @@ class Order:
         return True
 
     def _is_past(self, other: int, event: Event) -> bool:
-        """Whether a node's lines are so far that what it should have sent by now will not come."""
+        """True if a node's lines have passed the time by which its message should have been sent."""
         head = self._nodes[other].head
         return head is None or head.time_ms > event.time_ms + SLACK_MS
 
     def _is_silent(self, node: int) -> bool:
-        """Whether the lines of a node's process are over: it can live on, and write no more."""
+        """True if no lines of a node's current process remain. The process may live on without writing lines."""
         head = self._nodes[node].head
         return head is None or isinstance(head.what, Started)
 
     def _on_way(self, sender: int, receiver: int, message: Message) -> Exchange | None:
         way = self._ways.get((sender, receiver), ())
         equal = [exchange for exchange in way if exchange.request == message]
-        # One that its sender has given up can come all the same; but rather it is the one that was sent again.
+        # A request that its sender has given up can still arrive; but its repetition is more likely.
         return next((exchange for exchange in equal if not exchange.is_lost), equal[0] if equal else None)
 
     # --- what belongs together ----------------------------------------------------------------------------------
@@ -373,7 +379,7 @@ class Order:
         exchange = self._on_way(sender, event.node, what.message)
         if exchange is not None:
             way = self._ways[sender, event.node]
-            # Requests that were sent before and did not come were lost with the connection before.
+            # Earlier requests that did not arrive were lost with the previous connection.
             place, kind = way.index(exchange), type(exchange.request)
             kept = [other for n, other in enumerate(way) if n > place or not isinstance(other.request, kind)]
             way.clear()
@@ -390,7 +396,7 @@ class Order:
         return exchange
 
     def _forget(self, number: int) -> None:
-        """A process that starts knows of none of its requests, nor of those that it took."""
+        """A process that starts has no requests in flight, and has not received any."""
         node = self._nodes[number]
         for exchange in node.sent.values():
             exchange.is_lost = True
@@ -399,5 +405,5 @@ class Order:
 
 
 def sender_of(message: Message) -> int | None:
-    """The sender of a request, if the request names it."""
+    """The sender of a request, if the request has that field."""
     return message.sender if isinstance(message, Fetch | Vote | Begin) and message.sender >= 0 else None

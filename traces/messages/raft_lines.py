@@ -1,9 +1,8 @@
 """A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
 
-Lines of other loggers, and those without a use here, are skipped. A line without a logger at its end was cut off
-when its node died: it is counted, and the text of a new process behind it is read.
-Kafka's objects stand as ``toString`` prints them, ``Name(field=value, list=[Other(…), …], …)``, and are read in one
-pass with at most ``MAX_DEPTH`` levels of nesting.
+Lines of other loggers, and unused lines, are skipped. A line without a logger at its end was cut off when its node
+died. It is counted, and the text of the new process after it is read. Kafka's objects are printed by ``toString``,
+``Name(field=value, list=[Other(…), …], …)``. They are read in one pass with at most ``MAX_DEPTH`` levels of nesting.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from highwater.traces.reading import INT32, INT64, Place, Source, log_time, prin
 
 MAX_DEPTH = 64
 _TOKEN = re.compile(r"\s*+(?:([\w.$-]++)=)?+((?:[^'()\[\]{},]++|'[^']*+'|')*+)([()\[\]{},])")
-"""A name, if one stands before an equals sign, the rest up to a sign, with quoted texts as a whole, and the sign."""
+"""A name, if one stands before an equals sign; the text up to the next sign, with quoted texts whole; that sign."""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _NUMBER = re.compile(r"-?\d{1,19}")
 
 
 @dataclass(slots=True)
 class Part:
-    """An object of a line: its name, its fields, and what stands in it without a name.
+    """An object of a line: its name, its fields, and its values without a name.
 
-    A value is another object or a text. The methods raise TraceError, which names the field, if it is missing or is
-    something else.
+    A value is another object or a text. The methods raise TraceError, which names the field, if a value is missing or
+    has another type.
     """
 
     outer: Part | Place
@@ -52,12 +51,12 @@ class Part:
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """The place of this object, for an error."""
         within = self.outer if isinstance(self.outer, Place) else self.outer.place
         return within.at(self.own) if self.own else within
 
     def at(self, *names: str) -> Part:
-        """An object within this one, by the fields that lead to it; ``0`` is the first item of a list."""
+        """An inner object, by the path of fields to it; ``0`` is the first item of a list."""
         found: Part = self
         for name in names:
             inner = (found.items[0] if found.items else None) if name == "0" else found.fields.get(name)
@@ -67,14 +66,14 @@ class Part:
         return found
 
     def text(self, name: str) -> str:
-        """A field that is a text; an object's is its name."""
+        """A text field; for an object, its name."""
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
         return found if isinstance(found, str) else found.name
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
-        """A whole number within bounds; an offset, unless told otherwise."""
+        """A whole number within bounds; the default bounds are those of an offset."""
         text = self.text(name)
         if not _NUMBER.fullmatch(text):
             raise self.place.at(name).wrong(f"expected a whole number, not {printable(text, 40)}")
@@ -83,7 +82,7 @@ class Part:
         return int(text)
 
     def small(self, name: str) -> int:
-        """A node, an epoch or an error code; −1 stands for none."""
+        """A node, an epoch or an error code; −1 means none."""
         return self.number(name, -1, INT32)
 
     def flag(self, name: str) -> bool:
@@ -105,7 +104,7 @@ class Part:
         raise self.place.at(name).wrong(f"expected an Optional, not {printable(self.text(name), 40)}")
 
     def optional_number(self, name: str) -> int | None:
-        """A whole number that need not be there."""
+        """A whole number, None if the field is missing."""
         found = self.optional(name)
         if found is None:
             return None
@@ -115,7 +114,10 @@ class Part:
 
 
 def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
-    """The object that begins here, and where it ends. Raises TraceError where it breaks off or is nested too deeply."""
+    """The object that begins here, and the position after it.
+
+    Raises TraceError if it is cut off or nested too deeply.
+    """
     stack: list[tuple[Part, str | None, str]] = []
     at = start
     while (token := _TOKEN.match(text, at)) is not None:
@@ -148,7 +150,7 @@ def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
 
 
 def _add(part: Part, name: str | None, word: str) -> None:
-    """A text, which can have a name."""
+    """Add a text, with or without a name."""
     if name is None:
         part.items.append(word)
     elif name not in part.fields:
@@ -161,7 +163,7 @@ _ID = re.compile(r"id: (-?\d{1,10})\b")
 
 
 def message(data: Part) -> Message:
-    """The message of an object such as FetchRequestData. Raises TraceError if a needed field is missing."""
+    """The message in an object such as FetchRequestData. Raises TraceError if a required field is missing."""
     reader = _READERS.get(data.name)
     if reader is not None:
         return reader(data)
@@ -207,7 +209,7 @@ def _fetch_answer(data: Part) -> Message:
 
 
 def _end(of: Part) -> tuple[int, int] | None:
-    """An epoch and its end offset; None where it names none."""
+    """An epoch and its end offset; None if there is none."""
     found = of.small("epoch"), of.number("endOffset")
     return None if found == (-1, -1) else found
 
@@ -221,7 +223,7 @@ def _vote(data: Part) -> Message:
 
 
 def _answer(data: Part) -> tuple[int, int, int]:
-    """The error, the leader and the epoch of an answer; an error of the whole answer names neither of them."""
+    """The error, the leader and the epoch of an answer. An error of the whole answer has no leader and no epoch."""
     if error := data.small("errorCode"):
         return error, -1, -1
     partition = _partition(data)
@@ -262,9 +264,9 @@ _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClie
 
 
 def is_raft_log(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of a raft log: lines of the raft client, with a node's number.
+    """True if these first bytes of a file are those of a raft log: lines of the raft client, with a node's number.
 
-    A file with lines of other loggers is a broker's log: every one has lines of the raft client at INFO.
+    A file that also has lines of other loggers is a broker's log: every one has lines of the raft client at INFO.
     """
     client = False
     for line in head.split(b"\n"):
@@ -278,13 +280,13 @@ def is_raft_log(head: bytes) -> bool:
 
 
 class RaftLog:
-    """A file of one node's lines. Iterating gives its events in order; ``cut`` then counts lines that break off."""
+    """A file of one node's lines. Iterating gives its events in order; ``cut`` then has the number of torn lines."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.cut, self.lines, self.bytes_read = path, 0, 0, 0
 
     def __iter__(self) -> Iterator[e.Event]:
-        """Raises TraceError where the file cannot be read, or a line says something that cannot be."""
+        """Raises TraceError if the file cannot be read, or a line has an impossible value."""
         with Source(self.path) as source:
             for number, raw in enumerate(split(source), start=1):
                 self.lines, self.bytes_read = number, source.bytes_read
@@ -320,7 +322,7 @@ def _said(place: Place, text: str) -> e.What | None:
 
 
 class _Line:
-    """A line behind the text that shows its kind (``found``); its objects are read from left to right."""
+    """A line after the text that identifies its kind (``found``); its objects are read from left to right."""
 
     def __init__(self, place: Place, text: str, found: re.Match[str]) -> None:
         self.place, self.text, self.found, self.end = place, text, found, found.end()
@@ -331,12 +333,12 @@ class _Line:
         return part
 
     def then(self, pattern: str) -> str:
-        """The group of a text that must follow; empty where it does not."""
+        """The matched group of a text that must follow; empty if it does not."""
         found = re.compile(pattern).match(self.text, self.end)
         return "" if found is None else found[1]
 
     def offset(self, text: str = "") -> int:
-        """An offset: that of the line's beginning, or another one."""
+        """The offset in a text; by default, the one in the matched beginning of the line."""
         number = int(text or self.found[1])
         if number > INT64:
             raise self.place.at("offset").wrong(f"is outside 0..{INT64}")
@@ -413,7 +415,7 @@ def _follower_end(line: _Line) -> e.What:
 
 
 def _hwm_set(line: _Line) -> e.What:
-    """The state's own line, which stands before that of the client and says more."""
+    """The line of the node's state. It precedes the client's line about the same move and has more detail."""
     part = line.part()
     leads, now = part.name != "Optional", part if part.name != "Optional" else part.at("0")
     before = ends = None
@@ -429,7 +431,6 @@ def _hwm_set(line: _Line) -> e.What:
 
 
 def _end_of(state: Part) -> tuple[int, int]:
-    """A voter and its LEO, as the leader has them."""
     reached = state.optional("endOffset")
     end = reached.number("offset") if isinstance(reached, Part) else -1
     return state.at("replicaKey").small("id"), end

@@ -1,4 +1,4 @@
-"""Raft logs of a cluster's nodes: whether the quorum's rules explain them, what they break, and the delays (P2)."""
+"""Replay of a cluster's raft logs: conformance with the quorum's rules, violations, and the delays (P2)."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from highwater.traces.reports.report import Report
 # --- delays ----------------------------------------------------------------------------------------------
 
 MAX_APPENDS = 200
-"""Appends that are followed at a time; older ones are given up."""
+"""The most appends that are followed at a time; older ones are dropped."""
 
 
 @dataclass
 class _Append:
-    """Records up to ``end``, and the messages between leader and each member since."""
+    """Records up to ``end``, and the number of messages between the leader and each member since."""
 
     leader: int
     epoch: int
@@ -60,25 +60,28 @@ class _Append:
 
 @dataclass
 class Measured:
-    """Delays of one kind: how often so many messages, and milliseconds in order of time."""
+    """Delays of one kind: counts by the number of messages, and milliseconds in order of time."""
 
     messages: Counter[int] = field(default_factory=Counter)
     ms: list[int] = field(default_factory=list)
     with_timer: int = 0
 
     def add(self, messages: int, ms: int, timers: int) -> None:
-        """One more."""
+        """Add a delay."""
         self.messages[messages] += 1
         self.ms.append(ms)
         self.with_timer += timers > 0
 
     def quantile(self, share: float) -> int:
-        """The delay that so many have at most, in ms."""
+        """The delay in ms that this share of the delays does not exceed."""
         return sorted(self.ms)[min(len(self.ms) - 1, int(share * len(self.ms)))] if self.ms else 0
 
 
 class Delays:
-    """Fed with events in order. ``committed`` is of the leader's own HWM, ``members`` of each other one's."""
+    """Pass it events in order.
+
+    ``committed`` has delays of the leader's own HWM, ``members`` those of the other members.
+    """
 
     def __init__(self) -> None:
         self.committed = Measured()
@@ -88,7 +91,7 @@ class Delays:
         self._fetching: set[int] = set()
 
     def take(self, event: Event, exchange: Exchange | None, timed_out: bool) -> None:
-        """The next event; ``timed_out`` says that it is an answer that a park timer gave."""
+        """The next event; ``timed_out``: it is an answer after a park timer ran out."""
         what = event.what
         if isinstance(what, Appended):
             while self._open and self._open[0].leader != event.node:
@@ -97,7 +100,7 @@ class Delays:
             if len(self._open) > MAX_APPENDS:
                 self._open.popleft()
         elif isinstance(what, Started):
-            # Records that were appended while its process was down are no delay of the protocol's.
+            # Records that were appended while the member's process was down do not count as protocol delay.
             for append in self._open:
                 append.known.add(event.node)
         elif isinstance(what, Received) and isinstance(what.message, Fetch):
@@ -129,14 +132,14 @@ class Delays:
                 found = self.members.setdefault(event.node, Measured())
                 found.add(append.messages[event.node], ms, append.timers[event.node])
         while self._open and self._open[0].committed:
-            # A slow member is waited for as well, as soon as it has fetched once.
+            # A slow member counts, too, once it has fetched.
             everybody = (self._fetching | self.members.keys()) - {self._open[0].leader}
             if not everybody <= self._open[0].known:
                 break
             self._open.popleft()
 
     def figures(self) -> dict[str, int]:
-        """As totals for a report."""
+        """The delays as totals for a report."""
         found: dict[str, int] = {}
         kinds = [("commit", self.committed)] if self.committed.ms else []
         everybody = Measured()
@@ -160,7 +163,7 @@ KIND = "raft logs"
 TOPIC = "__cluster_metadata-0"
 PROGRESS_EVERY = 5_000
 MAX_MEMBERS = 5
-"""Voters that the model can have."""
+"""The most voters in the model."""
 
 Progress = Callable[[Report], None]
 
@@ -189,10 +192,10 @@ def replay_raft(
     rules: Mapping[str, bool] | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Hold the raft logs of one cluster against the protocol `quorum`: one file a node, or several of different times.
+    """Replay the raft logs of one cluster in the protocol `quorum`. A node may have several files of different times.
 
-    Raises TraceError where a file cannot be read or says what cannot be, LanguageError where the profile or a rule does
-    not exist.
+    Raises TraceError if a file cannot be read or has an impossible value, and LanguageError if the profile or a rule
+    does not exist.
     """
     begun = time.monotonic()
     profile = profile or PROFILE
@@ -241,7 +244,7 @@ def _common(files: Sequence[Path]) -> Path:
 
 
 def _first(node: _NodeLogs) -> Iterator[e.Event]:
-    """The first lines that say something, which every process writes in the same order."""
+    """The first recognized lines, which every process writes in the same order."""
     for count, event in enumerate(node.logs[0]):
         if count >= 100:
             return
@@ -266,7 +269,7 @@ def _nodes(files: Sequence[Path], report: Report) -> list[_NodeLogs]:
 
 
 class _Asked:
-    """Checks the properties of `quorum` between turns, and reports each once while it is violated."""
+    """Checks the properties of `quorum` between turns, and reports each once while it stays violated."""
 
     def __init__(self, follower: Follower, report: Report) -> None:
         self._follower, self._report = follower, report
@@ -282,7 +285,7 @@ class _Asked:
         self._last = event
 
     def ask(self, event: e.Event | None) -> None:
-        """Check the voters and the node that has just done something."""
+        """Check the voters and the node that has just acted."""
         event = event or self._last
         if event is None:
             return

@@ -1,11 +1,11 @@
-"""Request logs, line by line: when a request was where, what it and its answer say, and the fetch sessions.
+"""Request logs, line by line: the times of a request, the data of the request and its answer, and the fetch sessions.
 
 A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. Kafka writes it
-after the response is sent, so its time is the end of the request; the durations in it give the other times. A process
-that is killed leaves a line that is cut off; the next process goes on in the same line of the file.
+after the response is sent, so its time is the end of the request; the durations in it give the other times. A killed
+process leaves a torn line, and the next process continues in the same line of the file.
 
-msgspec decodes a line into the fields that are used and checks their types. Older versions name a topic where newer
-ones have its id, and a fetch's sender beside the request's other fields; both are read. A topic keeps its written form.
+msgspec decodes a line into the used fields and checks their types. Older versions have a topic's name where newer
+ones have its id, and have a fetch's sender in another field; both forms are read. A topic keeps its written form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from highwater.traces.reading import (
 # --- forms of the JSON -----------------------------------------------------------------------------------
 
 MAX_PARTITIONS = 100_000
-"""A list of more partitions than this is refused."""
+"""A longer list of partitions is refused."""
 MAX_MS = 86_400_000.0
 """A duration of more than a day is refused."""
 NO_EPOCH = -1
@@ -49,7 +49,7 @@ Ms = Annotated[float, Meta(ge=0, le=MAX_MS)]
 
 
 class _Form(Struct, rename="camel", gc=False, frozen=True):
-    """An object of a line; fields that it does not name are skipped."""
+    """An object of a line; unknown fields are skipped."""
 
 
 class Header(_Form, rename="camel", gc=False, frozen=True):
@@ -90,7 +90,7 @@ class Asked(
     gc=False,
     frozen=True,
 ):
-    """A partition in a fetch: its offset, its leader epoch, and the epoch of the last record before it."""
+    """A partition in a fetch: its offset, its leader epoch, and the epoch of the last record before the offset."""
 
     partition: Number
     leader_epoch: Number
@@ -99,7 +99,7 @@ class Asked(
 
 
 class Diverging(_Form, rename="camel", gc=False, frozen=True):
-    """The last epoch that both logs can have, and its end in the leader's log."""
+    """The last epoch that both logs can share, and its end in the leader's log."""
 
     epoch: Long
     end_offset: Long
@@ -224,7 +224,7 @@ class _RegistrationResponse(_Form, rename="camel", gc=False, frozen=True):
 _HEADER = Decoder(_Line)
 _DECODERS: dict[int, Decoder[Exchanged[Any, Any]]] = {
     FETCH: Decoder(Exchanged[_FetchRequest, _FetchResponse]),
-    # With acks 0 there is an empty text in the place of the response.
+    # With acks 0 the response is an empty text.
     PRODUCE: Decoder(Exchanged[_ProduceRequest, _ProduceResponse | Literal[""]]),
     ALTER_PARTITION: Decoder(Exchanged[_AlterRequest, _AlterResponse]),
     REGISTRATION: Decoder(Exchanged[_Registration, _RegistrationResponse]),
@@ -241,15 +241,15 @@ _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
 _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
 _BEGINNING = 1 << 16
 _KEY_WITHIN = 300
-"""The key stands in the header, which comes first."""
+"""The number of bytes in which the API key is searched: it stands in the header, which comes first."""
 _MISSING = "Object missing required field "
 
 
 class RequestLine(Struct, array_like=True, gc=False, frozen=True):
-    """A request that was answered. Times are in ms of the node's own clock, counted as if it were UTC.
+    """An answered request. Times are in ms of the node's own clock, counted as UTC.
 
-    ``arrived``, ``taken`` (by a handler), ``answered`` (the response was complete) and ``ended`` (it was sent, and the
-    line was written). ``listener`` is the address and port that the request came to.
+    ``arrived``, ``taken`` (by a handler), ``answered`` (the response was complete) and ``ended`` (the response was
+    sent, and the line was written). ``listener`` is the address and port that the request came to.
     """
 
     path: Path
@@ -264,7 +264,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     listener: str
     connection: str
     said: object
-    """The request and its response, an ``Exchanged``; None once they are read and not needed any more."""
+    """The request and its response, an ``Exchanged``; None once they are read and no longer needed."""
 
     def wrong(self, field: str | None, message: str) -> TraceError:
         """An error in this line, for the caller to raise."""
@@ -273,7 +273,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
 
 @dataclass
 class Counted:
-    """Requests of other kinds, by name, and lines that are cut off."""
+    """Counts of other requests, by name, and of torn lines."""
 
     others: Counter[str] = field(default_factory=Counter)
     cut: int = 0
@@ -281,7 +281,7 @@ class Counted:
     lines: int = 0
 
     def cut_off(self, path: Path, line: int) -> None:
-        """Count a line that breaks off."""
+        """Count a torn line."""
         self.cut += 1
         self.first_cut = self.first_cut or (path, line)
 
@@ -296,7 +296,7 @@ def is_request_log(head: bytes) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """The time of a request log's first line, as it is written: the order of a node's files. Raises TraceError."""
+    """The written time of a request log's first line, to sort a node's files. Raises TraceError."""
     with Source(path) as source:
         for line in source.read(_BEGINNING).split(b"\n"):
             at = line.find(_START)
@@ -311,8 +311,8 @@ def read_request_log(
 ) -> Iterator[RequestLine]:
     """The requests of these APIs in the order of the file; the others are counted.
 
-    ``utc_offset_ms`` is how far the node's local time is ahead of UTC, and is taken out of all times.
-    Raises TraceError if the file cannot be read, or a line that is whole is no request.
+    ``utc_offset_ms`` is how far the node's local time is ahead of UTC; it is subtracted from all times. Raises
+    TraceError if the file cannot be read, or a complete line is not a request.
     """
     names: dict[int, str] = {}
     with Source(path) as source:
@@ -324,7 +324,7 @@ def read_request_log(
                 continue
             counted.lines += 1
             if at > _HEAD_SIZE and line.find(_START) != at:
-                # The text before it was cut off when its process died.
+                # The text before this was cut off when its process died.
                 counted.cut_off(path, number)
             end = line.rfind(_END)
             if end < at:
@@ -347,12 +347,12 @@ def read_request_log(
 def _parsed(
     path: Path, number: int, text: bytes, api: int | None, ended: float, wanted: frozenset[int]
 ) -> RequestLine | None:
-    """The request that a text is; None if its API is not wanted. ``api`` is None if its header does not come first."""
+    """The request in a text; None if its API is not wanted. ``api`` is None if the header does not come first."""
     if len(text) > MAX_VALUES and sum(map(text.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
         if not text.isascii():
-            text.decode()  # msgspec does not look at the bytes of texts that it skips
+            text.decode()  # msgspec does not check the bytes of skipped texts
         key = api if api is not None else _HEADER.decode(text).request_header.request_api_key
         if key not in wanted:
             return None
@@ -386,7 +386,7 @@ def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
 
 
 def _time(path: Path, number: int, line: bytes, at: int) -> float:
-    """The time of a line whose request begins there, in ms. Raises TraceError if it has none."""
+    """The time of a line in ms; ``at`` is the position of the request. Raises TraceError if there is no time."""
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:
         raise TraceError(path, number, None, "no date and time before the request")
@@ -399,9 +399,9 @@ def _time(path: Path, number: int, line: bytes, at: int) -> float:
 # --- messages --------------------------------------------------------------------------------------------
 
 Key = tuple[str, int]
-"""A topic, by its id or its name, and the number of a partition."""
+"""A partition: its topic, by id or name, and its number."""
 CONSUMER = -1
-"""The replica id of a client that is no replica."""
+"""The replica id of a client that is not a replica."""
 
 
 class Fetch(Struct, gc=False, frozen=True):
@@ -422,8 +422,8 @@ class Fetch(Struct, gc=False, frozen=True):
 class Produced(NamedTuple):
     """A partition of a produce request and its answer; without an answer the offset is −1.
 
-    ``transactional``: the end of its transaction is written to the log by a request of another kind. ``answered`` is
-    false with acks 0.
+    ``transactional``: a request of another kind writes the end of its transaction to the log. ``answered`` is false
+    with acks 0.
     """
 
     acks: int
@@ -435,7 +435,10 @@ class Produced(NamedTuple):
 
 
 class Proposal(Struct, array_like=True, gc=False, frozen=True):
-    """A partition of an AlterPartition and its answer. ``members`` are broker and epoch, −1 if none is given."""
+    """A partition of an AlterPartition and its answer.
+
+    ``members`` are pairs of broker and epoch, −1 if none is given.
+    """
 
     line: RequestLine
     broker: int
@@ -478,7 +481,7 @@ def _exchanged(line: RequestLine) -> Exchanged[Any, Any]:
 
 
 def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iterator[tuple[str, _T]]:
-    """The partitions of topics, each with its topic. Raises TraceError if one has neither name nor id."""
+    """The partitions of topics, each with its topic. Raises TraceError if a topic has neither name nor id."""
     for topic in topics:
         name = topic.topic if topic.topic_id is None else topic.topic_id
         if name is None:
@@ -572,35 +575,35 @@ def read_heartbeat(line: RequestLine) -> Heartbeat:
 
 # --- sessions --------------------------------------------------------------------------------------------
 
-# KIP-227: a fetch names what changed since the one before in its session, an answer what there is to say. A partition
-# that neither names is fetched again as before, and has the HWM that was sent last. After a line that is missing, a
-# session is known only by what the next fetch names.
+# KIP-227: a fetch lists the changes since the previous fetch of its session, and an answer lists the partitions with
+# new data. A partition in neither list is fetched again as before, and has the HWM that was sent last. After a
+# missing line, only the partitions that later fetches list are known.
 
 MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
-"""So many sessions of followers are kept, the last ones used, and so many partitions of each."""
+"""The most sessions of followers that are kept, the last used ones, and the most partitions of each."""
 FULL, CLOSING = 0, -1
-"""Session epochs of a fetch that names everything, and of one that ends its session."""
+"""Session epochs of a fetch that lists all partitions, and of one that ends its session."""
 
 
 @dataclass(slots=True)
 class Session:
-    """A session: the epoch of its last fetch, and its partitions as the last request had them."""
+    """A session: the epoch of its last fetch, and its partitions as last requested."""
 
     epoch: int
     asked: dict[Key, Asked] = field(default_factory=dict)
 
 
 class Sessions:
-    """The sessions of one node. ``gaps`` counts those that went on after lines that are missing."""
+    """The sessions of one node. ``gaps`` counts those that continue after missing lines."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self.gaps = 0
 
     def take(self, fetch: Fetch) -> tuple[dict[Key, Asked], bool]:
-        """The partitions as this fetch asks for them, and whether its session goes on without a gap.
+        """The partitions that this fetch requests, and True if its session continues without a gap.
 
-        Not to be changed, and valid until the next fetch.
+        Do not change the result; it is valid until the next fetch.
         """
         if fetch.session_epoch <= FULL:
             self._sessions.pop(fetch.asked_session, None)

@@ -1,8 +1,8 @@
-"""Request logs beside a metadata log: read, compared with the model, and shown around changes of a partition.
+"""Replay of request logs with a metadata log: comparison with the model, and the messages around partition changes.
 
-The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and with
-the metadata log by epochs. For the page, a node's log is read again: the last messages about a partition before each
-change or violation are kept, and the first ones after it.
+The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and
+with the metadata log by epochs. For the page, each node's log is read again. The last messages about a partition
+before each change or violation are kept, and the first ones after it.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from highwater.traces.reports.report import Report, Timeline
 # --- replay ----------------------------------------------------------------------------------------------
 
 QUORUM = frozenset({"AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"})
-"""The topic of the metadata log, whose fetches are the quorum's."""
+"""The topic of the metadata log, whose fetches belong to the quorum."""
 _OF_CONTROLLER = frozenset({ALTER_PARTITION, REGISTRATION, HEARTBEAT})
 _OF_BROKERS = frozenset({FETCH, PRODUCE})
 
 
 class Requests:
-    """The request logs of a cluster. ``replay`` reads them; what came of it is in the context's verdicts."""
+    """The request logs of a cluster. ``replay`` reads them; the context's verdicts have the result."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Requests:
         self._nodes: dict[int, Node] = {}
         self._of_listener: dict[str, int | None] = {}
         self._in: Path | None = None
-        """The log that ``_of_listener`` is about."""
+        """The log whose listeners ``_of_listener`` has."""
 
     def replay(self) -> None:
         """Read all logs. Raises TraceError if one cannot be read."""
@@ -114,19 +114,19 @@ class Requests:
     # --- once more ------------------------------------------------------------------------------------
 
     def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
-        """The lines once more, those of these kinds, with the clocks' differences taken out. Raises TraceError."""
+        """Read the lines of these kinds again, with clock differences subtracted. Raises TraceError."""
         for path in self.paths:
             yield from self._read(path, Counted(), wanted, self._ahead(path))
 
     def name_of(self, key: Key) -> str | None:
-        """The name of a partition, None where the metadata log does not have it."""
+        """The name of a partition, None if the metadata log does not have it."""
         history = self.context.index.history(*key)
         return None if history is None else history.name
 
     # --- the controller -------------------------------------------------------------------------------
 
     def _controllers(self) -> None:
-        """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
+        """Read proposals, registrations and heartbeats; determine how far the logs' time is ahead of UTC."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
         for path in self.paths:
@@ -162,11 +162,11 @@ class Requests:
         proposals.missing(self.context, first, last)
 
     def _ahead(self, path: Path) -> float:
-        """By how many ms the times in a log are ahead of the metadata log's."""
+        """How far the times in a log are ahead of the metadata log's, in ms."""
         return self.offset_ms + self._controllers_ahead.get(path, 0.0)
 
     def _registered(self, found: Registered) -> None:
-        """A registration that was accepted is in the metadata log."""
+        """An accepted registration must be in the metadata log."""
         verdicts = self.context.verdicts
         if found.error:
             verdicts.outside[f"registration answered with error {found.error}"] += 1
@@ -212,7 +212,7 @@ class Requests:
         return found
 
     def broker_of(self, line: RequestLine) -> int | None:
-        """The broker that a request came to: by the address, by the port, or by the name of the file."""
+        """The broker that received a request: by the address, by the port, or by the name of the file."""
         known, listener = self._of_listener, line.listener
         if line.path is not self._in:
             self._in = line.path
@@ -236,14 +236,17 @@ class Requests:
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
-"""Read before the brokers' requests, and counted there."""
+"""These were read and counted before the brokers' requests."""
 
 
 # --- beside ----------------------------------------------------------------------------------------------
 
 
 class RequestsBeside:
-    """The request logs of a cluster: told what the metadata log says (``change``, ``setting``), then judged."""
+    """The request logs of a cluster.
+
+    Pass it the metadata log's events (``change``, ``setting``), then call ``judge``.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths, self._index = paths, MetadataIndex()
@@ -258,9 +261,10 @@ class RequestsBeside:
         self._index.setting(name, setting)
 
     def judge(self, log: MetadataLog, report: Report) -> None:
-        """Read the request logs, and add what came of them to the report of the metadata log.
+        """Read the request logs, and add the results to the report of the metadata log.
 
-        KeyboardInterrupt ends it with what was found so far. Raises TraceError where a log cannot be read.
+        KeyboardInterrupt ends the reading; the report has the results so far. Raises TraceError if a log cannot be
+        read.
         """
         started = time.perf_counter()
         self._index.read(log)
@@ -275,7 +279,7 @@ class RequestsBeside:
         report.seconds += time.perf_counter() - started
 
     def collect(self, report: Report) -> None:
-        """Put messages into the report's timelines, once it is judged: the logs are read again. Raises TraceError."""
+        """Put messages into the report's timelines, after ``judge``: the logs are read again. Raises TraceError."""
         if self._requests is not None and report.timelines:
             try:
                 Around(self._requests, report).collect()
@@ -284,7 +288,7 @@ class RequestsBeside:
 
 
 def tell(requests: Requests, report: Report) -> None:
-    """Add what came of request logs to the report of the metadata log."""
+    """Add the results of the request logs to the report of the metadata log."""
     verdicts, off = requests.context.verdicts, requests.files_off
     report.doubts += requests.doubts
 
@@ -301,9 +305,9 @@ def tell(requests: Requests, report: Report) -> None:
 # --- around ----------------------------------------------------------------------------------------------
 
 SIDE = 12
-"""So many messages of a node are kept before a place, and behind it."""
+"""The most messages of a node that are kept before a place, and after it."""
 MAX_PLACES, MAX_PARTITIONS = 60, 200
-"""Of so many partitions so many places, those with something to tell first."""
+"""The most places of a partition, and the most partitions, those with findings first."""
 _READ = frozenset({FETCH, PRODUCE, ALTER_PARTITION})
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 6: "NOT_LEADER_OR_FOLLOWER", 7: "REQUEST_TIMED_OUT", 19: "NOT_ENOUGH_REPLICAS",
@@ -347,7 +351,7 @@ class _Around:
 
 
 class Around:
-    """Collects what a page shows of a cluster's messages, in the timelines of a report."""
+    """Collects the messages that a page shows, in the timelines of a report."""
 
     def __init__(self, requests: Requests, report: Report) -> None:
         self._requests, self._report = requests, report
@@ -355,7 +359,7 @@ class Around:
         self._of: dict[tuple[str, str], _Around] = {}
 
     def collect(self) -> None:
-        """Read the logs and fill ``messages`` of the timelines. Raises TraceError where a log cannot be read."""
+        """Read the logs and fill ``messages`` of the timelines. Raises TraceError if a log cannot be read."""
         for line in self._requests.again(_READ):
             self._line(line)
         found: dict[str, list[ShownMessage]] = defaultdict(list)
@@ -413,7 +417,7 @@ class Around:
 
 
 def _places(report: Report) -> dict[str, list[float]]:
-    """The times that are looked at, in order, by the names of partitions with a timeline."""
+    """The times whose messages are collected, in order, for each partition with a timeline."""
     told: dict[str, list[float]] = defaultdict(list)
     of_lines: list[Finding | Unexplained] = [*report.findings, *report.unexplained]
     for one in of_lines:
@@ -427,7 +431,7 @@ def _places(report: Report) -> dict[str, list[float]]:
 
 
 def _changes(timeline: Timeline) -> list[float]:
-    """The times of changes; where there are too many, of some of all of them."""
+    """The times of changes; if there are too many, an evenly spaced part of them."""
     times = [float(change.time) for change in timeline.changes]
     every = max(1, -(-len(times) // MAX_PLACES))
     return times[::every]

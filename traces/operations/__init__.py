@@ -1,4 +1,4 @@
-"""Recorded operations of a controller: how they are read, and whether the rules decide the same.
+"""Recorded operations of a controller: reading a recording, and comparing its decisions with the model's.
 
 ``read_recording`` reads a line, ``decide`` makes the model's decision from the ``state`` before it, and ``replay``
 compares the decision with the recorded one.

@@ -1,7 +1,7 @@
 """The model's decision about an operation: its answer, its records, and the state after it.
 
-The controller's handlers decide (``Decisions``). This module adds what a recording has beside them: names and
-identifiers, batches of records, and responses as they are written.
+The controller's handlers decide (``Decisions``). This module adds the other contents of a recording: names and
+identifiers, batches of records, and responses in their written form.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Response = dict[str, Any] | None
 
 
 class NotKnown(Exception):
-    """An operation, or a case of one, for which there are no rules; the message names it."""
+    """The model has no rules for an operation, or for a case of one; the message names it."""
 
 
 @dataclass
 class Decided:
-    """An answer, the records appended, and the expected values of the operation's own annotations.
+    """An answer, the appended records, and the expected values of the operation's own annotations.
 
-    ``records`` are groups in the order of the batch. Within a group, which goes over partitions in the order of a hash
-    table, any order conforms. ``refused_by`` and ``passed`` are names of checks.
+    ``records`` are groups in the order of the batch. A group iterates over partitions in the order of a hash table,
+    so any order within it conforms. ``refused_by`` and ``passed`` are names of checks.
     """
 
     error: str = "NONE"
@@ -42,7 +42,7 @@ class Decided:
     passed: tuple[str, ...] = ()
 
     def refuse(self, verdict: ChecksVerdict, respond: Callable[[str], Response]) -> bool:
-        """True if the checks refuse; takes over their verdict, and the response to the error."""
+        """Store the verdict of the checks, and the response to its error; True if the checks refuse."""
         self.error, self.refused_by, self.passed = verdict.answer, verdict.refused_by, verdict.passed
         self.response = None if self.error == "NONE" else respond(self.error)
         return bool(self.error != "NONE")
@@ -54,7 +54,7 @@ class Decided:
 
 
 def _exception(error: str) -> Response:
-    """The recorded form of an error of a whole request: the exception's name is the error's."""
+    """The recorded form of an error of a whole request: an exception named after the error."""
     return {"exception": "".join(w.capitalize() for w in error.split("_")) + "Exception", "message": ANY_TEXT}
 
 
@@ -63,7 +63,7 @@ def _if_stale(error: str) -> Response:
 
 
 def _message(error: str) -> Response:
-    # A text that is the error's own is not sent.
+    # An error's default text is not sent.
     return None if error == "NO_REASSIGNMENT_IN_PROGRESS" else {"message": ANY_TEXT}
 
 
@@ -77,7 +77,7 @@ def _config_record(kind: str, name: str, key: str, value: str | None) -> Record:
 
 
 def _clear_elr_record(topic: str) -> Record:
-    """The ELR of a topic's partitions is emptied; with an empty name, that of all topics."""
+    """The record that empties the ELR of a topic's partitions, or of all topics if the name is empty."""
     return ("CLEAR_ELR_RECORD", 0, {"topicName": topic})
 
 
@@ -92,7 +92,7 @@ _REPLY = {
 
 
 def register_broker(state: ControllerState, op: Operation) -> Decided:
-    """A broker registers. Raises TraceError for a broker that the meta line does not have."""
+    """A broker registers. Raises TraceError for a broker that is not in the meta line."""
     args, outcome = op.arguments, Decided()
     broker, incarnation = args["broker"], args["incarnation"]
     if broker >= state.count:
@@ -163,10 +163,10 @@ def unregister_broker(state: ControllerState, op: Operation) -> Decided:
 
 
 def fence_stale_broker(state: ControllerState, op: Operation) -> Decided:
-    """The periodic check fences a broker whose session has ended: the one whose session ended first.
+    """The periodic check fences the broker whose session ended first.
 
-    The heartbeat tracker has its entries in no particular order. Those of former epochs and removed brokers are only
-    dropped.
+    The heartbeat tracker has its entries in no particular order. It drops those of former epochs and of removed
+    brokers.
     """
     if state.tracks_contacts:
         return _drop_contact(state, op)
@@ -270,7 +270,7 @@ def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
 def _lose_directories(
     state: ControllerState, decision: BrokerDecision, lost: list[str]
 ) -> list[list[Record]]:
-    """KIP-858. The broker's replicas in these directories leave the ISR; then its registration changes."""
+    """KIP-858. Remove the broker's replicas in these directories from the ISR; then change its registration."""
     broker, groups = decision.broker, []
     for directory in lost:
         within = [key for key, replicas in state.directories.items() if replicas.get(broker) == directory]
@@ -283,7 +283,7 @@ def _lose_directories(
 # --- partitions -------------------------------------------------------------------------------------------
 
 _NO_EPOCH = -2
-"""Stands for every epoch below −1 in a request: no broker has it."""
+"""Stands for every epoch below −1 in a request: no broker has such an epoch."""
 
 
 def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, dict[str, Any]]:
@@ -300,7 +300,7 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
     """A leader proposes an ISR."""
     args, outcome = op.arguments, Decided()
     key, known, inputs = _about(state, args["topic"], args["partition"])
-    # A list longer than there are brokers repeats a broker, and so does its beginning.
+    # A list that is longer than the number of brokers repeats a broker, and so does the part kept here.
     members = args["newIsr"][: state.model.t.proposed_isr.maximum]
     order = [state.slot(m["id"]) for m in members]
     epochs = [None if m["epoch"] == -1 else max(_NO_EPOCH, m["epoch"]) for m in members]
@@ -335,7 +335,10 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
 
 
 def elect_leaders(state: ControllerState, op: Operation) -> Decided:
-    """An election on request, of one partition or of all; for all, partitions that need none are not mentioned."""
+    """An election on request, of one partition or of all.
+
+    For all, the answer omits partitions that need no election.
+    """
     args, outcome = op.arguments, Decided()
     every = args["topic"] is None
     results, records = {}, []
@@ -408,14 +411,14 @@ def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Decided:
 
 
 def incremental_alter_configs(state: ControllerState, op: Operation) -> Decided:
-    """One configuration is set or removed. Raises NotKnown for cases without rules in older versions."""
+    """Set or remove one configuration. Raises NotKnown for cases without rules in older versions."""
     args, outcome = op.arguments, Decided()
     name, key, value = args["resource"], args["key"], args["value"]
     of_topic = args["resourceType"] == "TOPIC"
     if not state.meta.knows_elr_feature and (not can_be(key, value) or (not of_topic and name)):
         raise NotKnown(f"{op.name} of a single broker, or with a value that {key} cannot have")
     before = (state.topic_configs if of_topic else state.broker_configs).get(name, {})
-    # A value that is there already is not written again, except for brokers, which reload by the record.
+    # A value that is already set is not written again, except for brokers: its record makes them reload.
     same = of_topic and before.get(key) == value
     if key == MIN_ISR and not same:
         resource = "TOPIC" if of_topic else "CLUSTER" if name == CLUSTER else "BROKER"
@@ -450,7 +453,7 @@ def _exists(state: ControllerState, broker: str) -> bool:
 
 
 def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[Record]:
-    """966.8. The records that follow a change of min.insync.replicas; ``topic`` is empty if it concerns all."""
+    """966.8. The records that follow a change of min.insync.replicas; ``topic`` is empty for a cluster-wide change."""
     clears, records = state.model.clears_elr, list[Record]()
     for key in concerned:
         change = state.model.min_isr_change(partition=state.partitions[key], min_isr=state.min_isr(key[0]))
@@ -462,11 +465,11 @@ def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -
 
 
 def update_features(state: ControllerState, op: Operation) -> Decided:
-    """KIP-584. A feature gets another level; the settings that make ELR safe are written before."""
+    """KIP-584. Change the level of a feature; the settings that make ELR safe are written before."""
     args, outcome = op.arguments, Decided()
     name, level = args["feature"], args["level"]
     if name != ELR_VERSION:
-        # Other features are recorded only where Kafka refuses them: an unknown one, an older metadata version.
+        # Recordings have other features only if Kafka refuses them: an unknown one, an older metadata version.
         return _refused("INVALID_UPDATE_VERSION")
     brokers = [b for b in range(state.count) if state.registrations[b]["registered"]]
     knows_level = level <= 1 and (level == 0 or not any(state.without_feature.get(b) for b in brokers))
@@ -499,10 +502,10 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
 
 
 def create_topic(state: ControllerState, op: Operation) -> Decided:
-    """A topic is created with its partitions; its identifier is the recorded one.
+    """Create a topic with its partitions; its identifier is the recorded one.
 
-    Raises NotKnown, in an older recording, for a topic that exists already and for a value that its configuration
-    cannot have; TraceError for more replicas than brokers.
+    In an older recording, raises NotKnown for an existing topic, and for a configuration with an invalid value.
+    Raises TraceError for more replicas than brokers.
     """
     args, outcome, is_new = op.arguments, Decided(), state.meta.knows_elr_feature
     topic, configs, identity = args["topic"], args["configs"], (op.response or {}).get("topicId")
@@ -574,17 +577,17 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Decided]] = {
     "assignReplicasToDirs": assign_replicas_to_dirs,
     "updateFeatures": update_features,
 }
-"""By the name of an operation; the names are those of ``read_recording.OPERATIONS``."""
+"""The handlers by the operation's name, as in ``read_recording.OPERATIONS``."""
 
 NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"})
-"""Operations that are decided only in versions with the feature eligible.leader.replicas.version."""
+"""Operations with rules only for versions with the feature eligible.leader.replicas.version."""
 
 
 def decide(state: ControllerState, op: Operation) -> Decided:
     """The model's decision about an operation; ``state`` becomes the state after it.
 
-    Raises LanguageError where a value leaves its type, TraceError where the operation makes no sense, NotKnown where
-    there are no rules for it.
+    Raises LanguageError if a value leaves its type, TraceError if the operation is invalid, and NotKnown if there are
+    no rules for it.
     """
     if op.name not in DECIDED_BY or (op.name in NEWER and not state.meta.knows_elr_feature):
         raise NotKnown(op.name)
@@ -602,7 +605,7 @@ def decide(state: ControllerState, op: Operation) -> Decided:
 
 
 def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Decided:
-    """The outcome of a decision that throws: an answer, or the end of the active controller."""
+    """The outcome of a decision that throws: an error response, or the failure of the active controller."""
     vars(state).update(vars(kept))
     if op.name == "brokerHeartbeat":
         state.heard_of(op.arguments["broker"], op.arguments["brokerEpoch"])
@@ -616,7 +619,7 @@ def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Dec
 
 
 def _fail_over(state: ControllerState) -> None:
-    """Another controller goes on from the log; it has received no heartbeat."""
+    """Another controller takes over from the log; it has received no heartbeat."""
     state.contacts = {}
     for broker in range(state.count):
         registration = state.registrations[broker]

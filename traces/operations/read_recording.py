@@ -1,6 +1,6 @@
-"""Recordings of a controller's operations: their types, and the reader. It refuses anything unknown.
+"""Recordings of a controller's operations: their types, and the reader, which refuses unknown fields.
 
-A recording is a meta line, then one operation a line.
+A recording is a meta line, then one operation per line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
 
 
 def metadata_version(text: str) -> tuple[int, int, int]:
-    """A metadata version such as 4.0-IV3, so that they can be compared. Raises ValueError."""
+    """The parts of a metadata version such as 4.0-IV3, for comparisons. Raises ValueError."""
     match = _VERSION.fullmatch(text)
     if match is None:
         raise ValueError("not a metadata version such as 4.0-IV3")
@@ -44,22 +44,22 @@ def metadata_version(text: str) -> tuple[int, int, int]:
 
 FORMAT = "controller-oracle-1"
 MAX_BROKERS = 12
-"""More brokers than this in one trace are refused: the rules are traced for each number of brokers."""
+"""A trace with more brokers is refused: the rules are traced for each number of brokers."""
 
 NEWEST_VERSION = metadata_version("4.2-IV1")
-"""The newest metadata version that a profile is of."""
+"""The newest metadata version with a profile."""
 
 RECOVERY_STATES = ("RECOVERED", "RECOVERING")
-"""Leader recovery states; a record has the position in this list."""
+"""Leader recovery states; a record has the index in this tuple."""
 
 RESOURCES = {"TOPIC": 2, "BROKER": 4}
 """The owners of a configuration, with their numbers in a record."""
 
 ANY_TEXT = "a text"
-"""Stands for a text that is read and not compared."""
+"""Stands for a text that is read but not compared."""
 
 CONFIGS = (MIN_ISR, UNCLEAN)
-"""The configurations that are known."""
+"""The known configurations."""
 
 OUTSIDE = {
     "op.kind": "why the recorder chose the operation",
@@ -85,17 +85,17 @@ OUTSIDE = {
     "meta.bootstrapRecords": "what the controller wrote at first; of it the configurations of all brokers count",
     "meta.randomOps": "how many operations the recorder meant to choose",
 }
-"""Fields that the replay reads and does not compare, with the reason. The first texts name whole subtrees."""
+"""Fields that the replay reads but does not compare, with the reason. The first entries are whole subtrees."""
 
 Key = tuple[str, int]
 """A partition: its topic and its number."""
 Record = tuple[str, int, dict[str, Any]]
-"""A record of the metadata log: its type, its version, and its fields that are compared."""
+"""A record of the metadata log: its type, its version, and its compared fields."""
 
 
 @dataclass(frozen=True)
 class RecordingMeta:
-    """The fields of the meta line on which the controller's decisions depend; ``elr_enabled`` holds at the start."""
+    """The fields of the meta line that the controller's decisions depend on; ``elr_enabled`` is that at the start."""
 
     elr_enabled: bool
     metadata_version: tuple[int, int, int]
@@ -111,17 +111,17 @@ class RecordingMeta:
 
     @property
     def knows_elr_feature(self) -> bool:
-        """Whether ELR is the feature eligible.leader.replicas.version: metadata version 4.1 and later."""
+        """True if ELR is the feature eligible.leader.replicas.version: metadata version 4.1 and later."""
         return self.metadata_version >= (4, 1, 0)
 
     @property
     def elr_supported(self) -> bool:
-        """Whether the metadata version knows ELR: 4.0-IV1 and later."""
+        """True if the metadata version supports ELR: 4.0-IV1 and later."""
         return self.metadata_version >= (4, 0, 1)
 
     @property
     def newer(self) -> str | None:
-        """Why no profile is of the version that was recorded; None where one is."""
+        """Why no profile covers the recorded version; None if one does."""
         if self.metadata_version <= NEWEST_VERSION:
             return None
         name, newest = ("{}.{}-IV{}".format(*v) for v in (self.metadata_version, NEWEST_VERSION))
@@ -130,7 +130,7 @@ class RecordingMeta:
 
     @property
     def profile(self) -> str:
-        """The profile of the rules in force, or of the nearest ones, without clean registrations."""
+        """The profile of the rules in force, or the nearest one, without clean registrations."""
         if not self.elr_supported:
             return "before_kip_966"
         if self.knows_elr_feature:
@@ -140,12 +140,12 @@ class RecordingMeta:
 
 @dataclass(frozen=True)
 class Operation:
-    """One line: the arguments of an operation, and what the controller did.
+    """One line: the arguments of an operation, the controller's response, its records, and the state after it.
 
-    ``line`` counts from 1 with the meta line, ``step`` from 0 without it. ``next_offset`` is the offset of the
-    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it, and so are, where
-    the recording has them, ``elr_version``, the level of eligible.leader.replicas.version, and ``elr_index``, the
-    entries (broker, topic, partition) of the controller's index of ELR members that no partition has.
+    ``line`` counts from 1 with the meta line, ``step`` from 0 without it. ``next_offset`` is the offset of the next
+    record before the operation. ``partitions`` and ``brokers`` are the whole state after it. If the recording has
+    them, ``elr_version`` is the level of eligible.leader.replicas.version, and ``elr_index`` has the stale entries
+    (broker, topic, partition) of the controller's index of ELR members: those that match no partition.
 
     The arguments and the response of an unknown operation are not read.
     """
@@ -167,7 +167,7 @@ class Operation:
 
 
 def can_be(key: str, value: str | None) -> bool:
-    """Whether a configuration can have a value; None removes it."""
+    """True if a configuration can have a value; None removes it."""
     if value is None:
         return True
     return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
@@ -179,7 +179,7 @@ _LONG = whole(-1, INT64)
 _EPOCH = whole(-INT32, INT32)
 _BROKER_EPOCH = whole(-INT64 - 1, INT64)
 _ISR = in_order(numbers(-1))
-"""The members of an ISR are sorted: their order says nothing."""
+"""The members of an ISR are sorted: their order has no meaning."""
 
 
 def _last_contact(f: Fields, name: str) -> int | None:
@@ -221,7 +221,7 @@ _BROKER: tuple[Form, Form] = (
 def _by_key(
     f: Fields, name: str, forms: tuple[Form, Form], key: Callable[[dict[str, Any]], Any], what: str
 ) -> dict[Any, dict[str, Any]]:
-    """Objects by a key that each has alone. Raises TraceError."""
+    """Objects by a key that is unique to each. Raises TraceError."""
     found: dict[Any, dict[str, Any]] = {}
     for place, item in f.items(name):
         state = read_form(place, item, *forms)
@@ -232,7 +232,7 @@ def _by_key(
 
 
 def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
-    """The entries (broker, topic, partition) of the index of ELR members that no partition has. Raises TraceError."""
+    """The stale entries (broker, topic, partition) of the index of ELR members. Raises TraceError."""
     found = []
     for place, item in line.items("elrIndexExtra"):
         if not isinstance(item, list) or len(item) != 3:
@@ -278,7 +278,7 @@ _DATA: Form = {
     **dict.fromkeys(_FLAGS, Fields.flag),
     "value": Fields.text_or_null,
 }
-"""The readers of a record's fields that are no texts, and those of single types."""
+"""The readers of a record's fields that are not texts, and of fields that only some record types have."""
 _DATA_OF: dict[str, Form] = {
     "BROKER_REGISTRATION_CHANGE_RECORD": dict.fromkeys(_FLAGS, whole(-1, 1)),
     "BEGIN_TRANSACTION_RECORD": {"name": Fields.text_or_null},
@@ -302,7 +302,7 @@ def _removed(f: Fields, name: str) -> dict[str, Any] | None:
 
 
 def _results(f: Fields, name: str) -> dict[str, str]:
-    """Errors by the name of the partition: their order says nothing."""
+    """Errors by partition name; their order has no meaning."""
     found = _by_key(
         f, name, (_RESULT, {}), lambda r: f"{r['topic']}-{r['partition']}", "result for a partition"
     )
@@ -329,7 +329,7 @@ _RESPONSE: Form = {
 
 
 def _if_topic(f: Fields, name: str) -> int | None:
-    """A partition where there is a topic."""
+    """A partition number, if there is a topic."""
     if f.raw("topic") is not None:
         return f.number(name)
     if f.raw(name) is not None:
@@ -411,7 +411,7 @@ OPERATIONS: dict[str, Form] = {
         "validateOnly": Fields.flag,
     },
 }
-"""The arguments of an operation, by its name."""
+"""The readers of each operation's arguments, by the operation's name."""
 
 _NEWER: dict[str, Form] = {
     "registerBroker": {
@@ -423,14 +423,14 @@ _NEWER: dict[str, Form] = {
     "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number},
     "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag},
 }
-"""Arguments that newer recordings have in addition, beside the brokers whose sessions were renewed."""
+"""Additional arguments in newer recordings, except the brokers whose sessions were renewed."""
 
 
 # --- the file ------------------------------------------------------------------------------------------------
 
 
 def read_controller_trace(path: Path) -> tuple[RecordingMeta, Iterator[Operation]]:
-    """The meta line, and the operations one at a time. Raises TraceError, also while they are read."""
+    """The meta line, and an iterator over the operations. Both raise TraceError."""
     lines = read_lines(path)
     line, first = next(lines)
     meta = _meta(Fields(Place(path, line), first, ("meta",)))

@@ -1,8 +1,10 @@
 """Replay of recorded operations: the model decides each, and its decision is compared with the recorded one.
 
-It also reports violated properties of partitions after an operation. No recording has the logs, so the replicas that
-hold every committed record are tracked twice: as if no broker had lost a record (a property that fails even so is
-violated for certain), and as if each broker with an unclean shutdown had lost its log.
+It also reports properties of partitions that an operation violates. No recording has the logs, so the set of replicas
+with every committed record is tracked under two assumptions:
+
+- No broker has lost a record. A property that fails even so is surely violated.
+- Each broker with an unclean shutdown has lost its log.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ from highwater.traces.rules.profiles import RuleSet, rule_set
 # --- decision and recording compared ------------------------------------------------------------------------
 
 Difference = tuple[str, tuple[Any, Any]]
-"""The path of a field, and its values: the model's and the recorded one."""
+"""The path of a field, and its two values: the model's and the recorded one."""
 
 
 def differences(state: ControllerState, op: Operation, outcome: Decided) -> Iterator[Difference]:
-    """The differences between the line, and the model's outcome and state after it; none if it conforms.
+    """The differences between a recorded line and the model's outcome and state after it; none if the line conforms.
 
-    Raises LanguageError, perhaps after some differences, where the state has no recorded form.
+    Raises LanguageError, perhaps after some differences, if the state has no recorded form.
     """
     assert state.next_offset is not None
     yield from _unequal("i", state.step, op.step)
@@ -111,10 +113,9 @@ def _by_partition(record: Record) -> tuple[str, str, int]:
 _CHOSEN = (
     "alterPartitionReassignments", "incrementalAlterConfigs", "unregisterBroker", "updateFeatures", "registerBroker",
 )  # fmt: skip
-"""Operations after which there can be fewer than min ISR by an operator's choice, or because a broker lost its log.
+"""Operations that can leave fewer than min ISR by an operator's choice, or because a broker lost its log.
 
-A clean restart can count as an unclean one, and takes a member out of ISR and ELR too.
-"""
+A clean restart can count as an unclean one; it then also takes the broker out of ISR and ELR."""
 Logs = Mapping[str, Any]
 """``complete``: the replicas with every committed record; ``diminished``: fewer than min ISR may have them."""
 
@@ -128,7 +129,7 @@ class _Watched:
 
 
 class PartitionWatch:
-    """The partitions of one recording, and the violated properties of each."""
+    """The partitions of one recording, with the violated properties of each."""
 
     def __init__(self) -> None:
         self._known: dict[Key, _Watched] = {}
@@ -191,7 +192,7 @@ class PartitionWatch:
 
 
 def _lost(op: Operation, before: ControllerState) -> list[int]:
-    """The brokers that may have lost their log: one that registers anew, and not after a clean shutdown."""
+    """The broker that may have lost its log: one with a new incarnation, after an unclean shutdown."""
     if op.name != "registerBroker" or op.error != "NONE":
         return []
     args = op.arguments
@@ -205,16 +206,16 @@ def _lost(op: Operation, before: ControllerState) -> list[int]:
 
 
 class ControllerReplay:
-    """The controller as the model has it, driven by recorded operations."""
+    """The model's controller, driven by recorded operations."""
 
     def __init__(self, meta: RecordingMeta, rules: frozenset[str]) -> None:
         self.state = ControllerState.at_start(meta, rules)
 
     def take(self, op: Operation) -> Unexplained | None:
-        """Run one operation; the differences between model and recording, or None if it conforms.
+        """Run one operation; returns the differences between model and recording, or None if it conforms.
 
-        Facts that the recording lacks can decide; each possibility is tried. Raises NotKnown if there are no rules for
-        the operation; the replay goes on from the recorded state.
+        If facts that the recording lacks could decide, each possibility is tried. Raises NotKnown if there are no
+        rules for the operation; the replay then continues from the recorded state.
         """
         kept, before = self.state, self.state.recorded_form()
         candidates: list[Candidate] = []
@@ -241,11 +242,11 @@ class ControllerReplay:
 
 
 def _as_recorded(state: ControllerState) -> None:
-    """Suppose nothing beyond the recording."""
+    """Assume nothing beyond the recording."""
 
 
 def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Candidate]) -> Unexplained:
-    """The line, with the partitions that it concerns as they were before it."""
+    """A line that does not conform, with the state before it of the partitions concerned."""
     nearest = candidates[0].differences
     concerned = [
         k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in nearest)
@@ -269,7 +270,7 @@ def replay_operations(
 ) -> Iterator[int]:
     """Replay a recording into a report; yields the number of operations so far.
 
-    Raises TraceError where the recording cannot be read.
+    Raises TraceError if the recording cannot be read.
     """
     started = time.perf_counter()
     replay, watch = ControllerReplay(meta, rules), PartitionWatch()
@@ -323,10 +324,10 @@ def replay_recording(
     rules: Mapping[str, bool] | None = None,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Replay a recording. KeyboardInterrupt ends it with what was found so far (``Report.interrupted``).
+    """Replay a recording. After KeyboardInterrupt the report has the results so far (``Report.interrupted``).
 
-    ``profile`` and ``rules`` override the recording's. Raises TraceError where the file cannot be read,
-    LanguageError where the profile or a rule does not exist.
+    ``profile`` and ``rules`` override the recording's. Raises TraceError if the file cannot be read, and
+    LanguageError if the profile or a rule does not exist.
     """
     if file.exists() and not file.is_file():
         raise TraceError(file, None, None, "not a file")

@@ -35,26 +35,26 @@ UNKNOWN = "unknown broker"
 CLUSTER = ""
 """The name of the configuration of all brokers."""
 Contact = tuple[int, int]
-"""A broker and its epoch, as its heartbeats name them."""
+"""A broker and its epoch, as in its heartbeats."""
 Rule = Callable[..., Any]
-"""A rule about a partition, out of ``Decisions``."""
+"""A rule about a partition, from ``Decisions``."""
 
 
 class DecisionFails(Exception):
-    """A decision throws: it writes no records and changes nothing."""
+    """A decision throws an exception: it writes no records and changes nothing."""
 
 
 @dataclass
 class ControllerState:
     """The controller's state; partitions, registrations and sessions are plain values of the rules' types.
 
-    ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic, ``broker_configs`` by the name of the
-    resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the ISRs;
-    they matter only for a request with the same members in another order. ``contacts`` are the sessions of the
-    heartbeat tracker, ``entries`` the index of ELR members. ``without_feature`` are the brokers that do not know
+    ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic, ``broker_configs`` by the name of
+    the resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the
+    ISRs. They matter only for a request with the same members in another order. ``contacts`` are the sessions of the
+    heartbeat tracker, ``entries`` the index of ELR members. ``without_feature`` are the brokers that do not support
     eligible.leader.replicas.version.
 
-    ``listed`` are the log directories that each broker lists; a recording without directories lists none, and all
+    ``listed`` are the log directories that each broker lists. A recording without directories lists none, and all its
     replicas are online. ``directories`` are those of a partition's replicas, by broker.
 
     Values in mappings and lists are replaced, never changed.
@@ -105,11 +105,11 @@ class ControllerState:
         return replace(self, **own)
 
     def offset_before(self, op: Operation) -> int:
-        """The offset of the next record; at the first operation the recorded one."""
+        """The offset of the next record; at the first operation, the recorded offset."""
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
-        """Set topics and configurations to those of a state before an operation, changed by its records."""
+        """Copy topics and configurations from the state before an operation, and apply the operation's records."""
         self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
         self.broker_configs = dict(before.broker_configs)
         for kind, _, data in op.records:
@@ -121,7 +121,7 @@ class ControllerState:
 
     @property
     def model(self) -> Decisions:
-        """The decisions under the rules of now: without ELR if a feature of that name is at level 0."""
+        """The decisions under the current rules: without ELR if the ELR feature is at level 0."""
         if not self.meta.knows_elr_feature:
             return self.rules
         return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
@@ -131,7 +131,7 @@ class ControllerState:
     def store(
         self, key: Key, partition: dict[str, Any], indexed: bool = True, order: Sequence[int] | None = None
     ) -> None:
-        """Store a partition; the index of ELR members follows if ``indexed``.
+        """Store a partition, and update the index of ELR members if ``indexed``.
 
         ``order`` is the requested order of the ISR; without it, members keep their order and new ones come last.
         """
@@ -159,7 +159,7 @@ class ControllerState:
         return sorted(members) == sorted(order) and list(members) != order
 
     def stale_entries(self) -> list[tuple[int, str, int]]:
-        """The entries of the index of ELR members that no partition has, one for each that is too many."""
+        """The entries of the index of ELR members that match no partition, one for each surplus entry."""
         found = []
         for (broker, topic, number), entries in self.entries.items():
             partition = self.partitions.get((topic, number))
@@ -168,7 +168,7 @@ class ControllerState:
         return sorted(found)
 
     def as_seen(self, key: Key) -> dict[str, Any]:
-        """A partition as the rules see it: with its replicas in offline log directories."""
+        """A partition as the rules see it: with the list of its replicas in offline log directories."""
         partition = self.partitions[key]
         if "offline" not in partition:
             return partition
@@ -177,7 +177,7 @@ class ControllerState:
         return {**partition, "offline": offline}
 
     def place(self, key: Key, replicas: Iterable[int]) -> None:
-        """Replicas that stay keep their log directories, new ones get their broker's default."""
+        """Existing replicas keep their log directories; new ones get their broker's default."""
         before = self.directories.get(key, {})
         self.directories[key] = {
             b: before.get(b, default_directory(self.listed.get(b) or None)) for b in replicas
@@ -190,7 +190,7 @@ class ControllerState:
         directory: tuple[int, str] | None = None,
         order: Sequence[int] | None = None,
     ) -> list[Record]:
-        """Store the partition after a change; its record, if anything changes.
+        """Store the partition after a change; returns its record, if anything changed.
 
         ``directory`` is a broker and the new log directory of its replica, ``order`` the requested order of the ISR.
         Raises DecisionFails.
@@ -235,7 +235,7 @@ class ControllerState:
     # --- sessions ---------------------------------------------------------------------------------
 
     def heard_of(self, broker: int, epoch: int) -> None:
-        """A heartbeat arrives, whatever the controller answers."""
+        """A heartbeat arrives. It counts as contact whatever the controller answers."""
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class ControllerState:
 
     @property
     def tracks_contacts(self) -> bool:
-        """True if sessions are those of the heartbeat tracker, by broker and epoch."""
+        """True if sessions are kept in the heartbeat tracker, by broker and epoch."""
         return self.rules.t.on("fenced_broker_has_session")
 
     @property
@@ -272,11 +272,11 @@ class ControllerState:
         return [UNKNOWN if slot == self.count else slot for slot in slots]
 
     def leader_id(self, slot: int | None) -> Any:
-        """A leader as it is recorded: an id, or -1 for none."""
+        """A leader's recorded form: an id, or -1 for none."""
         return NO_LEADER if slot is None else self.ids([slot])[0]
 
     def last_known_ids(self, partition: dict[str, Any]) -> list[Any]:
-        """The field lastKnownElr: this Kafka keeps the last known leader there, and no last known ELR."""
+        """The field lastKnownElr: this Kafka version stores the last known leader there instead of a last known ELR."""
         if self.last_known_is_elr or partition["last_known_elr"]:
             return self.ids(partition["last_known_elr"])
         return [] if partition["last_known_leader"] is None else self.ids([partition["last_known_leader"]])
@@ -297,16 +297,16 @@ class ControllerState:
         return next(c[name] for c in (self.topic_configs.get(topic, {}), own, cluster, static) if name in c)
 
     def min_isr(self, topic: str) -> int:
-        """966.2, with the replication factor of the topic's first partition, as this Kafka computes it."""
+        """966.2. It uses the replication factor of the topic's first partition, as this Kafka version does."""
         first = self.partitions[min(key for key in self.partitions if key[0] == topic)]
         return effective_min_isr(int(self.config(topic, MIN_ISR)), len(first["replicas"]))
 
     def unclean_election(self, topic: str) -> bool:
-        """True if a leader may be elected that can lack committed records."""
+        """True if a leader that may lack committed records can be elected."""
         return self.config(topic, UNCLEAN) == "true"
 
     def settings(self, topic: str) -> dict[str, Any]:
-        """The configuration of a topic as inputs of rules about its partitions."""
+        """The configuration of a topic, as inputs of rules about its partitions."""
         return {"min_isr": self.min_isr(topic), "unclean_election": self.unclean_election(topic)}
 
     # --- recorded form ----------------------------------------------------------------------------
@@ -343,10 +343,10 @@ class ControllerState:
         return {"partitions": partitions, "brokers": brokers}
 
     def adopt(self, before: ControllerState, op: Operation) -> None:
-        """Go on from the recorded state, after a line that does not conform; ``before`` is the state before it.
+        """After a line that does not conform, continue from its recorded state; ``before`` is the state before it.
 
-        Topics and configurations are changed by the line's records. Anything that the recording does not hold stays.
-        Raises TraceError if the recorded state has a broker that the meta line does not have.
+        Topics and configurations are changed by the line's records. State that the recording lacks stays. Raises
+        TraceError if the recorded state has a broker that is not in the meta line.
         """
         self.step, self.next_offset = op.step, op.next_offset + len(op.records)
         self.now_ms = max(self.now_ms, op.time_ms)
@@ -409,9 +409,9 @@ class ControllerState:
 
 
 class BrokerDecision:
-    """The records of one decision about a broker: all are built for the partitions as they were before it.
+    """The records of one decision about a broker; each is built from the partition as it was before the decision.
 
-    A partition that is visited twice therefore has two records, and the second repeats the first.
+    A partition that is visited twice therefore has two equal records.
     """
 
     def __init__(self, state: ControllerState, broker: int) -> None:
@@ -470,11 +470,11 @@ class BrokerDecision:
 # --- facts that are not recorded ----------------------------------------------------------------------------
 
 Supposition = Callable[[ControllerState], None]
-"""Changes a state to what it is if something was not recorded."""
+"""Changes a state to one that is possible because the recording omits some facts."""
 
 
 def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
-    """Possibilities that each assume as little as explains the operation.
+    """Possible unrecorded facts; each one assumes only as much as needed to explain the operation.
 
     A broker can have sent a heartbeat since its last recorded one, so that its session still lives. A broker can have
     replayed more metadata than it last reported, so that another's controlled shutdown is granted.

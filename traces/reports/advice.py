@@ -1,8 +1,8 @@
 """Advice about an incident: the steps to take, the most urgent first, with Kafka's commands filled in.
 
-``SCENARIOS`` names the scenario in which the model takes the steps of an advice. It checks that no more records are
-lost and that the partition has a leader again. The reader replaces ``HOST:PORT``, ``LOG_DIR`` (the
-broker's ``log.dirs``), ``BACKUP``, ``GROUP``, and ``NEW`` and ``OLD`` (values of min.insync.replicas).
+``SCENARIOS`` names the model scenario that takes the steps of an advice. The scenario checks that no more records are
+lost and that the partition has a leader again. Users replace ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``),
+``BACKUP``, ``GROUP``, and ``NEW`` and ``OLD`` (values of min.insync.replicas).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCENARIOS = {
     "start_elr_members": "replication/advice-elr-without-gate",
     "shut_out": "replication/controller/advice-shut-out",
 }
-"""By the name of an advice below, the scenario that takes its steps."""
+"""The scenario that takes the steps of an advice, by the name of its function below."""
 
 _SERVER = "--bootstrap-server HOST:PORT"
 
@@ -55,7 +55,7 @@ _clients, _prevent = partial(AdviceStep, CLIENTS), partial(AdviceStep, PREVENT)
 class Holder(Reported):
     """The state of lost records on a broker: ``records`` of them are, or were, in its log.
 
-    ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None where not known.
+    ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None if not known.
     """
 
     broker: int
@@ -85,16 +85,16 @@ class Replicas:
 
     @property
     def known(self) -> dict[int, ReplicaEnd]:
-        """The ends of the logs whose last leader epoch and length are known."""
+        """The ends of the logs, if their last leader epoch and length are known."""
         return {e.broker: e for e in self.ends if e.last_epoch is not None and not e.at_least}
 
     @property
     def not_known(self) -> list[int]:
-        """The replicas of whose logs the end is not known."""
+        """The replicas whose log ends are not known."""
         return [b for b in self.order if b not in self.known]
 
     def best(self) -> int | None:
-        """966.14. The replica whose log is best, the first of equal ones; None where no log is known."""
+        """966.14. The replica with the best log, the first of equal ones; None if no log is known."""
         found: ReplicaEnd | None = None
         for end in (self.known[b] for b in self.order if b in self.known):
             if found is None or profiles.is_better_log(theirs=_log(end), mine=_log(found)):
@@ -110,22 +110,22 @@ def _log(end: ReplicaEnd) -> dict[str, int | None]:
 
 
 def stop(broker: int) -> str:
-    """Stops a broker, in order."""
+    """The command that stops a broker cleanly."""
     return f"kafka-server-stop.sh --node-id={broker}"
 
 
 def start(broker: int) -> str:
-    """Starts a broker, on its machine."""
+    """The command that starts a broker, on its machine."""
     return f"kafka-server-start.sh -daemon config/server.properties  # on broker {broker}"
 
 
 def copy(partition: str, broker: int) -> str:
-    """Copies a replica's directory, on the broker's machine."""
+    """The command that copies a replica's directory, on the broker's machine."""
     return f"cp -a LOG_DIR/{partition} BACKUP/{partition}-broker-{broker}  # on broker {broker}"
 
 
 def dump(partition: str, broker: int, data: bool = False) -> str:
-    """Prints a replica's batches with their leader epochs, or its records."""
+    """The command that prints a replica's batches with their leader epochs, or its records."""
     files = f'"$(ls LOG_DIR/{partition}/*.log | paste -sd,)"'
     if data:
         return f"kafka-dump-log.sh --print-data-log --files {files.replace('LOG_DIR', 'BACKUP', 1)}"
@@ -133,29 +133,29 @@ def dump(partition: str, broker: int, data: bool = False) -> str:
 
 
 def elect(r: Replicas) -> str:
-    """Requests an unclean election."""
+    """The command that requests an unclean election."""
     return (
         f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {r.topic} --partition {r.number}"
     )
 
 
 def describe(r: Replicas) -> str:
-    """Shows the leader of a topic's partitions."""
+    """The command that shows the leader of a topic's partitions."""
     return f"kafka-topics.sh {_SERVER} --describe --topic {r.topic}"
 
 
 def set_topic(topic: str, setting: str) -> str:
-    """Sets a configuration of a topic."""
+    """The command that sets a configuration of a topic."""
     return f"kafka-configs.sh {_SERVER} --alter --entity-type topics --entity-name {topic} --add-config {setting}"
 
 
 def set_cluster(setting: str) -> str:
-    """Sets a default of the cluster."""
+    """The command that sets a default of the cluster."""
     return f"kafka-configs.sh {_SERVER} --alter --entity-type brokers --entity-default --add-config {setting}"
 
 
 def reset(r: Replicas, offset: int) -> str:
-    """Sets the position of a consumer group."""
+    """The command that sets the position of a consumer group."""
     return (
         f"kafka-consumer-groups.sh {_SERVER} --group GROUP --topic {r.topic}:{r.number} --reset-offsets "
         f"--to-offset {offset} --execute"
@@ -205,7 +205,7 @@ def after_loss(
 
 
 def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
-    """An election may have lost records, and the input does not show it."""
+    """An election may have lost records, but the input does not show if it did."""
     others = [b for b in r.order if b != leader]
     yield _now(
         f"Stop {named(others)} and copy their logs before they truncate to the log of leader {leader}.",
@@ -219,7 +219,7 @@ def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 
 
 def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
-    """No replica is eligible: the one with the best log has to be elected uncleanly (966.14)."""
+    """No replica is eligible: elect the one with the best log uncleanly (966.14)."""
     best, missing = r.best(), r.not_known
     if missing or best is None:
         yield from _collect(r)
@@ -249,7 +249,7 @@ def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
 
 
 def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]:
-    """The partition is offline, and an eligible replica may lack committed records: the first one to start leads."""
+    """The partition is offline, and an eligible replica may lack committed records: the first to start leads."""
     best, missing = r.best(), r.not_known
     yield _now(
         f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
@@ -266,7 +266,7 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
 
 
 def _collect(r: Replicas) -> Iterator[AdviceStep]:
-    """Where the input does not show the end of each replica's log: how to see it, and what decides then (966.14)."""
+    """The input lacks the ends of some replicas' logs: how to look them up, and how to choose a replica (966.14)."""
     best, missing = r.best(), r.not_known
     yield _now(
         f"The input does not show where the logs of {named(missing)} end. Copy and dump them before any election.",
@@ -301,7 +301,7 @@ def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 
 
 def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
-    """Brokers that a reassignment took away are in the ELR, and have deleted their logs."""
+    """The ELR has brokers that a reassignment removed; they have deleted their logs."""
     yield _now(
         f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
     )
@@ -317,7 +317,7 @@ def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None
 
 
 def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
-    """ELR members lack what was committed since; they are safe again once they are in the ISR."""
+    """ELR members lack newer committed records; they are safe again once they are in the ISR."""
     if leader is not None:
         yield _now(
             f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.",
@@ -329,7 +329,7 @@ def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Ad
 
 
 def shut_out(r: Replicas) -> Iterator[AdviceStep]:
-    """The last known leader is no replica: the registration of a replica makes each controller resign."""
+    """The last known leader is not a replica: registering a replica makes each controller resign."""
     yield _now(
         f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",
     )
@@ -343,7 +343,7 @@ def shut_out(r: Replicas) -> Iterator[AdviceStep]:
 
 
 def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[AdviceStep]:
-    """A controller is elected over and over."""
+    """Controllers are elected repeatedly."""
     refused = sorted(int(b) for b in found.refused)
     if refused:
         yield _now(
@@ -360,7 +360,7 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
 
 
 def no_unclean_election(topic: str, level: str) -> AdviceStep:
-    """For unclean elections that a setting enabled."""
+    """For unclean elections that a setting allowed."""
     setting = "unclean.leader.election.enable=false"
     return _prevent(
         "Disable unclean leader election, if the partition should wait rather than lose records.",
@@ -392,8 +392,8 @@ def holders(
 ) -> tuple[Holder, ...]:
     """The state of lost records on each replica, as the brokers' logs or dumps show it.
 
-    ``had`` are the facts of the loss: which broker had how many before. ``first`` and ``end`` are the first lost
-    offset and the one behind the last.
+    ``had`` has, from the facts of the loss, how many of the records each broker had before. ``first`` is the first
+    lost offset, ``end`` the one after the last.
     """
     records = {int(str(one["broker"])): int(str(one["records"])) for one in had}
     ends = {one.broker: one for one in r.ends}

@@ -14,16 +14,16 @@ import msgspec
 from highwater.traces.reading import printable
 
 LIMIT = 100
-"""So many unexplained lines, and findings of a property, are reported in full; the rest are counted."""
+"""The most unexplained lines, and findings of a property, that are reported in full; the rest are counted."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
     "missing beginning", "missing records", "open transaction", "unknown operation", "clocks",
 )  # fmt: skip
-"""The kinds of doubts. docs/replay-reference.md says what each means."""
+"""The kinds of doubts; docs/replay-reference.md describes each."""
 
 
 def as_json(value: Any) -> Any:
-    """A value of a field as JSON: what says itself how, dataclasses by their fields, sequences item by item."""
+    """A value of a field as JSON, by its ``to_json`` if it has one; dataclasses by field, sequences by item."""
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):
@@ -34,7 +34,7 @@ def as_json(value: Any) -> Any:
 
 
 class Reported:
-    """A dataclass that JSON has with the same fields, in their order."""
+    """A dataclass whose JSON has the same fields in the same order."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -43,10 +43,10 @@ class Reported:
 
 @dataclass(frozen=True)
 class Candidate(Reported):
-    """A step of the model that should have explained a line, and did not.
+    """A step of the model that could have explained a line, but does not.
 
-    ``refused_by`` and ``passed`` are names of checks. ``differences`` are pairs, by the path of the field: the
-    model's value and the recorded one.
+    ``refused_by`` and ``passed`` are names of checks. ``differences`` maps the path of a field to a pair: the model's
+    value and the recorded one.
     """
 
     action: str
@@ -74,9 +74,9 @@ class Candidate(Reported):
 
 @dataclass(frozen=True)
 class Unexplained(Reported):
-    """A line that nothing explains: where it stands, what was before it, and what came near.
+    """A line that no step explains: its place, the state before it, and the nearest candidates.
 
-    ``reliable`` is false behind a doubt (``Report.doubts``): what is not known may explain it.
+    ``reliable`` is false after a doubt (``Report.doubts``): an unknown fact may explain the line.
     """
 
     position: Mapping[str, Any]
@@ -108,14 +108,14 @@ class Unexplained(Reported):
 
 @dataclass(frozen=True)
 class Finding(Reported):
-    """A promise of the proposals that what was observed does not keep, whatever the profile allows.
+    """A property of the proposals that the input violates, whether the profile allows it or not.
 
-    ``rule`` is the number of the rule and ``property`` the name of what should hold; ``kip`` where it is
-    promised. ``position`` says where in the input, by the name of the position (``offset``, or ``file`` and
-    ``line``); ``time`` is in ms since the epoch. ``at_risk`` says in words what could be lost or was.
-    ``certain`` is false where it holds in some of the model's states that fit, and not in others. ``reliable`` is
-    false behind a doubt (``Report.doubts``). ``facts`` are what the words say, and what was around it, as plain JSON
-    values by name (docs/replay-reference.md).
+    ``rule`` is the number of the rule, ``property`` the name of the property, and ``kip`` the proposal that promises
+    it. ``position`` is the place in the input by named parts (``offset``, or ``file`` and ``line``). ``time`` is in
+    ms since the epoch. ``at_risk`` describes what could be lost, or was. ``certain`` is false if the violation holds
+    in only some of the model's states that fit. ``reliable`` is false after a doubt (``Report.doubts``). ``facts``
+    has the contents of the summary, and the surrounding state, as plain JSON values by name
+    (docs/replay-reference.md).
     """
 
     rule: str
@@ -133,10 +133,10 @@ class Finding(Reported):
 
 @dataclass(frozen=True)
 class Doubt(Reported):
-    """Something in the input that is not known: what is said of its partitions behind it is not reliable.
+    """Something in the input that is not known: later results about its partitions are unreliable.
 
-    ``kind`` is one of ``DOUBTS``, ``position`` that of the first place. ``partitions`` are those concerned by name,
-    None where it is all of them.
+    ``kind`` is one of ``DOUBTS``, ``position`` that of the first place. ``partitions`` has the names of the
+    partitions concerned, None for all.
     """
 
     kind: str
@@ -152,10 +152,10 @@ class Doubt(Reported):
 
 @dataclass(frozen=True)
 class Damage(Reported):
-    """Where an input could not be read any further; what stands before it was replayed.
+    """The place after which an input could not be read; everything before it was replayed.
 
-    ``position`` has the file, and the byte or the line where that is known. ``offset`` is the first that was not
-    replayed; ``bytes_lost`` of the file (None: not known) and ``segments_lost`` behind it were not read.
+    ``position`` has the file, and the byte or the line if known. ``offset`` is the first offset that was not
+    replayed. ``bytes_lost`` (None: not known) of the file, and ``segments_lost`` later segments, were not read.
     """
 
     message: str
@@ -165,17 +165,17 @@ class Damage(Reported):
     segments_lost: int = 0
 
 
-# Which known defect an incident is, where the log decides it. The words are in ``known.toml``.
+# Known defects: which one caused an incident, if the log shows it. The texts are in ``known.toml``.
 
 _FILE = Path(__file__).with_name("known.toml")
 _PAGES = {"kafka_4_2": "4.2", "kafka_trunk_2024_10": "trunk"}
-"""Profiles of versions with a catalogue of defects."""
+"""Profiles of versions that have a catalogue of defects."""
 _ISSUES = "https://issues.apache.org/jira/browse/"
 
 
 @dataclass(frozen=True)
 class Defect:
-    """An entry of a page in docs/, with its first sentence, and the upstream threads that it names."""
+    """An entry of a page in docs/, with its first sentence, and the upstream issues that it names."""
 
     page: str
     anchor: str
@@ -183,7 +183,7 @@ class Defect:
     upstream: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; each upstream issue with its address."""
+        """As JSON; each upstream issue with its link."""
         links = [{"issue": issue, "link": _ISSUES + issue} for issue in self.upstream]
         return {"entry": f"docs/{self.page}#{self.anchor}", "title": self.title, "upstream": links}
 
@@ -193,7 +193,7 @@ def _changed_min_isr(f: Finding) -> bool:
 
 
 def _cleared(f: Finding) -> bool:
-    """A change of min.insync.replicas took away all that a partition without leader and ISR had."""
+    """A change of min.insync.replicas emptied the ELR and last known ELR of a partition without leader and ISR."""
     before = f.facts["before"]
     had = before["elr"] or before["last_known_elr"]
     is_alone = before["leader"] is None and not before["isr"]
@@ -201,27 +201,27 @@ def _cleared(f: Finding) -> bool:
 
 
 def _stands(f: Finding) -> bool:
-    """A lowered min.insync.replicas left the ELR as it was."""
+    """A lowered min.insync.replicas left the ELR unchanged."""
     before, after = f.facts["before"], f.facts["after"]
     return f.property == "elr_only_under_min_isr" and _changed_min_isr(f) and before["elr"] == after["elr"]
 
 
 def _outlives(f: Finding) -> bool:
-    """A reassignment, or its cancellation, left brokers in the ELR that it took out of the replicas."""
+    """A reassignment, or its cancellation, left brokers in the ELR that it removed from the replicas."""
     before, after = f.facts["before"], f.facts["after"]
     gone = set(after["elr"]) - set(after["replicas"])
     return f.property == "elr_within_replicas" and bool(gone) and gone <= set(before["replicas"])
 
 
 def _came_back(f: Finding) -> bool:
-    """A member of the ELR that was no replica is added, and elected in the same change."""
+    """An ELR member that was not a replica is added and elected in the same change."""
     before, leader = f.facts["before"], f.facts["after"]["leader"]
     was_elected = leader in before["elr"] and leader not in before["replicas"]
     return f.property == "leader_completeness" and was_elected
 
 
 def _is_fenced(f: Finding) -> bool:
-    """The last known leader was elected, and leads while it cannot."""
+    """The last known leader was elected and leads although it is not active."""
     return (
         f.property == "leader_is_active" and f.facts["after"]["leader"] in f.facts["before"]["last_known_elr"]
     )
@@ -241,7 +241,7 @@ CONDITIONS: dict[str, Callable[[Finding], bool]] = {
     "trunk/reassignment": _outlives,
     "trunk/fenced-leader": _is_fenced,
 }
-"""By the name of a defect, whether a finding of the metadata log, with its facts, is one."""
+"""By the name of a defect: True if a finding of the metadata log, with its facts, shows that defect."""
 
 
 @cache
@@ -258,7 +258,7 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:
-    """The defects that show in findings of a log that is held against a profile, where that is decided."""
+    """The defects that the findings of a log show, for a profile with a catalogue of defects."""
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
     version = _PAGES.get(profile)
     return tuple(

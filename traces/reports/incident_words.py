@@ -1,7 +1,7 @@
 """Incidents in words, from the facts of their findings: a headline, and the cause in short sentences.
 
-No rule is stated here, and no text is read. An offset of the metadata log is always called so; any other is one of the
-partition's log.
+This module states no rule and parses no text. An offset of the metadata log is always called so; any other offset is
+one of the partition's log.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ON_REQUEST = "elect_leader"
 
 @dataclass
 class Group:
-    """The findings of one incident: ``before`` are those of an earlier change that led to its election.
+    """The findings of one incident; ``before`` are those of an earlier change that led to its election.
 
-    ``replicas`` are the partition's, with the ends of their logs; ``final`` is the partition at the end of the input,
-    if it is offline or breaks a promise then. ``is_over`` is whether all that was broken holds again. ``has_elr``: the
+    ``replicas`` are the partition's, with the ends of their logs. ``final`` is the partition at the end of the input,
+    if it is offline or violates a property then. ``is_over``: all violated properties hold again. ``has_elr``: the
     rules in force have the ELR. ``has_logs``: the input has brokers' logs.
     """
 
@@ -54,7 +54,7 @@ class Group:
 
     @property
     def head(self) -> Finding:
-        """Where and when it happened: the finding of the metadata log, if there is one."""
+        """The finding with the place and time of the incident: that of the metadata log, if there is one."""
         return next((f for f in self.findings if "offset" in f.position), self.findings[0])
 
 
@@ -83,7 +83,7 @@ def may_be_lost(group: Group) -> str:
 
 
 def can_be_lost(group: Group) -> str:
-    """A violation that has not lost records so far."""
+    """A violation that has lost no records so far."""
     if group.is_over:
         return f"{group.partition} could lose committed records from {_when(group)} (resolved)"
     return f"{group.partition} can lose committed records (since {_when(group)})"
@@ -97,17 +97,17 @@ def shut_out(group: Group) -> str:
 
 
 def had_no_eligible(group: Group) -> str:
-    """It had no eligible leader for a time."""
+    """The partition had no eligible leader for a time."""
     return f"{group.partition} had no eligible leader from {_when(group)} (resolved)"
 
 
 def waits(group: Group, leader: int) -> str:
-    """Offline until one broker returns."""
+    """The partition is offline until one broker returns."""
     return f"{group.partition} has been offline since {_when(group)} and waits for broker {leader}"
 
 
 def stuck(group: Group) -> str:
-    """Offline, and no replica can be elected without loss."""
+    """The partition is offline, and electing any replica would lose records."""
     return f"{group.partition} has had no eligible leader since {_when(group)}"
 
 
@@ -117,7 +117,7 @@ def broken(group: Group) -> str:
 
 
 def controllers_change(elections: Sequence[tuple[int, int, int]]) -> str:
-    """A controller is elected over and over."""
+    """Controllers are elected repeatedly."""
     first, last = elections[0][2], elections[-1][2]
     return f"the active controller changed {len(elections)} times in {span(last - first)}, starting at {moment(first)}"
 
@@ -246,7 +246,7 @@ def shut_out_causes(group: Group) -> list[str]:
 
 
 def observed(group: Group) -> list[str]:
-    """The sentences of the first finding."""
+    """The summary of the first finding, as sentences."""
     return [sentence for f in group.findings[:1] for sentence in _sentences(f.summary)]
 
 
@@ -271,7 +271,7 @@ def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator
 
 
 def configured(group: Group) -> Mapping[str, Any] | None:
-    """The setting by which unclean election was enabled, {} where its level is not known; None: it was not."""
+    """The setting that enabled unclean election; {} if its level is not known; None if none did."""
     found = next((f for f in group.findings if f.facts.get("unclean_election")), None)
     return None if found is None else found.facts["settings"].get(UNCLEAN) or {}
 
@@ -282,7 +282,7 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The finding that a change of min.insync.replicas led to, if any."""
+    """The finding that follows from a change of min.insync.replicas, if any."""
     everything = (*group.before, *group.findings)
     return next(
         (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None
@@ -290,7 +290,7 @@ def resized(group: Group) -> Finding | None:
 
 
 def strangers(group: Group) -> list[int]:
-    """Members of the ELR that are no replicas."""
+    """Members of the ELR that are not replicas."""
     found = group.of("elr_within_replicas")
     if found is None or "after" not in found.facts:
         return []
@@ -317,7 +317,7 @@ def leader(group: Group) -> int | None:
 
 
 def cause_key(group: Group) -> str:
-    """Equal for incidents of one cause: what happened, in the same second, to the same brokers."""
+    """Equal for incidents with the same cause, violated properties, new leader and second."""
     head = group.head
     after = head.facts.get("after", {})
     setting = (head.facts.get("resized") or {}).get("setting", {}).get("offset")
@@ -330,7 +330,7 @@ def cause_key(group: Group) -> str:
 
 
 def _of_loss(known: Mapping[str, Any], group: Group) -> str:
-    """How the leader of a loss was elected, if the metadata log does not show the election."""
+    """How the leader of a loss was elected, as far as known, if the metadata log does not show the election."""
     leader, epoch = known["leader"], known["leader_epoch"]
     if known["restarted"]:
         return f"Leader {leader} restarted in leader epoch {epoch} with a shorter log."
@@ -340,7 +340,7 @@ def _of_loss(known: Mapping[str, Any], group: Group) -> str:
 
 
 def _elected(election: Finding, group: Group) -> str:
-    """Names the elected broker and the set that it was in."""
+    """The elected broker and the set that it was in, in words."""
     facts = election.facts
     leader, before = facts["after"]["leader"], facts["before"]
     request = " on request" if facts["cause"] == _ON_REQUEST else ""
@@ -363,7 +363,7 @@ def _outside(group: Group) -> str:
 
 
 def _circumstances(group: Group) -> list[str]:
-    """The settings and the time before an election."""
+    """The settings before an election, and the time without a leader."""
     said = []
     if (setting := configured(group)) is not None:
         of = f" {_level(setting)}" if setting else ""
@@ -390,7 +390,7 @@ def _is_designed(group: Group, election: Finding) -> bool:
 
 
 def _after_setting(group: Group) -> list[str]:
-    """The change of min.insync.replicas that met the partition under min ISR, and how long before."""
+    """The change of min.insync.replicas that met the partition under min ISR, and the time since."""
     found = next((f for f in (*group.before, *group.findings) if f.facts.get("resized")), None)
     if found is None:
         return []
@@ -401,7 +401,7 @@ def _after_setting(group: Group) -> list[str]:
 
 
 def _min_isr_change(facts: Mapping[str, Any]) -> str:
-    """The change of min.insync.replicas, by its values where they are known, else by the effective ones (966.2)."""
+    """A change of min.insync.replicas in words: by its values if known, else by the effective ones (966.2)."""
     changed = facts["resized"]
     told = facts["settings"].get(MIN_ISR) if changed is None else changed["setting"]
     if told is None:

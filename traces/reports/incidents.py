@@ -1,8 +1,8 @@
 """Incidents: violations of one event, with their cause and the steps to take.
 
 One election that lost records violates several properties: the leader was outside the ISR and the ELR, its log lacks
-records, consumers see another end of the log. This module groups such findings by partition, offset of the change and
-leader epoch. Findings without facts (recorded operations, runs of the model) are in no incident.
+records, and consumers see another end of the log. This module groups such findings by partition, offset of the change
+and leader epoch. Findings without facts (recorded operations, runs of the model) belong to no incident.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEn
 
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
-"""The worst first: committed records are lost; a partition is offline and does not come back by itself; records or
-availability are at risk; an unclean election lost no known record; any other violation."""
+"""Worst first. LOST: committed records are lost. STUCK: a partition is offline and does not recover by itself.
+AT_RISK: records or availability are at risk. UNCLEAN: an unclean election lost no known record. NOTICE: any other
+violation."""
 
 MANY_ELECTIONS, WITHIN_MS = 4, 60_000
-"""So many elections of a controller within a minute are an incident."""
+"""This many elections of a controller within this time are an incident."""
 _RECORDS = frozenset(
     {
         "acknowledged_has_copies", "elr_only_under_min_isr", "elr_within_replicas", "electable_completeness",
@@ -44,9 +45,9 @@ class Incident(Reported):
 
     ``id`` is the same in each replay of the log, also of a longer one. ``group`` is the id of the first incident with
     the same cause. ``severity`` is one of ``SEVERITIES``. ``position`` and ``time`` (ms since the epoch) are those of
-    the change that did it. ``cause`` has sentences; ``holders`` lists what became of lost records on each replica.
+    the change that caused it. ``cause`` has sentences; ``holders`` has the state of lost records on each replica.
     ``lost`` is the number of committed records that the new leader lacked (``at_most``: or fewer), from offset
-    ``first_lost`` on; None where it is not known. ``broken`` are the properties of its findings.
+    ``first_lost`` on; None if it is not known. ``broken`` are the violated properties.
     """
 
     id: str
@@ -118,7 +119,7 @@ def _is_over(group: Group) -> bool:
 
 
 def _replicas(group: Group) -> tuple[int, ...]:
-    """The partition's replicas in their order: at the end of the input where that is known, else at the incident."""
+    """The partition's replicas in their order: at the end of the input if known, else at the incident."""
     if group.final is not None:
         return group.final.replicas
     known = group.with_fact("after")
@@ -126,13 +127,12 @@ def _replicas(group: Group) -> tuple[int, ...]:
 
 
 def _elects(finding: Finding) -> bool:
-    """Whether a finding is about one leader's election."""
     told = finding.property in ("leader_elected_cleanly", "leader_completeness")
     return told or not finding.facts.keys().isdisjoint({"lost", "gone", "shown"})
 
 
 def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
-    """A partition's findings, those of one incident together."""
+    """A partition's findings, grouped by incident."""
     elections: dict[int, Group] = {}
     changes: dict[int, Group] = {}
     others: dict[tuple[str, int], Group] = {}
@@ -168,7 +168,7 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """Join the loss of the last eligible replica with the unclean election after it."""
+    """Merge the loss of the last eligible replica into the unclean election after it."""
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None
@@ -207,7 +207,7 @@ def _incident(group: Group, profile: str) -> Incident:
 
 
 def _id(group: Group) -> str:
-    """By the change in the metadata log; else by the property and the broker of whose log a line breaks it."""
+    """The id: from the change in the metadata log, else from the property and the broker whose log violates it."""
     head = group.head
     if "offset" in head.position:
         return f"{group.partition}@{head.position['offset']}"
@@ -221,7 +221,6 @@ def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
 
 
 def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
-    """Severity, headline, cause and steps."""
     loss = group.with_fact("lost")
     if loss is not None:
         return LOST, words.lost(loss, group), words.loss_causes(loss, group), _after_loss(loss, group)
@@ -293,7 +292,7 @@ def _at_risk(group: Group) -> Iterator[AdviceStep]:
 
 
 def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[Incident]:
-    """A controller that is elected over and over: each series of elections, one a minute at least."""
+    """Repeated elections of controllers: each series of elections, one a minute at least."""
     series: list[list[tuple[int, int, int]]] = []
     for before, after in pairwise(found.elections):
         if after[2] - before[2] > WITHIN_MS or not series or series[-1][-1] != before:

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, Self
 from highwater.traces.kafka import broker_log as events
 
 Json = Mapping[str, Any]
-"""A value as JSON, by its fields."""
+"""A value's JSON, by its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition as the metadata log has it. Members are node ids; ``leader`` is None where there is none.
+    """A partition as in the metadata log. Members are node ids; ``leader`` is None if there is none.
 
-    The order of ``isr``, ``elr`` and ``last_known_elr`` says nothing. ``last_known_elr`` is the field LastKnownElr, in
-    which some versions of Kafka keep the last known leader.
+    The order of ``isr``, ``elr`` and ``last_known_elr`` has no meaning. ``last_known_elr`` is the field LastKnownElr,
+    in which some versions of Kafka store the last known leader.
     """
 
     replicas: tuple[int, ...]
@@ -66,11 +66,11 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """One change of a partition: ``before`` is None for a new one, ``after`` None for one that is deleted.
+    """One change of a partition: ``before`` is None for a new partition, ``after`` is None for a deleted one.
 
-    ``position`` is the offset in the metadata log, ``time`` in ms since the epoch as the log has it.
-    ``cause`` names what explains it, in the model's words; None where nothing does. ``min_isr`` (966.2,
-    effective) and ``unclean_election`` are those in force, None where the log does not say.
+    ``position`` is the offset in the metadata log, ``time`` the log's time in ms since the epoch. ``cause`` is the
+    model's name of the action that explains it; None if none does. ``min_isr`` (966.2, effective) and
+    ``unclean_election`` are those in force, None if the log does not show them.
     """
 
     position: int
@@ -102,10 +102,10 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
-    """A partition at the end of the input, where it has no leader, or breaks a promise then.
+    """A partition at the end of the input, if it has no leader, or violates a property then.
 
-    ``leaderless_since`` is a time in ms since the epoch, None where it has a leader; ``failing`` are the properties
-    that do not hold.
+    ``leaderless_since`` is a time in ms since the epoch, None if the partition has a leader. ``failing`` are the
+    violated properties.
     """
 
     partition: str
@@ -119,7 +119,7 @@ class FinalState:
 
     @property
     def is_offline(self) -> bool:
-        """Whether it has no leader."""
+        """True if it has no leader."""
         return self.leader is None
 
     @property
@@ -145,7 +145,7 @@ EMPTY = -1
 
 @dataclass(frozen=True, slots=True)
 class LogTruncation:
-    """A broker cut its log to end at an offset, at a time (ms since the epoch), in a leader epoch that it followed."""
+    """A broker truncated its log to an offset, at a time (ms since the epoch), following in this leader epoch."""
 
     to: int
     time: int | None
@@ -154,10 +154,10 @@ class LogTruncation:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEnd:
-    """The last that the input shows of a replica's log.
+    """The last known end of a replica's log.
 
-    ``leo`` is its end; with ``at_least`` it may have grown since ``time`` (ms since the epoch; None: not known, or a
-    dump). ``last_epoch`` is the leader epoch of its last record: ``EMPTY`` for none, None where it is not known.
+    ``leo`` is its end; with ``at_least``, the log may have grown since ``time`` (ms since the epoch; None: not known,
+    or a dump). ``last_epoch`` is the leader epoch of its last record: ``EMPTY`` for none, None if it is not known.
     ``leader_epoch`` is the latest one in which the broker is known to have led or followed, -1 for none.
     """
 
@@ -175,16 +175,16 @@ class ReplicaEnd:
 
 
 MAX_CONTROLLERS = 1000
-"""So many elections of a controller are kept: the last ones."""
+"""The most elections of a controller that are kept: the last ones."""
 
 
 @dataclass
 class Controllers:
-    """The elections of active controllers, and why they failed as far as the nodes' logs say it.
+    """The elections of active controllers, and the causes of their failures as far as the nodes' logs show them.
 
     ``elections`` are triples: controller epoch, offset in the metadata log and time (ms since the epoch) of the first
-    record that it wrote. ``failures`` counts events that made a controller resign, by event and exception;
-    ``refused`` counts registrations that failed while a controller resigned, by broker.
+    record that the controller wrote. ``failures`` counts events that made a controller resign, by event and
+    exception; ``refused`` counts registrations that failed while a controller resigned, by broker.
     """
 
     elections: list[tuple[int, int, int]] = field(default_factory=list)
@@ -192,7 +192,7 @@ class Controllers:
     refused: dict[str, int] = field(default_factory=dict)
 
     def elected(self, epoch: int, offset: int, time: int) -> None:
-        """Another controller writes from here on."""
+        """Record that another controller writes from here on."""
         if self.elections and self.elections[-1][0] == epoch:
             return
         self.elections.append((epoch, offset, time))
@@ -206,19 +206,19 @@ class Controllers:
 # HWM and LEO of each broker over time, thinned for a drawing.
 
 MAX_POINTS = 240
-"""So many points are kept of one line: where there are more, every other one is left out."""
+"""The most points of one line: above this, every other one is left out."""
 MAX_LINES = 20_000
-"""So many lines are kept at most."""
+"""The most lines that are kept."""
 HWM, LEO = "HWM", "LEO"
 UNKNOWN = -1
-"""The offset of a point from which on an HWM is not known: Kafka logs no follower's HWM."""
+"""The offset of a point from which an HWM is not known: Kafka logs no follower's HWM."""
 
 
 @dataclass(slots=True)
 class Course:
     """One broker's HWM or LEO: pairs of a time (ms since the epoch) and an offset.
 
-    The time is that of the broker that said it; of a follower's LEO that is the leader, which has it from a fetch.
+    The time is by the clock of the broker that logged it. A follower's LEO is logged by its leader, from a fetch.
     """
 
     broker: int
@@ -228,7 +228,7 @@ class Course:
     _left: int = 0
 
     def add(self, time: int, offset: int) -> None:
-        """The next point; the last one before a fall is always kept."""
+        """Add a point; the last one before a decrease is always kept."""
         last = self.points[-1] if self.points else None
         if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
             return
@@ -253,7 +253,7 @@ class Course:
 
 
 class Courses:
-    """Takes the events of brokers' logs, of each broker in its order."""
+    """Takes the events of brokers' logs; those of each broker must be in order."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[tuple[int, int, str], Course]] = {}
@@ -277,10 +277,9 @@ class Courses:
             line.add(event.time_ms, offset)
 
     def of(self, name: str, ahead_ms: Callable[[int], int | None]) -> list[Course]:
-        """The lines of a partition, by broker: its HWM, and its LEO as all brokers together tell it, with times in UTC.
+        """The lines of a partition, by broker: HWM, and LEO merged from all brokers' logs, with times in UTC.
 
-        ``ahead_ms`` has how much each broker's times are ahead of UTC; events of a broker without an entry are left
-        out.
+        ``ahead_ms`` gives how far each broker's times are ahead of UTC; events of a broker with None are left out.
         """
         merged: dict[tuple[int, str], Course] = {}
         for (broker, teller, kind), line in sorted(self._lines.get(name, {}).items()):
@@ -296,7 +295,7 @@ class Courses:
 def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
     """The HWM or LEO in an event: the broker, which of the two, and the offset.
 
-    Of a leader's own LEO its log says little; it is at least its HWM.
+    A leader's log rarely has its own LEO, which is at least its HWM.
     """
     match event:
         case events.HwmMoved():
@@ -316,7 +315,7 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
         case events.BecameFollower() | events.LogLoaded():
             yield event.broker, LEO, event.leo
             yield event.broker, HWM, UNKNOWN
-        case events.Truncating():  # never to beyond its end
+        case events.Truncating():  # a truncation never goes beyond the log's end
             yield event.broker, LEO, event.offset
         case _:
             pass
@@ -325,14 +324,14 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
 # Messages of one partition between brokers, controller and clients, which a timeline shows as arrows.
 
 CONTROLLER, CLIENT = "controller", "client"
-"""The ends of arrows that are no broker."""
+"""The ends of arrows that are not brokers."""
 FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 
 class ShownRequest(NamedTuple):
-    """The fields of a request; None and empty if the kind has no such field, or the message does not name it.
+    """The fields of a request; None or empty if the kind has no such field, or the message does not have it.
 
-    A fetch: ``offset`` and the ``epoch`` that it is sent in. A proposal: the ``isr``, with leader and partition epoch.
+    A fetch: ``offset`` and its ``epoch``. A proposal: the ``isr``, with leader and partition epoch.
     """
 
     offset: int | None = None
@@ -342,7 +341,7 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """The fields of an answer: ``error`` is a name, ``size`` is in bytes, ``offset`` is where a batch begins."""
+    """The fields of an answer: ``error`` is a name, ``size`` is in bytes, ``offset`` is the start of a batch."""
 
     error: str = ""
     hwm: int | None = None
@@ -355,10 +354,10 @@ class ShownAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A request about a partition, with its answer; None where no answer names the partition.
+    """A request about a partition, with its answer; None if no answer has the partition.
 
-    Times are in ms since the epoch, by the clock of who answered, its zone taken out. ``number`` counts the messages
-    about the partition in the log of who answered, so that it shows where some were left out.
+    Times are in ms since the epoch, by the clock of the answering node, with its time zone subtracted. ``number``
+    counts the messages about the partition in that node's log, so gaps show where some were left out.
     """
 
     arrived: float
@@ -384,7 +383,7 @@ class ShownMessage:
         ]  # fmt: skip
 
 
-# Changes of the settings that decide about losses, from the metadata log.
+# Changes, in the metadata log, of the settings that decide about losses.
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
@@ -395,8 +394,8 @@ TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
 class SettingChange:
     """One record of a setting, at an offset of the metadata log and a time (ms since the epoch).
 
-    ``name`` is Kafka's. ``resource`` is the topic or the node that it is of, empty for the cluster's default.
-    ``before`` and ``value`` are what is set at this level, as the log has it; None: nothing, or not known.
+    ``name`` is Kafka's. ``resource`` is the topic or the node with the setting, empty for the cluster's default.
+    ``before`` and ``value`` are the settings at this level in the log; None: not set, or not known.
     """
 
     position: int
@@ -420,7 +419,7 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class SettingInForce:
-    """A change of a setting as one partition has it: what is in force after it, None where the log does not say.
+    """The effect of a setting change on one partition: the values in force after it, None if not known.
 
     ``min_isr`` is the effective one (966.2).
     """
@@ -432,7 +431,7 @@ class SettingInForce:
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """A change of min.insync.replicas that met a partition under min ISR; the effective ones (966.2)."""
+    """A change of min.insync.replicas while a partition was under min ISR; the values are effective ones (966.2)."""
 
     change: SettingChange
     before: int

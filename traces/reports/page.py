@@ -1,4 +1,4 @@
-"""Data and texts inside a page of HTML that stands for itself: nothing in them can become HTML or a request."""
+"""Data and texts inside a self-contained HTML page: nothing in them can become HTML or a request."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from highwater.traces.reports.report import (
 )
 
 _EXACT = 2**53
-"""Whole numbers beyond it are not exact in a browser; they are written as text."""
+"""Larger whole numbers are not exact in a browser; they are written as text."""
 _DEEP = 40
-"""A value that is nested deeper is cut there."""
+"""Values below this nesting depth are cut."""
 
 
 def as_json(value: Any) -> str:
-    """JSON that can stand in a script element: ``<``, ``>``, ``&`` and all that is not ASCII are escaped."""
+    """JSON that is safe in a script element: ``<``, ``>``, ``&`` and all non-ASCII characters are escaped."""
     text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """A value as JSON has it, whatever it was; what a browser would not read exactly becomes text."""
+    """Any value as JSON; a number that a browser would not read exactly becomes text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -64,9 +64,9 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def policy(page: str, *, asks: bool = False) -> str:
-    """The content security policy of a page: its one style and its one script, if any, known by their hashes, are all.
+    """The content security policy of a page: it allows only the page's style and its script, if any, by their hashes.
 
-    With ``asks`` the page may ask the server that it comes from.
+    With ``asks`` the page may send requests to its own server.
     """
     style = _hash(_between(page, "<style>", "</style>"))
     script = _hash(_between(page, "<script>", "</script>")) if "<script>" in page else "'none'"
@@ -75,7 +75,7 @@ def policy(page: str, *, asks: bool = False) -> str:
 
 
 def signs() -> str:
-    """The style of what pages have in common: their colours, and the signs of leader, ISR, ELR and the rest."""
+    """The style that pages share: their colours, and the signs of leader, ISR, ELR and others."""
     return Path(__file__).with_name("signs.css").read_text(encoding="utf-8")
 
 
@@ -100,12 +100,12 @@ def _between(text: str, start: str, end: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a policy names a text that it allows."""
+    """The name of an allowed text in a policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-# The page of a replay: ``page.html`` with the data in it as JSON, which needs no network. The script only sets text
-# from the data; the page's policy (CSP) allows this script by its hash, and no request.
+# The page of a replay: ``page.html`` with the data in it as JSON. It needs no network. The script only sets text from
+# the data; the page's policy (CSP) allows this script by its hash, and no request.
 #
 # The data is ``{"limit", "in_all", "rules", "reports": [{"report", "promises", "timelines", "causes", "members",
 # "files"}]}``. Changes are short, because there can be 100,000:
@@ -113,27 +113,27 @@ def _hash(text: str) -> str:
 # - report: ``Report.to_json`` without the facts of findings, with ``headline`` and ``in_all``.
 # - timeline: ``[partition, total, changes]``, and if there are any ``[…, settings, courses, messages]``.
 # - change: ``[position, time, cause, min_isr, unclean, before, after]``. ``cause`` is an index into ``causes``, -1 if
-#   nothing explains it; ``min_isr`` and ``unclean`` are -1 if not known; ``before`` is 1 for the state after the change
-#   before.
+#   nothing explains it; ``min_isr`` and ``unclean`` are -1 if not known; ``before`` is 1 if it equals the ``after`` of
+#   the previous change.
 # - state: 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]``, if unusual
 #   with ``[recovery state, adding, removing]``. Lists of members are indices into ``members``.
 # - setting: ``[position, time, name, level, resource, before, value, min_isr, unclean]``.
-# - course: ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]`` as differences to the point before; offset -1 is not
-#   known.
+# - course: ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]`` as differences to the previous point; offset -1 is
+#   not known.
 # - message: ``Message.row``; its file is an index into ``files``.
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SUMMARIES = 20
-"""So many inputs are summed up for browsers without scripts."""
+"""The most inputs that the page summarizes for browsers without scripts."""
 _USUAL = ("RECOVERED", (), ())
 
 State = list[Any] | int
 
 
 def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str] | None = None) -> None:
-    """Write one HTML file that shows all the reports. Raises OSError where the file cannot be written.
+    """Write one HTML file that shows all the reports. Raises OSError if the file cannot be written.
 
-    ``promises`` says in a sentence what a property promises, by its name; None: as the invariants say it.
+    ``promises`` has the meaning of each property in a sentence, by name; None: as the invariants define it.
     """
     said = known_promises() if promises is None else promises
     before, after = _template(reports)
@@ -152,7 +152,7 @@ def known_promises() -> dict[str, str]:
 
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
-    """The page's data as JSON, in pieces: ASCII only, and without any character that HTML could take up."""
+    """The page's data as JSON, in pieces: ASCII only, without any character that HTML interprets."""
     yield f'{{"limit":{LIMIT_CHANGES},"in_all":{as_json(in_all(reports, rate=False))},'
     yield f'"rules":{as_json(_named_rules(reports))},"reports":['
     for i, report in enumerate(reports):
@@ -169,7 +169,7 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
 
 
 class _Compact:
-    """Changes as short lists; causes and lists of members are written once and referred to by index."""
+    """Changes as short lists; causes and lists of members are stored once and referred to by index."""
 
     def __init__(self) -> None:
         self.causes: dict[str, int] = {}
@@ -250,13 +250,12 @@ def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
-    """The rules that findings name, of those findings that come from proposals."""
+    """The rules in findings that come from proposals."""
     named = {n for report in reports for f in report.findings if f.kip for n in numbers(f.rule)}
     return told_rules(RULEBOOK, named)
 
 
 def _template(reports: Sequence[Report]) -> tuple[str, str]:
-    """The page's text before the data and after it."""
     text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
     for name in ("exchanges.css", "exchanges.js"):
         text = text.replace(f"{{{{{name}}}}}", _TEMPLATE.with_name(name).read_text(encoding="utf-8"), 1)

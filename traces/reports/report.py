@@ -1,8 +1,8 @@
-"""The report: what a replay found, as JSON and as text for people.
+"""The report: the results of a replay, as JSON and as text for people.
 
-The text says what matters first, in a screenful at most. The same lines go to pipes and files as they are, and to
-terminals coloured and folded between words. Everything from the input passes through ``printable``, so that no input
-can command a terminal.
+The text begins with what matters most, and takes a screenful at most. Pipes and files get the lines unchanged;
+terminals get them coloured and folded between words. Everything from the input passes through ``printable``, so that
+no input can send control sequences to a terminal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LIMIT_CHANGES = 500
-"""So many changes of a partition are kept for its timeline."""
+"""The most changes of a partition that its timeline keeps."""
 _WRITTEN = (
     "input", "kind", "profile", "rules", "operations", "records", "partitions", "changes", "skipped", "unexplained",
     "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count",
@@ -47,17 +47,17 @@ _WRITTEN = (
 
 @dataclass
 class Timeline:
-    """The changes of one partition, in order: at most ``LIMIT_CHANGES``, and how many there were."""
+    """The changes of one partition, in order: at most ``LIMIT_CHANGES``, with the total number."""
 
     partition: str
     changes: list[PartitionChange] = field(default_factory=list)
     total: int = 0
     settings: list[SettingInForce] = field(default_factory=list)
-    """Changes of settings while it is there, at most ``LIMIT_CHANGES``."""
+    """Changes of settings while the partition exists, at most ``LIMIT_CHANGES``."""
     courses: list[Course] = field(default_factory=list)
-    """HWM and LEO of each broker, where brokers' logs are there."""
+    """HWM and LEO of each broker, if there are brokers' logs."""
     messages: list[ShownMessage] = field(default_factory=list)
-    """Messages about it around its changes, if there are request logs."""
+    """Messages about the partition around its changes, if there are request logs."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -141,7 +141,7 @@ class Report:
         return [one for _, one in sorted(self.final.items()) if one.is_offline]
 
     def is_doubted(self, partition: str | None) -> bool:
-        """Whether there is a doubt about a partition, wherever it begins."""
+        """True if there is a doubt about a partition, at any place."""
         return any(d.partitions is None or partition in d.partitions for d in self.doubts)
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ class Report:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
-        """From JSON, which has no timelines and does not say how much of the input was read."""
+        """From JSON, which has no timelines and omits how much of the input was read."""
         written = {
             name: data[name] for name in (*_WRITTEN, "seconds") if name not in ("incidents", "unexplained")
         }
@@ -189,19 +189,19 @@ class Report:
 
 _RULES, _STATES, _CANDIDATES, _CHECKS, _DIFFERENCES, _SKIPPED, _NOTES, _FIGURES = 6, 4, 2, 2, 3, 6, 2, 8
 _DOUBTS, _PARTITIONS = 4, 3
-"""So many of each are said; of the rest it is said how many there are."""
+"""The most doubts, and the most partitions of one, that are listed; the others are counted."""
 _WIDTH, _STATE_WIDTH = 160, 600
-"""A value, and a whole state, are cut after so many characters."""
+"""The most characters of a value, and of a whole state."""
 _DEEP = 20
-"""A value that is nested deeper is cut there."""
+"""Values below this nesting depth are cut."""
 _INCIDENTS, _IN_FULL, _COMMANDS = 6, 2, 4
 """Limits of the summary: incidents after the first, incidents in full, and commands of a step."""
 _NAME = 300
-"""Kafka's names of partitions are shorter."""
+"""The most characters of a partition name; Kafka's names are shorter."""
 _SENTENCE = 900
-"""A sentence is cut only after so many characters."""
+"""The most characters of a sentence."""
 _WORK = frozenset({"beliefs", "steps explained"})
-"""Figures of how much work it was."""
+"""Figures about the amount of work."""
 _MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
 """Figures of request logs, each with its parts by name."""
 _PROFILES = {
@@ -217,7 +217,7 @@ _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
 @dataclass(frozen=True)
 class PropertyGroup:
-    """All findings of one property: how many there are, the first of them, and whether any is certain, or reliable."""
+    """All findings of one property: their number, the first one, and True if any is certain, or reliable."""
 
     rule: str
     property: str
@@ -230,9 +230,9 @@ class PropertyGroup:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line, how far it is indented, and what it is.
+    """A line, its indent, and its kind.
 
-    That is one of ``verdict``, ``head``, ``bad``, ``maybe``, ``note``, ``quiet``, or nothing special.
+    The kind is one of ``verdict``, ``head``, ``bad``, ``maybe``, ``note``, ``quiet``, or empty.
     """
 
     text: str
@@ -241,7 +241,7 @@ class _Line:
 
 
 def figure(name: str, value: int) -> str:
-    """A total with its name. Where ``ms`` is a word of the name, the value is a duration."""
+    """A total with its name. If ``ms`` is a word of the name, the value is a duration."""
     words = [_ACRONYMS.get(word, word) for word in name.replace("_", " ").split()]
     if _is_duration(name):
         return f"{printable(' '.join(w for w in words if w not in _DURATION_WORDS))} {duration(value)}"
@@ -249,7 +249,7 @@ def figure(name: str, value: int) -> str:
 
 
 def _interest(item: tuple[str, int]) -> tuple[bool, bool]:
-    """Durations first; how much work it was last."""
+    """A sort key: durations come first, the amount of work last."""
     return item[0] in _WORK, not _is_duration(item[0])
 
 
@@ -258,7 +258,7 @@ def _is_duration(name: str) -> bool:
 
 
 def headline(report: Report) -> str:
-    """The answer in one line: the worst incident, else what does not conform, else that there is no problem."""
+    """The answer in one line: the worst incident, else records that do not conform, else that there is no problem."""
     begun = "INTERRUPTED: " if report.interrupted else ""
     begun += "DAMAGED INPUT: " if report.damage else ""
     found = report.incidents
@@ -280,7 +280,7 @@ def headline(report: Report) -> str:
 
 
 def rules_in_words(profile: str) -> str:
-    """The rules that an input was replayed with, as people call them."""
+    """The display name of the rules that an input was replayed with."""
     return _PROFILES.get(profile) or f"the rules of {printable(profile, 80)}"
 
 
@@ -329,7 +329,6 @@ def _few_names(partitions: Iterable[str | None]) -> str:
 
 
 def _unreliable(report: Report) -> str:
-    """The number of reported lines that are not reliable."""
     told, unreliable = report.unexplained_count + sum(report.findings_count.values()), report.unreliable_count
     if not unreliable:
         return ""
@@ -548,7 +547,6 @@ def _damage(damage: Damage) -> str:
 
 
 def _doubt(doubt: Doubt) -> str:
-    """The gap, its place, and the partitions that it concerns."""
     said = printable(doubt.summary, 300)
     if doubt.partitions is not None:
         if not doubt.partitions:
@@ -661,7 +659,6 @@ def _value(value: Any, depth: int = 0) -> str:
 
 
 def _few(texts: Sequence[str], limit: int, what: str = "more", count: int | None = None) -> list[str]:
-    """The first ones, and how many more there are."""
     rest = (len(texts) if count is None else count) - limit
     return [*texts[:limit], f"and {rest} {what}"] if rest > 0 else list(texts)
 

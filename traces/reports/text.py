@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEPT = 2
-"""So many parts at the end of a path are always said: a broker's directory and the file."""
+"""The number of parts at the end of a path that are always shown: a broker's directory and the file."""
 WIDEST = 120
-"""Columns that a reader's eye can follow, however wide the terminal is."""
+"""The most columns used, as longer lines are hard to read on a wide terminal."""
 _LEAST = 20
-"""Columns that a text is given at least, whatever stands before it."""
+"""The least columns for a text, however long the head before it is."""
 
 
 def brokers(members: Iterable[int]) -> str:
@@ -32,7 +32,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def offsets(first: int, end: int) -> str:
-    """A range of offsets, the last one included; ``end`` is the one behind it."""
+    """A range of offsets, the last one included; ``end`` is the offset after it."""
     return str(first) if end == first + 1 else f"{first}–{end - 1}"
 
 
@@ -60,7 +60,7 @@ def span(milliseconds: int) -> str:
 
 
 def utc(time: int | None) -> str:
-    """A time in ms since the epoch as UTC; as a number where the calendar has no such time."""
+    """A time in ms since the epoch as UTC; as a number if the calendar has no such time."""
     if time is None or time < 0:
         return "no time"
     try:
@@ -79,9 +79,9 @@ def duration(milliseconds: int) -> str:
 
 
 def apart(paths: Iterable[str]) -> dict[str, str]:
-    """Each path without the leading directories that all of them share.
+    """Each path without the leading directories that all paths share.
 
-    Of each at least its last KEPT parts are left.
+    At least the last KEPT parts of each path remain.
     """
     parts = {path: PurePath(path).parts for path in paths}
     shared = 0
@@ -93,9 +93,9 @@ def apart(paths: Iterable[str]) -> dict[str, str]:
 
 
 def fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
-    """A text after a head, in lines of a width: those that follow are indented as said, or as the head.
+    """A text after a head, wrapped to a width; further lines have ``indent``, or the head, before them.
 
-    Lines are broken between words only, nothing breaks inside a name. Without a width it is one line.
+    Lines break between words only, never inside a name. Without a width, the text stays one line.
     """
     if width is None:
         return [head + text]
@@ -110,13 +110,13 @@ def fold(text: str, head: str, width: int | None, indent: str | None = None) -> 
 
 
 class Folded:
-    """Lines of text with their indents and styles. Lines that follow in a folded one stand two columns further in."""
+    """Lines of text with their indents and styles. Continuation lines have two more columns of indent."""
 
     def __init__(self, lines: Sequence[tuple[str, int, str]]) -> None:
         self._lines = lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines at the width that there is."""
+        """The lines, wrapped to the terminal's width."""
         from rich.text import Text
 
         width = min(options.max_width, WIDEST)

@@ -1,7 +1,7 @@
-"""The controller's handlers and rules as functions of plain values: each traced once for a set of rules.
+"""The controller's handlers and rules as functions of plain values: each is traced once for a set of rules.
 
-The rules stand in model/replication/controller. This module declares their inputs, and returns their checks, the
-record, and the partition after it.
+The rules are in model/replication/controller. This module declares their inputs. It returns their checks, the record,
+and the partition after the record.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from highwater.model.replication.controller.types import (
 Rule = Callable[..., Any]
 """A rule about a partition, as a function of plain values."""
 Plain = Mapping[str, Any]
-"""A partition as plain values, by the names of its fields."""
+"""A partition as plain values, by field name."""
 Result = dict[str, Any]
-"""The result of a rule, by name: symbolic values and checks; plain ones for the caller of a Function."""
+"""The result of a rule, by name: symbolic values and checks while tracing, plain values after a call."""
 _FLAGS = (
     "broker_has_min_isr", "changes", "chosen", "clean", "cluster_has_min_isr", "diminished", "factor_may_change",
     "features_supported", "has_leaderships", "is_member", "partition_known", "removes",
@@ -44,7 +44,7 @@ _FLAGS = (
 )  # fmt: skip
 _COUNTS = ("before", "entries", "factor", "level", "min_insync_replicas", "min_isr", "request_version")
 _CONTEXT = ("partition", "registrations", "min_isr", "unclean_election", "partition_known", "topic_known")
-"""The fields of a ControllerContext that are inputs; the last two only of some handlers."""
+"""The fields of a ControllerContext that are inputs; only some handlers use the last two."""
 
 
 class Decisions:
@@ -72,7 +72,7 @@ class Decisions:
             "resource": handlers.Resource,
             "upgrade": handlers.UpgradeType,
         }
-        """The inputs of rules by name."""
+        """The types of the rules' inputs, by name."""
 
     def without_elr(self) -> Decisions:
         """The decisions while eligible.leader.replicas.version is 0."""
@@ -84,20 +84,20 @@ class Decisions:
         return decisions(self.t.broker.size, self.t.rules | elr)
 
     def _change(self, partition: StructValue, handled: Handled, onto: StructValue | None = None) -> Result:
-        """A handler's result; ``onto``: the partition as earlier records of the batch have left it."""
+        """A handler's result. ``onto``: the partition after earlier records of the batch."""
         record = handled.record
         return {
             "checks": handled.checks,
             "error": handled.error,
             "fails": record.fails,
-            # A leader that is written as none and one that is not written both decode to None.
+            # A record that sets the leader to none, and one without the field, both decode to None.
             "written": {name: getattr(record, name).is_some for name in self.t.written_fields},
             "nothing": is_empty_record(self.t, record),
             "after": merge(self.t, partition if onto is None else onto, record),
         }
 
     def _inputs(self, rule: Callable[..., object], others: Mapping[str, Type]) -> dict[str, Type]:
-        """The types of a rule's inputs beside types and context; ``others``: not those of their names."""
+        """The types of a rule's inputs except types and context; ``others`` replaces the types found by name."""
         names = (name for name in signature(rule).parameters if name not in ("t", "now"))
         return {**{name: self._types[name] for name in names if name not in others}, **others}
 
@@ -108,7 +108,7 @@ class Decisions:
         return Function(with_types, **inputs)
 
     def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
-        """A handler as a function of plain values, with so many fields of the context."""
+        """A handler as a function of plain values, with the first ``context`` fields of the context as inputs."""
         known = {name: self._types[name] for name in _CONTEXT[:context]}
 
         @wraps(handler)
@@ -130,7 +130,7 @@ class Decisions:
         return about_broker
 
     def of_setting(self, handler: Callable[..., Handled]) -> Function:
-        """A handler that changes a partition because of a setting, which concerns no broker."""
+        """A handler that changes a partition because of a setting and concerns no broker."""
 
         def function(partition: StructValue, min_isr: Number) -> Result:
             nobody, unclean = self.t.registrations.zero(), Bool.lift(False)
@@ -147,7 +147,7 @@ class Decisions:
 
     @property
     def clears_elr(self) -> bool:
-        """966.8: True if a change of min.insync.replicas empties every ELR, by a record of its own."""
+        """966.8: True if a change of min.insync.replicas empties every ELR with a separate record."""
         return self.t.on("min_isr_change_clears_elr")
 
     @property
@@ -218,7 +218,7 @@ def _completeness(
     t: ControllerTypes, old: StructValue, new: StructValue, complete: SetValue, diminished: Truth,
     min_insync_replicas: Number, joining: SetValue, lost: SetValue, chosen: Truth,
 ) -> Result:  # fmt: skip
-    """966.6: the brokers that hold everything after a decision."""
+    """966.6: the brokers that hold every committed record after a decision."""
     none = t.brokers.zero()
     decision = outlook.Decision(old, new, min_insync_replicas, none, joining, lost, chosen, none, none)
     logs = outlook.after_decision(t, outlook.AbstractLogs(complete, diminished), decision)
@@ -335,17 +335,17 @@ def zero(type_: Type) -> Any:
 # --- log directories (KIP-858), by their identifiers -----------------------------------------------------------
 
 MIGRATING, UNASSIGNED, LOST = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "AQg")
-"""Identifiers that name no directory: of a version without them, of a replica in none yet, and in a lost one."""
+"""Ids that name no directory: of a version without directories, of a replica that has none yet, and of a lost one."""
 _RESERVED = {MIGRATING: "MIGRATING", UNASSIGNED: "UNASSIGNED", LOST: "LOST"}
 
 
 def is_online(directory: str, listed: Collection[str]) -> bool:
-    """True if a replica's directory is online, by the directories that its broker lists."""
+    """True if a replica's directory is online, given the directories that its broker lists."""
     return _directory_is_online(_RESERVED.get(directory, "NAMED"), directory in listed, bool(listed))
 
 
 def default_directory(listed: Collection[str] | None) -> str:
-    """The directory of a new replica, by those that its broker lists; None for a broker that is not registered."""
+    """The directory of a new replica, given its broker's list; None for a broker that is not registered."""
     if listed is None:
         return UNASSIGNED
     if not listed:

@@ -1,4 +1,4 @@
-"""The rules to replay with: from a profile and switches, or from a metadata log's features. And rules about logs."""
+"""The rules to replay with, from a profile and switches, or from a metadata log's features; and rules about logs."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ ELR_VERSION = "eligible.leader.replicas.version"
 OTHER_FEATURES = frozenset(
     {"kraft.version", "transaction.version", "group.version", "share.version", "streams.version"}
 )
-"""Features that do not decide about replicas and leaders."""
+"""Features that do not affect replicas and leaders."""
 SUPPOSED_VERSION = 23
-"""The metadata.version of a log without that feature."""
+"""The assumed metadata.version of a log without that feature."""
 ANY = 1 << 15
-"""Beyond every feature level."""
+"""Above every feature level."""
 
 Controllers = Mapping[int, Mapping[str, int]]
-"""The greatest levels of features that each controller has said to support, by the controllers' numbers."""
+"""The highest feature levels that each controller has reported as supported, by controller id."""
 Profiles = tuple[tuple[str, tuple[str, ...]], ...]
-"""Profiles, each with the rules that are on in addition; the likelier first."""
+"""Profiles, each with additional rules that are on; the likelier first."""
 
 
 @dataclass(frozen=True)
 class VersionRules:
     """Feature levels, and the rules that were in force with them.
 
-    ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version, None among them
-    for a log that does not have the feature. ``stands_in``: no profile is of these versions, the nearest one stands in.
-    ``code`` has the newest levels that the code which the profiles were read from supports: newer code can decide
-    otherwise at the same levels. ``by_code``: it counts only where all controllers are of that code.
+    ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version, None among
+    them for a log without the feature. ``stands_in``: no profile covers these versions, so the nearest one stands in.
+    ``code`` has the newest levels supported by the code that the profiles were read from; newer code can decide
+    differently at the same levels. ``by_code``: the entry applies only if all controllers run that code.
     """
 
     metadata: range
@@ -80,30 +80,30 @@ _ON: Profiles = (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10", _CLEAN))
 _OFF: Profiles = (("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr_off", _CLEAN))
 
 VERSIONS = (
-    # The code of 4.2.1 before its features are raised, or after they are lowered: the levels decide about ELR alone.
+    # The code of 4.2.1 before its features are raised, or after they are lowered: the levels decide only about ELR.
     VersionRules(range(12, 29), (None, 0), _4_2_OFF, code=_4_2_CODE, by_code=True),
     VersionRules(range(23, 29), (1,), _4_2, code=_4_2_CODE, by_code=True),
-    # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first that knows an ELR.
+    # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first version with an ELR.
     VersionRules(range(12), (None, 0, 1), (("before_kip_841", ()),)),
     VersionRules(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
-    # Before there was a feature for it, ELR was turned on by a setting that is not in the log.
+    # Before ELR had a feature, a setting that is not in the log turned it on.
     VersionRules(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
-    # 4.2: the feature alone decides.
+    # 4.2: only the feature decides.
     VersionRules(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
     VersionRules(range(29, 30), (1,), _4_2, code=_4_2_CODE),
-    # 4.0: a clean restart is known by what the broker sends. No profile is of it, nor of 4.1.
+    # 4.0: the broker's request shows a clean restart. No profile covers 4.0 or 4.1.
     VersionRules(range(23, 26), (None, 0), _OFF, stands_in=True),
     VersionRules(range(23, 26), (1,), _ON, stands_in=True),
     VersionRules(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
     VersionRules(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
 )
-"""The first that has both levels counts; of a level of the ELR's feature above 1, that of 1 stands in."""
+"""The first entry with both levels applies. An ELR feature level above 1 is treated as 1."""
 _KNOWN = [version for version in VERSIONS if not version.stands_in]
 NEWEST = {
     METADATA_VERSION: max(version.metadata[-1] for version in _KNOWN),
     ELR_VERSION: max(level or 0 for version in _KNOWN for level in version.elr),
 }
-"""The newest feature levels that a profile is of."""
+"""The newest feature levels that a profile covers."""
 RELEASES = {
     20: "3.8-IV0", 21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0",
     27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
@@ -119,9 +119,9 @@ def rule_sets(
 ) -> tuple[RuleSet, ...]:
     """The sets of rules that can have been in force with these features, the likelier first.
 
-    Kafka before its feature ``eligible.leader.replicas.version`` turned ELR on by a setting that is not in the log,
-    and later versions know a clean restart by what the broker sends, so several can come into question. ``profile``
-    and ``switched`` override. Raises LanguageError for a profile or rule that does not exist.
+    There can be several. Before the feature ``eligible.leader.replicas.version``, a setting that is not in the log
+    turned ELR on. Later versions detect a clean restart from the broker's request. ``profile`` and ``switched``
+    override. Raises LanguageError for a profile or rule that does not exist.
     """
     found: list[RuleSet] = []
     for name, also_on in [(profile, ())] if profile else _version(features, controllers or {}).profiles:
@@ -132,10 +132,10 @@ def rule_sets(
 
 
 def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
-    """Why no profile is of these features; None where one is.
+    """Why no profile covers these features; None if one does.
 
-    The levels that ``controllers`` support identify the code that decided. Newer code can decide otherwise at the same
-    levels, and an unknown feature can change decisions.
+    The levels that ``controllers`` support identify the code that decided. Newer code can decide differently at the
+    same levels, and an unknown feature can change decisions.
     """
     supported: dict[str, int] = {}
     for levels in controllers.values():
@@ -186,9 +186,9 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRu
 
 
 class Narrowed(NamedTuple):
-    """From an offset on, only some sets of rules explain a partition ("" for a broker's registration).
+    """Only some sets of rules explain a partition from an offset on ("" for a broker's registration).
 
-    ``version`` is the place of the possible sets in ``Agreement.versions``; ``tags`` are numbers of sets.
+    ``version`` is the index of the possible sets in ``Agreement.versions``; ``tags`` are numbers of sets.
     """
 
     version: int
@@ -199,7 +199,7 @@ class Narrowed(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """No set of rules is left: the profiles that explained all other partitions, and those that explain this one."""
+    """No set of rules remains: the profiles that explained all other partitions, and those that explain this one."""
 
     at: Narrowed
     others: list[str]
@@ -207,9 +207,9 @@ class Disagreement(NamedTuple):
 
 
 class Agreement:
-    """The possible sets of rules, likelier ones first, and the remaining ones: one set has to explain all partitions.
+    """The possible sets of rules, likelier ones first, and the remaining ones: one set must explain all partitions.
 
-    ``versions`` are the possible sets one after the other, as features change.
+    ``versions`` has the possible sets after each change of the features.
     """
 
     def __init__(self, sets: tuple[RuleSet, ...]) -> None:
@@ -220,25 +220,25 @@ class Agreement:
 
     @property
     def sets(self) -> tuple[RuleSet, ...]:
-        """The possible sets now."""
+        """The currently possible sets."""
         return self.versions[-1]
 
     def renew(self, sets: tuple[RuleSet, ...]) -> None:
-        """Other sets are possible, from now on."""
+        """Replace the possible sets, from now on."""
         self.versions.append(sets)
 
     def narrow(self, offset: int, partition: str, tags: frozenset[int], time: int) -> None:
-        """Only these sets explain a partition."""
+        """Record that only these sets explain a partition."""
         self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
 
     def drain(self) -> list[Narrowed]:
-        """The narrowings since the last call, in the order in which they count."""
+        """The narrowings since the last call, in the order in which they apply."""
         found, self._narrowed = self._narrowed, []
         found.sort(key=lambda n: n[:3])
         return found
 
     def settle(self, narrowed: Iterable[Narrowed]) -> Iterable[Disagreement]:
-        """Apply narrowings in their order; if no set is left, those of the last one count."""
+        """Apply narrowings in order. If no set remains, continue with those of the last narrowing."""
         for said in narrowed:
             self._reach(said.version)
             left = self._left & said.tags
@@ -265,7 +265,7 @@ def _profiles(sets: tuple[RuleSet, ...], tags: Set[int]) -> list[str]:
 
 
 class AskedRule:
-    """A rule that is true or false, as a function of plain values by name; traced when it is first called."""
+    """A boolean rule as a function of plain values by name; traced on its first call."""
 
     def __init__(self, rule: Callable[..., Truth], **inputs: Type) -> None:
         self._rule, self._inputs = rule, inputs
@@ -275,7 +275,7 @@ class AskedRule:
         return Function(self._rule, **self._inputs)
 
     def __call__(self, **values: Any) -> bool:
-        """The answer. Raises ValueError where a value is not one of its type."""
+        """The rule's value. Raises ValueError if an argument is outside its type."""
         answer: bool = self._function(**values)
         return answer
 
@@ -286,7 +286,7 @@ def _is_clean(partition: StructValue, leader: Number) -> Truth:
 
 _COUNT = Int(0, MAX_INT)
 _OFFSET = Int(-1, MAX_LONG)
-"""-1 stands for an offset that is not known: nothing is known to be reached."""
+"""-1 stands for an unknown offset: nothing is known to be reached."""
 _LOG = Struct("ReplicaLog", last_epoch=Option(Int(0, MAX_INT)), end=_OFFSET)
 _ONE = Index("broker", 1)
 """A cluster of one broker."""
@@ -319,6 +319,6 @@ _clean = AskedRule(_is_clean, partition=Struct("Partition", isr=SetOf(_ONE), elr
 
 
 def is_clean(in_isr: bool, in_elr: bool) -> bool:
-    """966.13. Whether an election is clean, by whether its leader was in the ISR, or in the ELR, before it."""
+    """966.13. True if an election is clean: its leader was in the ISR, or in the ELR, before it."""
     broker = (0,)
     return _clean(partition={"isr": broker * in_isr, "elr": broker * in_elr}, leader=0)

@@ -1,8 +1,8 @@
 """The format ``highwater-trace-1``: a run of a model, or of another system, as lines of JSON.
 
-The first line names the protocol; each later one is an observed step (``trace.schema.json``, docs/trace-format.md).
-A path names a part of the state (``brokers[1].hwm``); a value at a path gives scalars, or bounds of them if only a
-length is known. ``LineReader`` says which actions a line can mean, and which states fit it.
+The first line names the protocol; each later one is an observed step (``trace.schema.json``, docs/trace-format.md). A
+path names a part of the state (``brokers[1].hwm``). The value at a path determines scalars, or bounds of them if only
+a length is known. ``LineReader`` finds the actions that a line can mean, and checks which states fit it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from highwater.traces.reading import (
 
 FORMAT = "highwater-trace-1"
 MAX_HIDDEN = 100
-"""The most unobserved steps that a trace may suppose before each line."""
+"""The most unobserved steps that a trace may allow before each line."""
 MAX_OBSERVED = 10_000
-"""The most paths that a trace may name as observed."""
+"""The most paths that a trace may list as observed."""
 STARTS = ("initial", "given")
 
 
@@ -52,10 +52,9 @@ STARTS = ("initial", "given")
 class TraceMeta:
     """The first line of a trace.
 
-    ``rules`` are switched over the profile (None: every rule on). ``observed`` are the paths of the state that
-    lines tell about (None: all). ``hidden_steps`` is how many unobserved steps may come before each line.
-    ``start`` is "initial" for a run from the beginning, "given" where the first line holds the state that
-    the rest goes on from.
+    ``rules`` override the profile (None: every rule on). ``observed`` are the paths of the state that lines report
+    (None: all). ``hidden_steps`` is the most unobserved steps before each line. ``start`` is "initial" for a run from
+    an initial state, "given" if line 0 has the state from which the run continues.
     """
 
     place: Place
@@ -71,7 +70,7 @@ class TraceMeta:
 
 @dataclass(frozen=True)
 class StepLine:
-    """An observed step, as it stands in the file; ``time_ms`` is not looked at. Step 0 is the state at the start."""
+    """An observed step, as in the file; ``time_ms`` is ignored. Step 0 is the state at the start."""
 
     place: Place
     step: int
@@ -85,7 +84,7 @@ class StepLine:
 
 @dataclass(frozen=True)
 class RunTrace:
-    """A trace that is open: its first line, and the others, which can be read once."""
+    """An open trace: its first line, and an iterator over the others, which can be read once."""
 
     path: Path
     meta: TraceMeta
@@ -93,15 +92,15 @@ class RunTrace:
 
 
 def is_run_trace(first: Any) -> bool:
-    """Whether a file with this first line, parsed, is a trace in this format."""
+    """True if a file with this parsed first line is a trace in this format."""
     meta = first.get("meta") if isinstance(first, dict) else None
     return isinstance(meta, dict) and meta.get("format") == FORMAT
 
 
 def read_run(path: Path) -> RunTrace:
-    """Open a trace; its lines are read when they are used, in bounded memory.
+    """Open a trace; its lines are read on demand, in bounded memory.
 
-    Raises TraceError, now or then, where the file is no trace or a line has not the form that it should have.
+    Raises TraceError, now or while reading, if the file is not a trace or a line has a wrong form.
     """
     source = read_lines(path)
     first_number, first = next(source)
@@ -155,7 +154,7 @@ def _line(place: Place, step: int, fields: Fields) -> StepLine:
 
 
 def _object(fields: Fields, name: str) -> dict[str, Any]:
-    """An object from names to values; empty where there is none."""
+    """An object from names to values; empty if it is missing."""
     if name not in fields:
         return {}
     value = fields.raw(name)
@@ -165,7 +164,7 @@ def _object(fields: Fields, name: str) -> dict[str, Any]:
 
 
 def _named(read: Reader) -> Reader:
-    """An object from names, which can be any text, to values that are read so."""
+    """The reader of an object whose names can be any text, and whose values have this reader."""
 
     def by_name(fields: Fields, name: str) -> dict[str, Any]:
         place, given = fields.place.at(name), _object(fields, name)
@@ -209,19 +208,19 @@ _TOKEN = re.compile(r"\w+|\*", re.ASCII)
 class Seen:
     """The known values of a state's scalars, by their number.
 
-    ``between`` holds the least and the greatest value. ``filled`` is what stands where there is no value
-    (behind the end of a sequence, inside an option that is none): it follows from the rest.
+    ``between`` has the least and the greatest value. ``filled`` has the scalars without a meaning (beyond the end of
+    a sequence, inside an option that is none); they follow from the rest.
     """
 
     between: dict[int, tuple[int, int]] = field(default_factory=dict)
     filled: dict[int, int] = field(default_factory=dict)
 
     def fits(self, state: Scalars) -> bool:
-        """Whether a state agrees with all that is known."""
+        """True if a state agrees with all known values."""
         return all(low <= state[leaf] <= high for leaf, (low, high) in self.between.items())
 
     def over(self, state: Scalars) -> Scalars:
-        """The state with what is known put in; a scalar that fits already stays."""
+        """The state changed to agree with the known values; scalars that agree already stay."""
         after = list(state)
         for leaf, value in self.filled.items():
             after[leaf] = value
@@ -232,7 +231,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class StatePart:
-    """A part of the state that a path names: its type, its first scalar, and what the path itself supposes."""
+    """A part of the state that a path names: its type, its first scalar, and the bounds that the path implies."""
 
     type: types.Type
     start: int
@@ -245,9 +244,9 @@ class StatePart:
 
 
 def parts(state: types.Struct, path: str, place: Place, *, many: bool = False) -> list[StatePart]:
-    """The parts that a path names: one, or with ``[*]``, where ``many`` allows it, one for each index.
+    """The parts that a path names: one, or one for each index of ``[*]``, if ``many`` allows it.
 
-    Raises TraceError at the place for a path that the state has not.
+    Raises TraceError at the place if the state has no such path.
     """
     if len(path) > MAX_TEXT or not _PATH.fullmatch(path):
         raise place.wrong(f"{printable(path, 60)!r} is no path; write name, name.name or name[0].name")
@@ -260,7 +259,7 @@ def parts(state: types.Struct, path: str, place: Place, *, many: bool = False) -
 
 
 def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[StatePart]:
-    """One step of a path. An option is stepped through: there is a value where something is inside of it."""
+    """One step of a path. A path into an option implies that the option has a value."""
     type_, start, supposed = part.type, part.start, part.supposed
     shown = printable(path, 60)
     while isinstance(type_, types.Option) and not _is_number(type_.content_type):
@@ -294,10 +293,10 @@ def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[St
 
 
 def read_value(type_: types.Type, start: int, value: Any, place: Place, seen: Seen) -> bool:
-    """Add what a value tells; whether it tells all. A struct may lack fields.
+    """Add the scalars that a value determines; True if it determines all of them. A struct may lack fields.
 
-    An array is a list, or an object from some of its indices to their elements. Raises TraceError for a value
-    that the type cannot hold.
+    An array is a list, or an object from some of its indices to their elements. Raises TraceError for a value that
+    the type cannot hold.
     """
     if isinstance(type_, types.Struct):
         return _read_struct(type_, start, value, place, seen)
@@ -387,7 +386,7 @@ def _read_sequence(type_: types.Seq, start: int, value: Any, place: Place, seen:
 
 
 def _scalar(type_: types.Type, value: Any, place: Place) -> int:
-    """The scalar of a value whose type has one."""
+    """The scalar of a value whose type has one scalar."""
     if isinstance(type_, types.Option):
         (leaf,) = type_.content_type.leaves("")
         return leaf.low - 1 if value is None else _scalar(type_.content_type, value, place)
@@ -430,7 +429,7 @@ def _number(leaf: types.Leaf, value: Any, place: Place) -> int:
 
 
 def _is_number(type_: types.Type) -> bool:
-    """Whether an option of this type is one scalar: none is the number below the interval."""
+    """True if an option of this type is one scalar: none is the number below the interval."""
     return isinstance(type_, (types.IntType, types.Index, types.Enum))
 
 
@@ -452,12 +451,12 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Expected:
-    """A line as the model understands it.
+    """A line in the model's terms.
 
-    ``seen`` is what the state after it must agree with. ``kept`` are the scalars that the line says have not
-    changed since the line before (none, where it has no ``changes``). ``numbers`` are the instances of the model
-    that can be meant; where there are none, ``absent`` says why. ``whole`` is the state where the line holds all
-    of it; ``all_changes`` whether it tells all that changed of the whole state.
+    ``seen`` are the known values of the state after it. ``kept`` are the scalars that the line declares unchanged
+    since the previous line (none if it has no ``changes``). ``numbers`` are the model's instances that the line can
+    mean; if there are none, ``absent`` is the reason. ``whole`` is the state if the line has all of it.
+    ``all_changes``: the line has every change of the whole state.
     """
 
     line: StepLine
@@ -469,15 +468,18 @@ class Expected:
     all_changes: bool
 
     def basis(self, state: Scalars) -> Scalars:
-        """The values, in the state at the line before, of what must not have changed."""
+        """The values, in the state at the previous line, of the scalars that must not change."""
         return tuple(state[leaf] for leaf in self.kept)
 
     def fits(self, basis: Scalars, state: Scalars) -> bool:
-        """Whether a state can be the one after this line."""
+        """True if a state can be the one after this line."""
         return self.seen.fits(state) and basis == self.basis(state)
 
     def recorded(self, basis: Scalars, state: Scalars) -> Scalars:
-        """The state with everything put in that the line says: what differs is what the model has otherwise."""
+        """The state with all recorded values put in.
+
+        The differences to ``state`` are those between model and recording.
+        """
         after = list(state)
         for leaf, value in zip(self.kept, basis, strict=True):
             after[leaf] = value
@@ -485,7 +487,7 @@ class Expected:
 
 
 class LineReader:
-    """Reads the lines of one trace with a model. Raises TraceError for every name and value that it has not."""
+    """Reads the lines of one trace with a model. Raises TraceError for unknown names and values."""
 
     def __init__(self, model: Model, meta: TraceMeta) -> None:
         self.model = model
@@ -548,7 +550,7 @@ class LineReader:
         return self._meant(name, tuple(sorted(chosen)))
 
     def _choice(self, action: Action, parameter: str, value: Any, place: Place) -> str:
-        """A parameter's value as the key that instances are found by."""
+        """A parameter's value as the key for finding instances."""
         if (action.name, parameter) not in self._domains:
             self._domains[action.name, parameter] = _domain(self.model, action, parameter)
         keys, of_sets = self._domains[action.name, parameter]
@@ -590,14 +592,14 @@ class LineReader:
         return frozenset(found)
 
     def _check_observed(self, seen: Seen, place: Place) -> None:
-        """A line holds what the first line says is observed, and nothing else."""
+        """Check that a line has only paths that the first line declares as observed."""
         for leaf in seen.between:
             if self._observed is not None and leaf not in self._observed:
                 path = self.model.leaves[leaf].path.removesuffix("?").removesuffix(".length")
                 raise place.wrong(f"{path} is none of the observed paths of the first line")
 
     def _change(self, path: str, value: Any, place: Place, seen: Seen, named: set[int]) -> None:
-        """Add one change; ``named`` collects the scalars that changes are about."""
+        """Add one change; ``named`` collects the scalars of the line's changes."""
         (part,) = parts(self.model.protocol.state, path, place)
         shown = printable(path, 60)
         place = Place(place.path, place.line, f"{place.field}[{shown!r}]")
@@ -622,7 +624,7 @@ class LineReader:
 
 
 def _domain(model: Model, action: Action, parameter: str) -> tuple[frozenset[str], bool]:
-    """The keys of all values that a parameter can have, and whether they are sets."""
+    """The keys of all values that a parameter can have, and True if the values are sets."""
     if parameter not in action.domains:  # a choice that the action makes itself
         chosen = [i.parameters for i in model.instances if i.action is action and parameter in i.parameters]
         return frozenset(_key(parameters[parameter]) for parameters in chosen), False
@@ -636,5 +638,5 @@ def _domain(model: Model, action: Action, parameter: str) -> tuple[frozenset[str
 
 
 def _key(value: Any) -> str:
-    """A plain value as text, in which 1 and true differ."""
+    """A plain value as text; 1 and true have different texts."""
     return json.dumps(value, sort_keys=True)

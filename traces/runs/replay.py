@@ -1,4 +1,4 @@
-"""A trace compared with its protocol: the states that fit each line, the nearest steps, and one run that it can be."""
+"""Comparison of a trace with its protocol: the states that fit each line, the nearest steps, and one possible run."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLin
 # --- carrying --------------------------------------------------------------------------------------------
 
 OF_THE_TYPES = "of the state's types"
-"""How a cut is called where a step leaves the types of the state at no bound."""
+"""The name of the bound if a step leaves the types of the state without reaching a named bound."""
 Reached = tuple[Scalars, Scalars]
-"""A state before a line's own step: what must not change by the line's own account, and the state itself."""
+"""A state before a line's own step: the values that the line declares unchanged, and the state itself."""
 
 
 @dataclass
 class Advance:
     """The states around a line.
 
-    ``states`` fit it (none: nothing explains it), ``before`` are those before its own step, ``cut`` names the
-    bounds at which steps were cut. ``steps`` are the pairs of states between which its own step can have led, where
-    the model has properties of steps.
+    ``states`` fit it (none: nothing explains it), and ``before`` are those before its own step. ``cut`` names the
+    bounds at which steps were pruned. ``steps`` are the pairs of states that its own step can have connected, if the
+    model has properties of steps.
     """
 
     states: list[Scalars] = field(default_factory=list)
@@ -52,9 +52,9 @@ class Advance:
 def steps_of(
     interpreter: Interpreter, state: Scalars, numbers: tuple[int, ...], cut: set[str]
 ) -> Iterator[tuple[int, Scalars]]:
-    """The states to which these instances lead, those beyond a bound left out; ``cut`` collects the bounds.
+    """The states that these instances lead to, except those beyond a bound; ``cut`` collects the bounds.
 
-    A step that leaves the types of the state at no bound is cut, too: no run reaches the state that it starts from.
+    A step that leaves the types of the state without a named bound is pruned, too: no run reaches its first state.
     """
     enabled = interpreter.enabled_of(numbers)(state)
     for number, is_enabled in zip(numbers, enabled, strict=True):
@@ -71,7 +71,7 @@ def steps_of(
 
 
 class Carrier:
-    """Takes sets of states through lines; never more than ``limit`` states at a time."""
+    """Advances sets of states over lines; never more than ``limit`` states at a time."""
 
     def __init__(self, interpreter: Interpreter, hidden_steps: int, limit: int) -> None:
         self.interpreter, self.hidden_steps, self.limit = interpreter, hidden_steps, limit
@@ -81,7 +81,7 @@ class Carrier:
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
         """All states after a line, from all states before it.
 
-        Raises TraceError where there are too many.
+        Raises TraceError if there are too many.
         """
         found = Advance()
         found.before = self._after_hidden(states, expected, found.cut)
@@ -99,7 +99,7 @@ class Carrier:
         return found
 
     def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
-        """The states before a line's own step that a run to one of its states can have passed through."""
+        """The states before a line's own step that lie on a run to a state that fits the line."""
         cut: set[str] = set()
 
         @cache
@@ -122,7 +122,7 @@ class Carrier:
         return ((basis, after) for after in self._steps(state, self.all_numbers, cut))
 
     def _after_hidden(self, states: Iterable[Scalars], expected: Expected, cut: set[str]) -> list[Reached]:
-        """The states after up to ``hidden_steps`` unobserved steps, those after fewer first."""
+        """The states after up to ``hidden_steps`` unobserved steps, those after fewer steps first."""
         reached: dict[Reached, None] = dict.fromkeys((expected.basis(state), state) for state in states)
         level = list(reached)
         for _ in range(self.hidden_steps):
@@ -159,7 +159,7 @@ KEPT = 5
 
 
 class Nearest:
-    """Ranks steps by how many guards refuse them and how many fields they would leave otherwise."""
+    """Ranks steps by the number of guards that refuse them and of fields that they would set differently."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter, self.model = interpreter, interpreter.model
@@ -191,7 +191,7 @@ class Nearest:
     def _judge(
         self, state: Scalars, basis: Scalars, number: int, refused: list[str], expected: Expected
     ) -> tuple[int, Candidate]:
-        """A step's score and what speaks against it."""
+        """A step's score and the reasons against it."""
         instance = self.model.instances[number]
         reasons, different = list(dict.fromkeys(refused)), {}
         score = len(reasons)
@@ -213,19 +213,19 @@ class Nearest:
         return score + len(different), candidate
 
     def _differences(self, basis: Scalars, state: Scalars, expected: Expected) -> dict[str, tuple[Any, Any]]:
-        """Path to (the model's value, the recorded one)."""
+        """From path to (the model's value, the recorded one)."""
         return differences(self.model.decode(state), self.model.decode(expected.recorded(basis, state)))
 
 
 # --- history ---------------------------------------------------------------------------------------------
 
 KEPT_STATES = 100_000
-"""So many states are kept, those of the last lines."""
+"""The most states that are kept: those of the last lines."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A line: what was expected of it (None: the start), the states after it, and why nothing explains it, if so."""
+    """A line: its expectation (None: the start), the states after it, and the reason if nothing explains it."""
 
     line: int
     expected: Expected | None
@@ -235,7 +235,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Told:
-    """A state of the run, with the step to it; None where it is the first, or nothing explains it."""
+    """A state of the run, with the step to it; None for the first state, or if nothing explains it."""
 
     line: int
     instance: Instance | None
@@ -245,7 +245,7 @@ class Told:
 
 
 class RunHistory:
-    """The lines that a replay has taken; ``told`` makes one run of them once it has ended."""
+    """The lines of a replay; at its end, ``told`` builds one run from them."""
 
     def __init__(self) -> None:
         self.interpreter: Interpreter | None = None
@@ -256,12 +256,12 @@ class RunHistory:
 
     @property
     def model(self) -> Model:
-        """The model that the trace was held against."""
+        """The model that the trace was compared with."""
         assert self.interpreter is not None
         return self.interpreter.model
 
     def add(self, taken: Taken) -> None:
-        """Keep a line; the first ones go where there are too many states."""
+        """Add a line; the first lines are dropped if there are too many states."""
         self.lines.append(taken)
         self._states += len(taken.after)
         while self._states > KEPT_STATES and len(self.lines) > 1:
@@ -269,7 +269,7 @@ class RunHistory:
             self.left_out += 1
 
     def told(self) -> list[Told]:
-        """One run to the first state that fits the last line; none where no line was read."""
+        """One run to the first state that fits the last line; empty if no line was read."""
         if not self.lines:
             return []
         found: list[Told] = []
@@ -300,9 +300,9 @@ class RunHistory:
     def _back(
         self, before: Sequence[Scalars], expected: Expected, after: Scalars
     ) -> tuple[Scalars, list[int]]:
-        """A state before a line from which steps, the last of them the line's own, lead to the state after it.
+        """A state before a line, and steps from it to the state after the line; the last step is the line's own.
 
-        No more states are looked at than the replay has carried (``Carrier``): each at most once.
+        It examines no more states than the replay did (``Carrier``): each at most once.
         """
         every = tuple(range(len(self.model.instances)))
         level = [(expected.basis(state), state) for state in before]
@@ -329,7 +329,7 @@ class RunHistory:
 def _from_start(
     came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
 ) -> tuple[Scalars, list[int]]:
-    """The state from which one was reached, and the steps on the way to it and from it."""
+    """The first state on the way to ``reached``, and the steps from there, with ``last`` at the end."""
     numbers = [last]
     while (step := came[reached]) is not None:
         reached, number = step
@@ -340,16 +340,16 @@ def _from_start(
 # --- protocols -------------------------------------------------------------------------------------------
 
 MAX_CHOICES = 4000
-"""The most actions, each choice of its parameters counted, of a model that a trace may ask for."""
+"""The most actions, counted with each choice of parameters, of a model that a trace may request."""
 
 
 def model_for(
     meta: TraceMeta, rules: Mapping[str, bool] | None = None, profile: str | None = None
 ) -> tuple[str | None, Interpreter]:
-    """The profile and the model that a trace asks for, with other rules or another profile where they are given.
+    """The profile and the model of a trace, with other rules or another profile if given.
 
-    The trace's own rules stay over another profile, and ``rules`` go over both. Raises TraceError for what the
-    trace names and does not exist, ChoiceError for what the arguments name.
+    The trace's own rules override the profile, and ``rules`` override both. Raises TraceError if the trace names
+    something that does not exist, and ChoiceError if the arguments do.
     """
     with _blaming(meta.place.at("protocol")):
         protocol = registry.protocol_of(meta.protocol)
@@ -380,7 +380,7 @@ def _blaming(place: Place) -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Interpreter:
-    """A protocol traced with its invariants. Raises LanguageError where it is too large or cannot be."""
+    """A protocol traced with its invariants. Raises LanguageError if it is too large or invalid."""
     protocol = registry.protocol_of(name)(dict(parameters), rules)
     choices = 0
     for action in protocol.actions():
@@ -393,7 +393,7 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
         raise LanguageError(f"{choices} actions, where {MAX_CHOICES} are the most; fewer brokers are needed")
     known = stated(name)
     traced = Model(protocol, known.invariants, step_properties=known.step_properties)
-    _ = traced.start  # so that what is wrong with the initial states is said now
+    _ = traced.start  # reports errors of the initial states now
     return Interpreter(traced)
 
 
@@ -403,11 +403,11 @@ KIND = "run of the model"
 ALL_RULES = "all rules"
 """The profile in the report of a trace that names none."""
 LIMIT_STATES = 10_000
-"""The most states of the model that are carried at a time."""
+"""The most states of the model that are tracked at a time."""
 TOLD = 3
 """The most states before an unexplained line that are reported."""
 COMPARED = 50
-"""The most of them from which candidates are computed."""
+"""The most of these states from which candidates are computed."""
 PROGRESS_EVERY = 100
 NOT_LOOKED_AT = "lines after one that nothing explains"
 
@@ -423,12 +423,12 @@ def replay_run(
     limit: int = LIMIT_STATES,
     history: RunHistory | None = None,
 ) -> Report:
-    """Hold a trace in the format ``highwater-trace-1`` against the protocol that its first line names.
+    """Compare a trace in the format ``highwater-trace-1`` with the protocol that its first line names.
 
-    ``rules`` and ``profile`` go over what the first line says. A ``history`` is given what the replay goes through.
-    KeyboardInterrupt ends the replay with what was found so far (``Report.interrupted``). Raises TraceError where the
-    file is no such trace, or where more than ``limit`` states fit it at some line, so that nothing can be said;
-    LanguageError where an argument names a rule or a profile that does not exist.
+    ``rules`` and ``profile`` override the first line. The replay records its lines in ``history``, if given. After
+    KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if the file is not
+    such a trace, or if more than ``limit`` states fit it at some line, which makes the result inconclusive. Raises
+    LanguageError if an argument names a rule or a profile that does not exist.
     """
     file = Path(path)
     if file.exists() and not file.is_file():
@@ -449,9 +449,9 @@ def hold(
     limit: int = LIMIT_STATES,
     history: RunHistory | None = None,
 ) -> None:
-    """Hold an open trace against any model, and add to a report what is found. Raises TraceError as above.
+    """Compare an open trace with any model, and add the results to a report. Raises TraceError as above.
 
-    This is for a protocol of one's own: ``hold(read_run(path), Interpreter(model), report)``.
+    Use this for your own protocol: ``hold(read_run(path), Interpreter(model), report)``.
     """
     started = time.perf_counter()
     run = _Run(trace, interpreter, report, limit, history)
@@ -468,7 +468,7 @@ def hold(
 
 
 class _Run:
-    """The states that fit so far, and what was found about them. None are carried once the replay has ended."""
+    """The states that fit so far, and the results about them. It has no states once the replay has ended."""
 
     def __init__(
         self,
@@ -489,10 +489,10 @@ class _Run:
         self.states: list[Scalars] = list(interpreter.model.initial)
         self.begun = self.ended = False
         self.violated: dict[str, bool] = {}
-        """The properties violated at the line before, and whether in all states that fit."""
+        """The properties violated after the previous line, each with True if in all states that fit."""
 
     def take(self, line: StepLine) -> None:
-        """One line of the trace."""
+        """Handle one line of the trace."""
         expected = self.reader.read(line)
         if self.ended:
             self.report.skipped[NOT_LOOKED_AT] = self.report.skipped.get(NOT_LOOKED_AT, 0) + 1
@@ -536,7 +536,7 @@ class _Run:
         return Advance([expected.whole])
 
     def _unexplained(self, expected: Expected, advance: Advance) -> None:
-        """Report a line that nothing explains, and go on from its state where it is known."""
+        """Report a line that nothing explains, and continue from its state if it is known."""
         line, known = expected.line, expected.whole
         if known is None and expected.all_changes and len(self.states) == 1:
             state = self.states[0]
@@ -564,7 +564,7 @@ class _Run:
             self.states = [known]
 
     def _look(self, states: Iterable[Scalars], line: StepLine, step: int) -> None:
-        """Report the properties that begin to be violated here, or begin to be for certain."""
+        """Report the properties whose violation, or certain violation, begins here."""
         counts: dict[str, int] = {}
         total = 0
         for state in states:
@@ -578,7 +578,7 @@ class _Run:
         self.violated = {name: count == total for name, count in counts.items()}
 
     def _look_at_step(self, advance: Advance, line: StepLine) -> None:
-        """Report the properties that the line's own step violates. Steps that were not observed are not asked."""
+        """Report the properties that the line's own step violates. Unobserved steps are not checked."""
         counts: dict[str, int] = {}
         for before, after in advance.steps:
             for name in self.interpreter.broken(before, after):

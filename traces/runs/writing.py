@@ -1,7 +1,7 @@
 """Runs of a model written as traces, and in the Informal Trace Format (ITF, Apalache's ADR-015) of TLA+ tools.
 
-In ITF, integers are ``#bigint``, arrays are maps, sets are sets, and an Option is a list of none or one, so that every
-reader takes them. ``mbt::actionTaken`` names the action, as in Quint.
+In ITF, integers are ``#bigint``, arrays are maps, sets are sets, and an Option is a list of none or one, so that
+every reader accepts them. ``mbt::actionTaken`` names the action, as in Quint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from highwater.traces.runs.format import FORMAT
 # --- itf -------------------------------------------------------------------------------------------------
 
 SUFFIX = ".itf.json"
-"""How the names of such files end, by the format's convention."""
+"""The suffix of such files, by the format's convention."""
 ACTION = "mbt::actionTaken"
 DEFINITION = "https://apalache-mc.org/docs/adr/015adr-trace.html"
 
@@ -37,10 +37,10 @@ def itf(
     source: str = "",
     about: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A run as a trace object. Raises ValueError where the path is no run of the model.
+    """A run as a trace object. Raises ValueError if the path is not a run of the model.
 
-    The last state of a run with a loop is that of ``loop_start`` (counted from 0) again: it is left out, as the format
-    goes from its last state to the first one of the loop.
+    The last state of a run with a loop repeats the state at ``loop_start`` (counted from 0). It is left out, because
+    in ITF the last state is followed by the first one of the loop.
     """
     type_ = model.protocol.state
     states: list[dict[str, Any]] = []
@@ -72,12 +72,12 @@ def itf(
 
 
 def write_itf(target: Path, trace: Mapping[str, Any]) -> None:
-    """Write a trace object. Raises OSError where the file cannot be written."""
+    """Write a trace object. Raises OSError if the file cannot be written."""
     target.write_text(json.dumps(trace, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def expression(type: Type, value: Any) -> Any:
-    """A plain value of a type as an expression of the format."""
+    """A plain value of a type as an ITF expression."""
     match type:
         case BoolType():
             return bool(value)
@@ -116,7 +116,7 @@ def meta_of(
     """The first line of a trace of this model.
 
     ``protocol`` is the name of its package under ``model`` (default: the protocol's own name). The rules are those
-    that are not as the profile has them. ``about`` is kept for people.
+    that differ from the profile. ``about`` is text for people.
     """
     built = model.protocol
     usual = frozenset(built.rules) if profile is None else built.profiles[profile].rules
@@ -133,9 +133,9 @@ def meta_of(
 
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple[Instance | None, Scalars]]:
-    """The states of a run by instance numbers of the model, each with the step to it; the first without one.
+    """The states of a run by instance numbers of the model, each with the step to it; the first one has no step.
 
-    Raises ValueError where the path is no run of the model.
+    Raises ValueError if the path is not a run of the model.
     """
     interpreter, state = interpreter_of(model), initial
     yield None, state
@@ -153,8 +153,8 @@ def step_lines(
 ) -> Iterator[dict[str, Any]]:
     """The lines of a run from an initial state by instance numbers of the model.
 
-    Line 0 holds the state at the start; each later one what its step changed, or with ``whole`` the state
-    after it. Raises ValueError where the path is no run of the model.
+    Line 0 has the state at the start. Each later line has the changes of its step, or with ``whole`` the state after
+    it. Raises ValueError if the path is not a run of the model.
     """
     interpreter = Interpreter(model)
     state = initial
@@ -185,9 +185,9 @@ def write_run(
     about: Mapping[str, Any] | None = None,
     whole: bool = False,
 ) -> int:
-    """Write a run as a trace and tell how many steps it has; the arguments are those of the two functions above.
+    """Write a run as a trace; returns the number of its steps. The arguments are those of the two functions above.
 
-    Raises OSError where the file cannot be written, ValueError where the path is no run of the model.
+    Raises OSError if the file cannot be written, ValueError if the path is not a run of the model.
     """
     first = meta_of(model, protocol=protocol, scenario=scenario, profile=profile, about=about)
     steps = -1
@@ -201,7 +201,7 @@ def write_run(
 
 @dataclass(frozen=True)
 class Walk:
-    """A run by its initial state and instance numbers, and what its last state or its last step violates, by name."""
+    """A run by its initial state and instance numbers; and the properties that its last state or last step violates."""
 
     initial: Scalars
     path: tuple[int, ...]
@@ -209,9 +209,9 @@ class Walk:
 
 
 def random_walk(model: Model, depth: int, seed: int) -> Walk:
-    """The first walk that the reference engine takes with this seed.
+    """The first walk of the reference engine with this seed.
 
-    It ends at ``depth`` states, where no step can be taken, or where a property is violated.
+    It ends at ``depth`` states, if no step can be taken, or if a property is violated.
     """
     interpreter = Interpreter(model)
     dice = random.Random(f"{seed}/0")

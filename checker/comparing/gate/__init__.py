@@ -1,8 +1,8 @@
-"""The gate: everything that a committed baseline promises of a protocol, run again and compared.
+"""The gate: run again everything that a committed baseline records about a protocol, and compare.
 
-``baseline`` is the file, ``facts`` what is run and what is kept of it, ``runs`` the order, the cores and the
-budget, ``comparison`` what is the same, renamed or different. ``revisions`` and ``image`` bring the model of
-another revision here. ``models`` compares it with the present one, by its expressions (``differences``) and ``states``;
-``elsewhere`` finds a larger scenario that reaches a state in which they differ. ``texts`` finds what differs in the
-source, ``sources`` what effect it has. ``report`` writes the report, for people and as JSON.
+``baseline`` is the file. ``entries`` runs an entry and extracts its facts. ``gating`` has the order, the cores and
+the budget. ``comparison`` decides what is the same, renamed or different, and finds larger scenarios that reach a
+state in which two revisions differ. ``sources`` has the effects of changes in the source. ``report`` writes the
+report, for people and as JSON. The package ``models`` loads the model of another revision and compares it with the
+present one.
 """

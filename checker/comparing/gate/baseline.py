@@ -1,7 +1,7 @@
-"""The baseline: a TOML file with the entries to run and their facts, a fact a line.
+"""The baseline: a TOML file with the entries to run and their facts, one fact per line.
 
 People write ``[select]``: the scenarios and proofs of the baseline. ``highwater gate --update`` writes the rest in a
-fixed order, so a review of two versions shows which facts changed.
+fixed order, so a diff of two versions shows the changed facts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Selection:
         return [*(GateEntry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
 
     def unmatched(self, root: Path) -> str | None:
-        """A selected name or pattern that no scenario has; None if there is none."""
+        """A selected name or pattern that matches no scenario; None if there is none."""
         return next((pattern for pattern in self.scenarios if not _matching(pattern, root)), None)
 
     def _proofs(self, root: Path) -> Iterator[GateEntry]:
@@ -64,7 +64,7 @@ class Selection:
 
 
 def _matching(pattern: str, root: Path) -> list[str]:
-    """The scenarios of a name, a glob or a path. Raises InputError for an unusable glob."""
+    """The scenarios that a name, a glob or a path selects. Raises InputError for an unusable glob."""
     titles = scenario_files.titles()
     if pattern == STANDARD:
         return [name for name, (_, standard) in titles.items() if standard]
@@ -79,7 +79,7 @@ def _matching(pattern: str, root: Path) -> list[str]:
 
 @dataclass
 class Baseline:
-    """A baseline; ``engine`` and ``source`` are fingerprints of the engine and the protocols' source that it is of."""
+    """A baseline; ``engine`` and ``source`` are the fingerprints of its engine and of the protocols' source."""
 
     path: Path
     select: Selection
@@ -94,7 +94,7 @@ class Baseline:
         return parent.parent if parent.name == DEFAULT.parent.name else parent
 
     def entries(self) -> list[GateEntry]:
-        """The entries of the facts, without proofs that [select] no longer has."""
+        """The entries with facts, without proofs that [select] no longer has."""
         proofs = {e.name: e for e in self.select.entries(self.root) if e.kind == PROOF}
         found = []
         for kind, name in self.facts:
@@ -110,7 +110,7 @@ class Baseline:
 
 
 def read(path: Path) -> Baseline:
-    """Read a baseline. Raises InputError, one line with the file and the key, if it is invalid."""
+    """Read a baseline. If it is invalid, raises an InputError of one line with the file and the key."""
     try:
         table = files.read_toml(path)
     except FileNotFoundError:

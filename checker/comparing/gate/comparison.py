@@ -1,7 +1,7 @@
 """Compare an entry with its baseline: the same, renamed, different, failed, or not run.
 
-A name that is gone is renamed if a new name has the same facts, and either the fingerprint of the model, which has no
-names, is that of the baseline, or all facts are equal except for the names.
+A missing name counts as renamed if a new name has the same facts, and one of two conditions holds. Either the model's
+fingerprint, which contains no names, equals the baseline's, or all facts except names are equal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
 GRAPH = "graph"
-"""The fact that may change: the fingerprint of the model."""
+"""The fact that may change without a difference: the fingerprint of the model."""
 
 KINDS = {
     "actions": "action",
@@ -69,7 +69,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that changed; None: it is absent. ``table`` is empty for a fact of the whole entry."""
+    """A fact that changed; None if a version lacks it. ``table`` is empty for a fact of the whole entry."""
 
     table: str
     name: str
@@ -106,7 +106,7 @@ def _say(value: Any, table: str = "") -> str:
 
 @dataclass
 class EntryVerdict:
-    """An entry, its result, and how it compares. ``renamed`` lists (kind, name before, name after)."""
+    """An entry, its result, and the comparison. ``renamed`` lists (kind, name before, name after)."""
 
     entry: GateEntry
     state: EntryState
@@ -118,7 +118,7 @@ class EntryVerdict:
 
     @property
     def graph_changed(self) -> bool:
-        """True if the model's expressions are not those of the baseline."""
+        """True if the model's expressions differ from the baseline's."""
         facts = self.ran.facts
         return facts is not None and self.before is not None and facts.get(GRAPH) != self.before.get(GRAPH)
 
@@ -139,7 +139,7 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
     renamed = renamings(before, ran.facts)
     found = list(differences(before, ran.facts, {(t, old): new for t, old, new in renamed}))
     if found and before.get(GRAPH) != ran.facts.get(GRAPH):
-        # Other facts differ too: equal numbers do not prove a renaming.
+        # Other facts differ too, so equal numbers do not prove a renaming.
         renamed, found = [], list(differences(before, ran.facts, {}))
     state = (
         EntryState.DIFFERENT if found or ran.broken else EntryState.RENAMED if renamed else EntryState.SAME
@@ -149,7 +149,7 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
 
 
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
-    """Names that are gone, with the new names that have the same facts: (table, before, after)."""
+    """Missing names, with the new names that have the same facts: (table, before, after)."""
     found = []
     for table in TABLES:
         old, new = before.get(table, {}), after.get(table, {})
@@ -163,7 +163,7 @@ def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], str]) -> list[Difference]:
     """The facts that differ, without renamed names and the model's fingerprint.
 
-    Each verdict has its own facts: if the verdict differs, only facts of both verdicts are compared.
+    Each verdict has its own set of facts: if the verdict differs, only facts that both verdicts have are compared.
     """
     keys = list(dict.fromkeys([*before, *after]))
     if before.get("verdict") != after.get("verdict"):
@@ -189,13 +189,13 @@ class GateInterrupted(Exception):
 
 
 Entries = Sequence[tuple[GateEntry, Image | None]]
-"""Entries to run; an entry with an image is run as another revision has it."""
+"""Entries to run; an entry with an image runs the model of another revision."""
 
 
 def run_all(
     entries: Entries, *, processes: int | None = None, budget: float | None = None, quiet: bool = False
 ) -> Iterator[tuple[GateEntry, Ran | None]]:
-    """Run entries in their order; yields each with its result, None if the budget was used up before it.
+    """Run entries in their order; yields each with its result, None if the budget was used up before.
 
     Raises GateInterrupted on Ctrl-C.
     """
@@ -211,7 +211,7 @@ def fingerprints(
 
 
 _Job = tuple[GateEntry, Image | None, float | None, int]
-"""An entry, its image, the seconds that are left, and the bytes of memory that it may use."""
+"""An entry, its image, the remaining seconds, and the bytes of memory that it may use."""
 
 
 def _in_processes(
@@ -267,11 +267,12 @@ def _traced(job: _Job, say: Say) -> str | None:
     return fingerprint(job[0])
 
 
-# Search other scenarios of the protocol, those with larger bounds first, for a state in which an action differs that
-# does the same in every state of its own scenario. The search has limits: not finding a state proves nothing.
+# An action may do the same in every state of its own scenario. This part searches other scenarios of the protocol,
+# those with larger bounds first, for a state in which the action differs. The search has limits: finding no state
+# proves nothing.
 
 SECONDS = 30.0
-"""The time for all scenarios that are explained."""
+"""The seconds for all scenarios that are explained."""
 EACH_SECONDS = 8.0
 LIMIT_STATES = 200_000
 TOGETHER = 8
@@ -281,7 +282,7 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """For each action that does the same in its scenario, add a state of another scenario where it differs."""
+    """For each action that does the same in its scenario, add a state of another scenario in which it differs."""
     deadline = time.monotonic() + SECONDS
     for found in explained:
         open_ = [change for change in found.actions if change.same_so_far]
@@ -298,7 +299,7 @@ def seek(
 
 
 def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
-    """Look for the shallowest state of a scenario in which one of the actions differs."""
+    """Search for the shallowest state of a scenario in which one of the actions differs."""
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()
         old, order = restored(image, new)
@@ -332,7 +333,7 @@ def _called(entry: GateEntry) -> str:
 
 
 def _others(entry: GateEntry, entries: Sequence[GateEntry], baseline: Baseline) -> Iterator[GateEntry]:
-    """Other scenarios of the same protocol, and the same one with one bound larger, in turn."""
+    """Other scenarios of the same protocol, alternating with the same scenario with one larger bound."""
     scenario = entry.found()
     known, values = scenario.protocol.parameters, scenario.parameter_values({})
     more, first = (
@@ -366,7 +367,7 @@ def _of_protocol(scenario: Scenario, baseline: Baseline) -> Iterator[GateEntry]:
 
 
 def _far(scenario: Scenario, other: Scenario) -> tuple[bool, int]:
-    """The distance of another scenario: whether a bound of it is smaller, and the number of other settings."""
+    """The distance of another scenario: True if one of its bounds is smaller, and the number of other settings."""
     values = [s.parameter_values({}) for s in (scenario, other)]
     rules = [s.rule_values(s.profile, s.rules) for s in (scenario, other)]
     smaller = any(values[1].get(name, 0) < value for name, value in values[0].items())

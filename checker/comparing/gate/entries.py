@@ -46,7 +46,7 @@ class GateEntry:
     unbounded: bool = False
 
     def __post_init__(self) -> None:
-        """Raise InputError for a scenario outside of the root, whose protocol would be executed."""
+        """Raise InputError for a scenario outside the root, because its protocol would be executed."""
         if self.scenario.endswith(".toml"):
             user_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
 
@@ -66,7 +66,7 @@ class GateEntry:
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
     def asked(self, scenario: str | None = None) -> Asked:
-        """The request to another revision, which can have the scenario under another name."""
+        """The request to another revision, where the scenario can have another name."""
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}
 
@@ -105,12 +105,11 @@ def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
 Facts = dict[str, Any]
 """The facts of an entry: texts, numbers and truth values, or tables from a name to one of these.
 
-If all properties hold, they are the counts of the search; of an expected violation, its property and depth, and the
-states of the search. ``reachable`` has the depth of each reachability goal.
-"""
+If all properties hold, they are the counts of the search. For an expected violation, they are its property and
+depth, and the number of states. ``reachable`` has the depth of each reachability goal."""
 
 TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
-"""The keys that hold a table: from the name of a property, an action or a bound."""
+"""The keys whose value is a table by the name of a property, an action or a bound."""
 NUMBERS = (
     "distinct_states",
     "depth",
@@ -121,14 +120,14 @@ NUMBERS = (
     "premises",
     "cut",
 )
-"""The keys that hold a whole number, or a table of them."""
+"""The keys whose value is a whole number, or a table of whole numbers."""
 
 
 @dataclass
 class Ran:
-    """The result of an entry: its facts; or an ``error`` of the protocol or scenario; or the limit that ``stopped`` it.
+    """The result of an entry: its facts, an ``error`` of the protocol or scenario, or the limit that ``stopped`` it.
 
-    ``runs`` are counterexamples as text, by property, ``violations`` the same runs as numbers; ``broken`` lists
+    ``runs`` are counterexamples as text, by property; ``violations`` are the same runs as numbers. ``broken`` lists
     unmet expectations of the scenario's own file.
     """
 
@@ -159,7 +158,7 @@ def run(entry: GateEntry, limit_seconds: float | None = None, memory_bytes: int 
 
 
 def fingerprint(entry: GateEntry) -> str | None:
-    """The fingerprint of an entry's model; None if it cannot be traced (running it reports why)."""
+    """The fingerprint of an entry's model; None if it cannot be traced (running the entry reports the reason)."""
     try:
         return _graph(entry)[1]
     except Exception:

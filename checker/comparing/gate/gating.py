@@ -31,7 +31,7 @@ from highwater.model.language.errors import LanguageError
 Key = tuple[str, str]
 
 _PROOF_COST = 5_000_000
-"""In the order of entries a proof counts as a scenario with this number of states."""
+"""For the order of entries, a proof counts as a scenario with this number of states."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,10 @@ class Gate:
 
     @property
     def status(self) -> Status:
-        """The exit status; an interruption goes before a difference, and a difference before an entry not run."""
+        """The exit status.
+
+        An interruption takes precedence over a difference, and a difference over an entry not run.
+        """
         states = {v.state for v in self.verdicts}
         if self.interrupted:
             return Status.INTERRUPTED
@@ -182,9 +185,9 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
 
 
 def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
-    """Run all that a baseline selects: the new baseline, and its comparison with the old one.
+    """Run every entry that a baseline selects; returns the new baseline, and its comparison with the old one.
 
-    Raises InputError for a selected name that no scenario has, which would silently never run.
+    Raises InputError for a selected name that matches no scenario, as it would silently never run.
     """
     missing = baseline.select.unmatched(baseline.root)
     if missing is not None:
@@ -228,7 +231,7 @@ def _cost(known: Facts, entry: GateEntry) -> int:
 
 
 def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gate: Gate) -> list[GateEntry]:
-    """The entries in order; with a budget those that the change touches come first, then the cheap ones."""
+    """The entries in order. With a budget, entries that the change touches come first, then the cheap ones."""
     costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
     if options.budget is None and not options.only_changed:
         return sorted(entries, key=lambda e: -costs[e.key])
@@ -251,7 +254,7 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
 def _moved(
     baseline: Baseline, entries: Sequence[GateEntry], unlisted: Sequence[GateEntry], options: Options
 ) -> dict[Key, GateEntry]:
-    """Renamed scenarios: each that is gone, with a new one that has the same model."""
+    """Renamed scenarios: each missing one, with a new one that has the same model."""
     gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
@@ -291,9 +294,9 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
 def _explain_by_history(
     gate: Gate, entries: Sequence[GateEntry], old_names: Mapping[Key, str], options: Options
 ) -> None:
-    """Explain the differences, of the source too, by the revision that last changed the baseline.
+    """Explain the differences, including those of the source, by the revision that last changed the baseline.
 
-    ``entries`` are all of the baseline: its fingerprint of the source covers their protocols.
+    ``entries`` are all entries of the baseline, as its fingerprint of the source covers their protocols.
     """
     if gate.interrupted:
         return

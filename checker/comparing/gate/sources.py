@@ -1,7 +1,7 @@
-"""The effect of each change of the protocols' source, also if no model differs.
+"""The effect of each change of the protocols' source, even if no model differs.
 
-If tracing all models of the gate does not execute the changed code, no scenario has it. A table is always executed:
-if no model differs, no scenario has its change.
+If tracing all models of the gate does not execute the changed code, no scenario covers it. A table is always
+executed: if no model differs, no scenario depends on its change.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from highwater.checker.scenarios.user_code import imported_by
 FOLDERS = ("model", "invariants")
 """The folders of the built-in protocols."""
 LANGUAGE = "model/language/"
-"""The language, which is no protocol's source."""
+"""The language, which is not part of a protocol's source."""
 
 
 class Effect(StrEnum):
-    """The effect of a change of the source on the entries of a gate."""
+    """The effect of a source change on the entries of a gate."""
 
     SAME_GRAPH = "same graph"
     EQUIVALENT = "other expressions, which do the same in every state"
@@ -43,7 +43,7 @@ class Effect(StrEnum):
 
 Key = tuple[str, str]
 STRICT = (Effect.UNREACHED, Effect.NO_SCENARIO)
-"""The effects that only a strict gate fails for."""
+"""The effects that fail only a strict gate."""
 
 
 def digest(tree: Path, own: Collection[str]) -> str:
@@ -84,7 +84,7 @@ def _name(definition: Definition) -> str:
 
 
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
-    """The protocols of entries, without unreadable scenarios, which fail when they are run."""
+    """The protocols of the entries, except unreadable scenarios, which fail when they run."""
     for entry in entries:
         try:
             yield entry.found().definition
@@ -164,7 +164,7 @@ class SourceChanges:
         return self.texts
 
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
-        """The entries whose protocols have one of these source files; all if a file is gone."""
+        """The entries whose protocols use one of these source files; all entries if a file is gone."""
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())
         return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]

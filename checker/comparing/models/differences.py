@@ -43,7 +43,7 @@ class ToldRun:
 
 @dataclass
 class ActionChange:
-    """An action with other expressions, and its differences in the states that both revisions reach.
+    """An action with changed expressions, and its differences in the states that both revisions reach.
 
     Counts are of pairs (state, choice of parameters). ``examples`` has one of each kind, in the shallowest state.
     """
@@ -61,9 +61,9 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """If it does the same in each reached state: a state where it differs, as changes from the initial state."""
+    """If the action does the same in each reached state: one where it differs, as changes from the initial one."""
     beyond: str = ""
-    """If no such state is known: "none", or why the solver does not know."""
+    """If no such state is known: "none", or the reason why the solver gave no answer."""
     reached_by: str = ""
     """The scenario that reaches the state of ``unreached``; "" if none is known."""
 
@@ -75,7 +75,7 @@ class ActionChange:
 
 @dataclass
 class Comparison:
-    """The differences of one scenario. ``states`` counts those that both reach; ``whole``: these are all."""
+    """The differences of one scenario. ``states`` counts those that both reach; ``whole``: no others exist."""
 
     scenario: str
     renamed: list[tuple[str, str, str]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Comparison:
     same_graph: bool = False
     reordered: bool = False
     fields: list[str] = field(default_factory=list)
-    """Scalars of only one revision: with one of them states cannot be compared."""
+    """Scalars of only one revision; with any of them, states cannot be compared."""
     states: int | None = None
     whole: bool = False
     depth: int = 0
@@ -204,7 +204,7 @@ class Expressions:
                     found.renamed.append(("field", leaf.path, new.leaves[number].path))
 
     def describe(self) -> None:
-        """Add what differs to what was found."""
+        """Add the differences to the comparison."""
         before, after = by_action(self.old), by_action(self.new)
         pairs = self._pairs(before, after)
         for name, was in pairs.items():
@@ -218,7 +218,7 @@ class Expressions:
         self._properties()
 
     def _pairs(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-        """Name now to name before; an action of another name with the same expressions is renamed."""
+        """From the present to the former name; an action with a new name and the same expressions is renamed."""
         pairs = {name: name for name in after if name in before}
         gone = {self.prints.action(own): name for name, own in before.items() if name not in after}
         for name, own in after.items():
@@ -241,7 +241,7 @@ class Expressions:
         old_guards, new_guards = self._guards(before), self._guards(after)
         change.guards_gone = [g for g in old_guards if g not in new_guards]
         change.guards_new = [g for g in new_guards if g not in old_guards]
-        if not self.comparable:  # other types make other expressions: only names are compared
+        if not self.comparable:  # other types lead to other expressions, so only names are compared
             return change if change.guards_gone or change.guards_new else None
         change.guards_changed = [g for g in new_guards if g in old_guards and old_guards[g] != new_guards[g]]
         old_writes, new_writes = self._writes(before, self.old.leaves), self._writes(after, self.new.leaves)
@@ -344,9 +344,9 @@ SECONDS = 20.0
 def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple[Scalars, int, int] | None:
     """A state within the types, with all invariants of ``model``, in which a pair of instances differs.
 
-    An action that does the same in every reachable state may differ in others; such a state shows what a scenario
-    must reach. Returns the state nearest to the initial one, the number of the pair, and of the condition of
-    ``questions_of_both``; None if there is none. Raises Stopped if the solver gives up.
+    An action that does the same in every reachable state may differ in others. Such a state shows what a scenario
+    must reach. Returns the state nearest to the initial one, the number of the pair, and the index of the condition
+    in ``questions_of_both``; None if there is none. Raises Stopped if the solver gives up.
     """
     limits = limits or Limits(SECONDS)
     numbers = Numbers()

@@ -1,12 +1,12 @@
 """A program that writes the models of scenarios, traced by the source of one revision, as JSON.
 
-``python -I -c SOURCE ROOT`` reads what to trace from standard input, a line of JSON each: ``scenario``, and what goes
-over it, ``parameters`` and ``rules``; ``proof``: with the helpers of a proof. It writes one line of JSON for each. ROOT
-comes first on the path, so its Highwater is imported. It runs in a process of its own, and depends on little that
+``python -I -c SOURCE ROOT`` reads requests from standard input, a line of JSON each: ``scenario``, with overriding
+``parameters`` and ``rules``; ``proof``: with the helpers of a proof. It writes one line of JSON for each. ROOT comes
+first on the path, so its Highwater is imported. The program runs in a process of its own, and depends on little that
 revisions may change.
 
-``python -I -c SOURCE ROOT PIECES`` writes in their place the pieces of code that none of them executes. PIECES is a
-file with the pieces by file: line, column, last line, last column, and whether it is a statement.
+``python -I -c SOURCE ROOT PIECES`` instead writes the pieces of code that no request executes. PIECES is a file with
+the pieces by file: line, column, last line, last column, and True for a statement.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _stated(stated: Any) -> dict[str, Any]:
 
 
 def _cases(prop: Any) -> Any:
-    """The cases of a liveness property, one a choice of its parameters; older revisions have one case."""
+    """The cases of a liveness property, one for each choice of its parameters; older revisions have one case."""
     return getattr(prop, "cases", [prop])
 
 
@@ -152,7 +152,7 @@ def type_image(type_: Any) -> Any:
 
 
 class Noted:
-    """The pieces of code, by file, that are not executed yet; loading instruments the modules to note them."""
+    """The pieces of code, by file, that are not executed yet; loading instruments the modules to record execution."""
 
     def __init__(self, pieces: dict[str, list[list[int]]]) -> None:
         self.left = {os.path.realpath(file): {tuple(p) for p in own} for file, own in pieces.items()}
@@ -170,7 +170,7 @@ class Noted:
         SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
 
     def visited(self, tree: ast.Module, file: str) -> ast.Module:
-        """The module with notes: executing a piece takes it out of ``left``."""
+        """The instrumented module: executing a piece removes it from ``left``."""
         wanted = self.wanted[file]
 
         class Visitor(ast.NodeTransformer):
@@ -196,7 +196,7 @@ class Noted:
 
 
 def _module(parts: str, *names: str) -> Any:
-    """The first of these modules of ``checker`` that the revision has: revisions have other names."""
+    """The first of these modules of ``checker`` that the revision has: module names differ between revisions."""
     for name in names:
         with suppress(ModuleNotFoundError):
             if find_spec(f"{parts}checker.{name}"):
@@ -205,7 +205,7 @@ def _module(parts: str, *names: str) -> Any:
 
 
 def main(root: str, pieces: str | None = None) -> None:
-    """Write an image or an error for each scenario of standard input; or the pieces that none executes."""
+    """Write an image or an error for each scenario of standard input; or the pieces that no scenario executes."""
     sys.path.insert(0, root)
     noted = None if pieces is None else Noted(json.loads(Path(pieces).read_text(encoding="utf-8")))
     # In older revisions of this repository the parts were packages of their own.

@@ -31,7 +31,7 @@ from highwater.model.language.tracing import Check, Guard, Write
 from highwater.model.language.types import Struct, Type
 
 OWN = ("highwater", "model", "invariants", "checker", "traces")
-"""The folders that a revision of this repository needs to trace its own models. Older ones have no `highwater`."""
+"""The folders that a revision of this repository needs to trace its own models. Older revisions lack `highwater`."""
 
 
 Asked = Mapping[str, Any]
@@ -40,7 +40,7 @@ Asked = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Revision:
-    """A revision with its files in a directory. ``prefix`` is the place of the baseline's root in it."""
+    """A revision with its files in a directory. ``prefix`` is the path of the baseline's root in it."""
 
     name: str
     commit: str
@@ -165,9 +165,9 @@ class RestoredModel(Model):
     """A model from its image. ``sentences`` has its rules' sources and sentences, ``meanings`` those of its actions."""
 
     def __init__(self, image: Image, state: Struct | None = None, order: Sequence[int] | None = None):
-        """Rebuild it.
+        """Rebuild the model.
 
-        With ``state`` its states are laid out as that type has them: ``order`` gives the new number of each scalar.
+        With ``state``, states have the layout of that type: ``order`` gives the new number of each scalar.
         """
         own = _type(image["state"])
         assert isinstance(own, Struct)
@@ -234,7 +234,7 @@ class RestoredModel(Model):
 
 
 def _documented(text: str) -> Callable[..., None]:
-    """A function with this docstring; the original is in another revision."""
+    """A function with this docstring; the original function is in another revision."""
 
     def function(*arguments: object) -> None:
         raise NotImplementedError("the source of this function is in another revision")

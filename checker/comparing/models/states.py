@@ -1,7 +1,7 @@
 """Compare two revisions of a scenario: their expressions, their actions in every state, and their states.
 
-Both revisions are explored. Every changed action is compared in every state that both reach. For a state that only one
-of them reaches a shortest run is given.
+Both revisions are explored. Every changed action is compared in every state that both reach. For a state that only
+one revision reaches, the report has a shortest run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Leaf
 
 _TOGETHER = 16
-"""The number of instances that are evaluated together; a result takes a byte a state."""
+"""The number of instances that are evaluated together; a result takes one byte per state."""
 _WORDS = ("gained", "lost", "otherwise")
 Answer = tuple[str, NDArray[np.bool_], Instance | None, Instance | None]
 
@@ -52,14 +52,14 @@ class States:
         self.before, self.after = explore(old, options), explore(new, options)
 
     def describe(self) -> None:
-        """Add what differs to what was found."""
+        """Add the differences to the comparison."""
         found, before, after = self.found, self.before, self.after
         found.whole = before.complete and after.complete
         known_before, known_after = _keys(before.states), _keys(after.states)
         in_both = np.isin(known_after, known_before)
         found.states = int(in_both.sum())
         self._actions(in_both)
-        # If a search ended early, states are new only up to the depth of both searches.
+        # If a search ended early, a state counts as new only up to the depth that both searches reached.
         found.depth = min(_levels(before), _levels(after))
         limit = (len(after.states), len(before.states))
         if not found.whole:
@@ -75,7 +75,6 @@ class States:
             found.to_lost = _run(before, int(only_old[0]), self.new, "a state that is not reached any more")
 
     def _actions(self, in_both: NDArray[np.bool_]) -> None:
-        """Compare every changed action in every state that both reach."""
         old, new = by_action(self.old), by_action(self.new)
         for change in self.found.actions:
             change.asked = True
@@ -98,7 +97,7 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """Find a state in which an action differs that does the same in every reached state."""
+        """For an action that does the same in every reached state, find a state in which it differs."""
         try:
             found = unreached(pairs, self.new)
         except Stopped as stopped:
@@ -131,7 +130,7 @@ def described(model: Model, state: Scalars) -> list[str]:
 def example(
     models: tuple[Model, Model], word: str, state: Scalars, a: Instance | None, b: Instance | None
 ) -> str:
-    """The step before and now in a state; ``word`` is the kind of difference."""
+    """The step before and now in a state, as text; ``word`` is the kind of difference."""
     sentence, (old, new) = _sentence(b or a), models
     if word == "otherwise":
         assert a is not None
@@ -159,7 +158,6 @@ def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _levels(explored: Explored) -> int:
-    """The number of completely found levels."""
     levels = len(explored.level_starts) - 1
     if explored.complete:
         return levels
@@ -167,7 +165,7 @@ def _levels(explored: Explored) -> int:
 
 
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
-    """A shortest run to a state, by the interpreter; drawn by the present model."""
+    """A shortest run to a state, by the interpreter; the present model draws it."""
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)
@@ -267,7 +265,7 @@ def _setting(value: object) -> str:
 def _order(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[int] | None:
     """The present number of each former scalar; None if the states have other scalars.
 
-    Scalars are matched by path, or by place if paths differ but the kinds in their order are equal.
+    Scalars are matched by path, or by position if the paths differ but the sequence of kinds is equal.
     """
     kinds = [[(leaf.sort, leaf.low, leaf.high) for leaf in leaves] for leaves in (before, after)]
     paths = {leaf.path: i for i, leaf in enumerate(after)}

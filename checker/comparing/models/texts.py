@@ -1,4 +1,4 @@
-"""The functions and tables of protocols that differ between two trees, and the pieces of code that differ."""
+"""The functions and tables of protocols that differ between two trees, and the differing pieces of code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LAYOUT = "other words, formatting or order"
 
 @dataclass
 class TextChange:
-    """A definition that is new, gone, moved, renamed or changed. ``line`` is its present one (0: it is gone).
+    """A definition that is new, gone, moved, renamed or changed. ``line`` is its present line (0: it is gone).
 
     ``same_code``: only its place, words or local names differ. ``data``: a table or a decorator, which any code may
-    read. ``before`` and ``now`` are the pieces of code that differ.
+    read. ``before`` and ``now`` are the differing pieces of code.
     """
 
     file: str
@@ -69,7 +69,7 @@ _Tree = dict[_Key, _Definition]
 
 
 def changed(before: Path, after: Path, files: Collection[str]) -> list[TextChange]:
-    """The definitions that differ between two trees, in these files, each named by its path in a tree."""
+    """The definitions in these files that differ between two trees, each named by its path in a tree."""
     trees: tuple[_Tree, _Tree] = {}, {}
     reordered = []
     for file in sorted(files):
@@ -110,7 +110,7 @@ def _between(before: _Tree, after: _Tree) -> Iterator[TextChange]:
 def _same(gone: _Tree, file: str, name: str, now: _Definition) -> _Key | None:
     """Remove and return the same definition of another name or file, if there is one."""
     alike = [key for key, was in gone.items() if (was.code, was.header) == (now.code, now.header)]
-    if not now.is_function:  # many tables are alike
+    if not now.is_function:  # many tables are equal
         alike = [key for key in alike if key[1] == name]
     alike.sort(key=lambda key: (key[1] != name, key[0] != file))
     if alike:
@@ -179,7 +179,7 @@ def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr
 
 
 class _Plain(ast.NodeTransformer):
-    """Removes code without effect on models: docstrings, annotations, and texts with words or rule numbers."""
+    """Removes code that does not affect models: docstrings, annotations, and texts with words or rule numbers."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, str) and (" " in node.value or _NUMBER.fullmatch(node.value)):
@@ -249,14 +249,14 @@ def differing_pieces(before: ast.AST, now: ast.AST) -> tuple[tuple[CodePiece, ..
 
 
 def all_pieces(node: ast.AST) -> Iterator[CodePiece]:
-    """A piece, and all pieces in it that its execution may leave out."""
+    """A piece, and all pieces inside it that its execution may skip."""
     for piece in (node, *(left_out for inner in _within(node) for left_out in _left_out(inner))):
         if _markable(piece):
             yield CodePiece.of(piece)
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it; parts of a formatted string have no place of their own in Python 3.11."""
+    """A node and all nodes below it. In Python 3.11, parts of a formatted string have no position of their own."""
     yield node
     for inner in () if isinstance(node, ast.JoinedStr) else ast.iter_child_nodes(node):
         yield from _within(inner)
@@ -278,7 +278,7 @@ def _left_out(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _markable(node: ast.AST) -> bool:
-    """True if executing the node can be noted: it is a statement, or an expression with a value."""
+    """True if execution of the node can be recorded: it is a statement, or an expression with a value."""
     if isinstance(node, ast.stmt):
         words = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         silent = (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)

@@ -1,8 +1,8 @@
 """Compare all mutants of one scenario with the protocol.
 
 A mutant that takes the same steps in every state of the protocol's search is equivalent there, and is not searched.
-Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property notices it, its
-counts are compared with the protocol's: the counts that a baseline of ``highwater gate`` holds.
+Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property detects it,
+its counts are compared with the protocol's: the counts in a baseline of ``highwater gate``.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from highwater.model.language.mutation import Mutant
 KILLED, NOTICED, EQUIVALENT, SURVIVED = "killed by a property", "noticed by counts", "equivalent", "survived"
 VERDICTS = (KILLED, NOTICED, EQUIVALENT, SURVIVED)
 VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
-"""How a mutant is killed: a property is violated, an expected violation does not come, a value leaves its type."""
+"""The ways to kill a mutant: a property is violated, an expected violation is missing, a value leaves its type."""
 SAME_COUNTS, LIMIT = "same counts", "limit"
-"""How a mutant survives: it takes another step but all counts are equal, or a limit ended the comparison."""
+"""The ways to survive: a mutant takes another step but all counts are equal, or a limit ended the comparison."""
 
 _TIMES, _MORE = 3, 200_000
-"""The search of a mutant ends at this multiple of the protocol's states, plus this number."""
+"""A mutant's search ends at this multiple of the protocol's number of states, plus this number."""
 
 Count = Annotated[int, Meta(ge=0)]
 Kind = Annotated[str, Meta(pattern=f"^({'|'.join(VERDICTS)})\\Z")]
@@ -54,10 +54,11 @@ How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_C
 
 
 class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The verdict of one scenario on a mutant; ``liveness``: by its liveness properties alone.
+    """The verdict of one scenario on a mutant; ``liveness``: the liveness properties alone decided.
 
-    ``property`` kills it, at ``depth``. ``count`` is the first count that differs: ``found`` in place of ``expected``
-    (None if the protocol has more states than the limit). ``differs``: the depth of the first state with another step.
+    ``property`` kills it, at ``depth``. ``count`` is the first count that differs: ``found`` instead of ``expected``
+    (None if the protocol has more states than the limit). ``differs`` is the depth of the first state with another
+    step.
     """
 
     kind: Kind
@@ -88,7 +89,7 @@ def counts_of(result: SearchResult) -> dict[str, int]:
 
 
 def is_finished(result: SearchResult) -> bool:
-    """Whether a search saw all states, or ended because every checked property is violated."""
+    """True if a search saw all states, or ended because every checked property is violated."""
     return result.stopped_by in (None, "violation")
 
 
@@ -109,7 +110,7 @@ class Examination:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of all that a result depends on: kernels, properties, expected violations."""
+        """A digest of everything that a result depends on: kernels, properties, expected violations."""
         prints = Fingerprints()
         live = [prints.liveness(self.model, p) for p in self.model.liveness]
         checked = (self.request.properties, sorted(self.request.expected), live)
@@ -128,7 +129,7 @@ class Examination:
     def safety(self, numbers: Collection[int], report: Report, limit_states: int | None) -> str | None:
         """Compare mutants by invariants, step properties and counts; returns a note if a limit ended the comparison.
 
-        Raises InputError if the protocol itself does not do what the scenario expects.
+        Raises InputError if the protocol itself does not meet the scenario's expectations.
         """
         with self._explored(numbers, limit_states) as (program, base, result):
             violated, whole = {v.property for v in result.violations}, is_finished(result)
@@ -146,7 +147,7 @@ class Examination:
             return None if whole else f"only the nearest {base.distinct:,} states were compared"
 
     def liveness(self, numbers: Collection[int], report: Report, limit_states: int | None) -> str | None:
-        """Compare mutants by the liveness properties, one after the other: each has a graph of its own."""
+        """Compare mutants by the liveness properties, one mutant after the other: each has its own graph."""
         with self._explored(numbers, limit_states, all_states=True) as (program, base, result):
             if not result.complete:
                 return "liveness properties were not checked: not all states were explored"
@@ -164,7 +165,7 @@ class Examination:
     def _explored(
         self, numbers: Collection[int], limit_states: int | None, *, all_states: bool = False
     ) -> Iterator[tuple[MutantProgram, MutantRun, SearchResult]]:
-        """The protocol as it is, explored as ``highwater check`` does; with ``all_states`` beyond violations, too."""
+        """The unmutated protocol, explored as by ``highwater check``; with ``all_states``, also beyond violations."""
         effort = MutantProgram.effort_for((self.states or 0) * len(numbers), self.text)
         program = MutantProgram(self.model, effort)
         base = None
@@ -184,7 +185,7 @@ class Examination:
     def _differing(
         self, program: MutantProgram, base: MutantRun, numbers: Collection[int]
     ) -> Iterator[tuple[int, int | None]]:
-        """Each mutant with the depth of the first state in which it takes another step; None: there is none."""
+        """Each mutant with the depth of the first state in which it takes another step; None if there is none."""
         differs = differing(program, base.all_states, sorted(numbers))
         for number in sorted(numbers, key=lambda n: (n in differs, n)):
             yield number, base.depth_of(differs[number]) if number in differs else None
@@ -222,7 +223,7 @@ class Examination:
         return _noticed(other, counts[other], own[other])
 
     def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> MutantResult:
-        """Check the liveness properties of a mutant; ``survived`` if none notices it."""
+        """Check the liveness properties of a mutant; ``survived`` if none detects it."""
         from highwater.checker.engines.liveness import violating_run
 
         survived = MutantResult(SURVIVED, liveness=True)
@@ -292,7 +293,7 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """One of the four verdicts. A mutant that no scenario compared survived."""
+        """One of the four verdicts. A mutant that no scenario compared survives."""
         kinds = {r.kind for r in self.results.values()}
         if kinds == {EQUIVALENT}:
             return EQUIVALENT
@@ -335,5 +336,4 @@ def write(path: Path, parts: Parts) -> None:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """A digest of the content, whatever its layout as text."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,9 +1,9 @@
 """Kernels of a model with its mutants: one machine code for all of them.
 
-The selector is a variable of the code, ``@selector``. An action that the chosen mutant does not change is taken by the
-code of the protocol as it is, so that a search costs little more than one without mutants. ``@mutated`` has a bit for
-each action that takes the other code, ``@asked`` one for each that is taken at all. ``@differ`` compares the steps of
-many mutants in many states with the protocol's.
+The code selects a mutant by the variable ``@selector``. An action that the chosen mutant does not change runs the
+unmutated code, so a search costs little more than one without mutants. ``@mutated`` has a bit for each action that
+runs the mutated code, ``@asked`` one for each action that runs at all. ``@differ`` compares the steps of many mutants
+in many states with the protocol's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from highwater.model.language.model import Instance
 from highwater.model.language.mutated import MutatedModel, chosen
 
 ACTIONS = 64
-"""Bits of ``@mutated``: actions from the last bit on share it."""
+"""The number of bits of ``@mutated``; the actions from the last bit on share it."""
 
 FIELDS = {
     **OF_LINKS,
@@ -42,18 +42,18 @@ FIELDS = {
         name: len(OF_LINKS) + place
         for place, name in enumerate(
             (
-                "mutants",  # their numbers, those without a difference first
-                "masks",  # beside each the bits of the actions that it changes
-                "differs",  # beside each: 1 + the first state with another step, 0: none
-                "mutant_count",  # the number of those without a difference
-                "other_candidates",  # room for the steps of a mutant
+                "mutants",  # the numbers of the mutants, those without a difference first
+                "masks",  # for each mutant: the bits of the actions that it changes
+                "differs",  # for each mutant: 1 + the first state with another step; 0: none
+                "mutant_count",  # the number of mutants without a difference
+                "other_candidates",  # space for the steps of a mutant
                 "other_cuts",  # and for its cuts
-                "other_counts",  # and for its counters, which are not read
+                "other_counts",  # and for its counters, which are unused
             )
         )
     },
 }
-"""The places of a context: those of a search and of its graph, and those of ``@differ``."""
+"""The positions of a context's fields: those of a search and of its graph, and those of ``@differ``."""
 
 
 def bits_of(model: MutatedModel) -> dict[str, int]:
@@ -92,7 +92,7 @@ class MutantKernels(CutKernels):
         return output.start
 
     def _groups(self) -> list[tuple[int, list[tuple[int, Instance]], list[tuple[int, Instance]]]]:
-        """For each bit its instances with mutants, and those of them that the protocol has, without."""
+        """For each bit, its instances with mutants, and the same instances of the protocol without mutants."""
         bits = bits_of(self.model)
         found = []
         for bit in sorted(set(bits.values())):
@@ -112,7 +112,7 @@ class MutantKernels(CutKernels):
         plain: list[tuple[int, Instance]],
         output: Output,
     ) -> str:
-        """Code for the instances of one action; gives the end of what was written."""
+        """Code for the instances of one action; returns the end of the output."""
         here, ask, other, usual, done = (f.block, *map(f.fresh, ("ask", "other", "usual", "done")))
         f.branch(_bit(f, asked, bit), ask, done)
         f.start(ask)
@@ -142,7 +142,7 @@ class MutantRuntime(LinkRuntime):
         return "\n".join([super().text(), self._differ()])
 
     def _steps(self, f: FunctionText, state: str, out: str, cuts: str, counts: str) -> tuple[str, str, str]:
-        """The steps of a state: the end of the candidates, an error, whether one is enabled."""
+        """The steps of a state: the end of the candidates, an error, and True if one is enabled."""
         error, enabled = f.op("alloca i64, align 8"), f.op("alloca i64, align 8")
         f.store(0, error)
         for bound in range(self.bounds):
@@ -151,10 +151,10 @@ class MutantRuntime(LinkRuntime):
         return end, f.load(error), f.load(enabled)
 
     def _differ(self) -> str:
-        """``@differ(context)``: for each mutant the first of the states from start to end with another step.
+        """``@differ(context)``: for each mutant, the first of the states from start to end with another step.
 
-        A step is another one if it leads elsewhere, is cut elsewhere, leaves a type, or cannot be taken. Mutants with
-        another step go behind those without.
+        A step differs if it leads elsewhere, is pruned elsewhere, leaves a type, or cannot be taken. Mutants with
+        another step are moved behind those without.
         """
         f = FunctionText("void @differ(ptr %context)")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
@@ -177,7 +177,7 @@ class MutantRuntime(LinkRuntime):
         return self._same_steps() + f.end()
 
     def _note(self, f: FunctionText, index: str, at: str, arrays: tuple[str, str, str]) -> None:
-        """Note the state, and put the last mutant without a difference in the place of this one."""
+        """Record the state, and move the last mutant without a difference to the position of this one."""
         f.store(f.op(f"add i64 {index}, 1"), f.at(arrays[2], at))
         last = f.op(f"sub i64 {self._number(f, 'mutant_count')}, 1")
         for array in arrays:
@@ -188,7 +188,7 @@ class MutantRuntime(LinkRuntime):
         f.store(last, self._field(f, "mutant_count"))
 
     def _same_steps(self) -> str:
-        """``@same_steps(context, state, mutant, mask)``: whether a mutant takes the same steps from a state."""
+        """``@same_steps(context, state, mutant, mask)``: 1 if a mutant takes the same steps from a state."""
         f = FunctionText("internal i1 @same_steps(ptr %context, ptr %state, i64 %number, i64 %mask)")
         one, other = self._pointer(f, "candidates"), self._pointer(f, "other_candidates")
         cuts, other_cuts = self._pointer(f, "cuts"), self._pointer(f, "other_cuts")
@@ -226,13 +226,13 @@ class MutantRuntime(LinkRuntime):
 
 
 _PAYS = 0.3
-"""From this number of steps for each byte of text, better code pays: it runs ten times as fast."""
+"""The number of steps per byte of text above which better code pays off: it runs ten times as fast."""
 _SOME = 1 << 12
-"""States that are compared at a time."""
+"""The number of states that are compared at a time."""
 
 
 class MutantProgram(LinkProgram):
-    """Machine code of a model with all its mutants; ``choose`` sets the mutant that the next search has."""
+    """Machine code of a model with all its mutants; ``choose`` sets the mutant of the next search."""
 
     kernels = MutantKernels
     judging = True
@@ -268,12 +268,12 @@ class MutantProgram(LinkProgram):
         return self._masks[number]
 
     def choose(self, number: int) -> None:
-        """Later searches are of this mutant; 0 is the protocol as it is."""
+        """Select the mutant of later searches; 0 is the unmutated protocol."""
         self._values.update(selector=number, mutated=_signed(self._masks[number]))
         self._tell()
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """As for one search; the states of all searches count, as they share the code."""
+        """As for one search, but the states of all searches count, as they share the code."""
         super().improve(self._states_before + states, crowded=crowded)
 
     def settle(self, states: int) -> None:
@@ -302,7 +302,7 @@ def _signed(mask: int) -> int:
 
 
 class MutantRun(NativeLevels):
-    """The levels of a search that ends if a property is violated that is not expected to be; a small table at first.
+    """The levels of a search that ends at the first unexpected violation; its table is small at first.
 
     With ``keep`` all states are kept, level by level.
     """

@@ -43,7 +43,7 @@ def _place(mutant: Mutant) -> tuple[str, int, tuple[int, int], str, str]:
 def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
     """One table, folded at a width: by file and function the mutants that no property kills, then the totals.
 
-    Equivalent mutants, which nothing can notice, are only counted. ``full``: all mutants are listed.
+    Equivalent mutants, which no property can detect, are only counted. ``full``: all mutants are listed.
     """
     yield from found.notes
     heading = None
@@ -63,7 +63,7 @@ def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
 
 
 def because(record: Record) -> str:
-    """The verdict on a mutant, and why."""
+    """The verdict on a mutant, and the reason."""
     verdict, deciding = record.verdict, record.deciding
     if verdict == EQUIVALENT:
         return f"{verdict}: the same steps in all states of {len({name for name, _ in deciding})} scenarios"

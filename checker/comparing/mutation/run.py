@@ -1,7 +1,7 @@
 """Distribute scenarios to processes, the smallest first: later scenarios skip the mutants that one has killed.
 
-Liveness comes after all safety properties, as it costs a graph for each mutant. The scenario that a report names as
-the first to kill does not depend on the number of processes: no scenario before it is skipped.
+Liveness comes after all safety properties, as it needs a graph for each mutant. A report names the first scenario
+that kills a mutant. This scenario does not depend on the number of processes: no scenario before it is skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIZE, SAFETY, LIVENESS = "size", "safety", "liveness"
 
 @dataclass(frozen=True)
 class Task:
-    """One part of a scenario: its known results, and the mutants that are ``killed`` already."""
+    """One part of a scenario: its known results, and the mutants that are already ``killed``."""
 
     scenario: str
     part: str
@@ -50,7 +50,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A message of a task: first its mutants and the actions that each changes; then a result each.
+    """A message of a task: first its mutants and the actions that each changes; then one result per message.
 
     ``states`` None after a SIZE task: more than the limit. ``left_out``: the scenario could not be compared.
     """
@@ -113,7 +113,7 @@ def _states(request: Request, task: Task) -> int | None:
 
 
 def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool:
-    """Whether a mutant is of one of these places (``FILE:LINE``, ``FILE``) or actions; without any, all are."""
+    """True if a mutant is in one of these places (``FILE:LINE``, ``FILE``) or actions; without any, always."""
     if not only:
         return True
     file, _, line = mutant.place.rpartition(":")
@@ -130,8 +130,8 @@ def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> b
 def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
     """Do tasks in their order, in this number of processes; yields each message with its task's number.
 
-    A task is made when a process is free, so that it can skip what is decided by then. Closing the iterator ends all
-    processes. With 0 the tasks are done in this process.
+    A task starts when a process is free, so that it can skip mutants that are decided by then. Closing the iterator
+    ends all processes. With 0 processes, the tasks run in this process.
     """
     jobs = ((number, make()) for number, make in enumerate(tasks))
     if processes == 0:
@@ -151,13 +151,13 @@ def _perform(job: tuple[int, Task], say: Say) -> None:
 
 
 def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
-    """Do jobs in this process; the messages of a job are held until it is done, or interrupted."""
+    """Do jobs in this process; the messages of a job are held until the job is done or interrupted."""
     for number, task in jobs:
         messages: list[TaskResult] = []
         try:
             perform(task, messages.append)
         finally:
-            # Also what was found before an interruption.
+            # Keep the results from before an interruption, too.
             for message in messages:
                 yield number, message
 
@@ -168,9 +168,10 @@ Progress = Callable[[str, str], None]
 
 @dataclass
 class Findings:
-    """The results of a run: mutants with their records, scenarios with their numbers of states in their order.
+    """The results of a run: mutants with their records, and the number of states of each scenario, in order.
 
-    A number is None if it is beyond the limit. ``left_out``: a scenario could not be compared; ``notes`` say why.
+    A number is None if it is beyond the limit. ``left_out``: a scenario could not be compared; ``notes`` have the
+    reasons.
     """
 
     scenarios: dict[str, int | None] = field(default_factory=dict)
@@ -208,7 +209,7 @@ class MutationRun:
         self._killed = set[Mutant]()
 
     def run(self) -> Findings:
-        """Do it, to the end or to an interruption."""
+        """Run, to the end or to an interruption."""
         found, started = self._found, time.perf_counter()
         try:
             self._order()
@@ -268,7 +269,6 @@ class MutationRun:
         self._found.left_out |= message.left_out
 
     def _take(self, position: int, message: TaskResult) -> None:
-        """Take over a message of a task."""
         found, part = self._found, self._parts[position]
         found.processor_seconds += message.seconds
         if message.mutants is not None:

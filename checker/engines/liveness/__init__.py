@@ -1,4 +1,4 @@
-"""Liveness on explored graphs: fair runs on which what must happen never does."""
+"""Liveness on explored graphs: search for fair runs that never reach a goal that is due."""
 
 from highwater.checker.engines.liveness.search import LivenessResult, search_with_liveness, violating_run
 

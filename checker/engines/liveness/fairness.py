@@ -1,4 +1,4 @@
-"""The part of an explored graph in which a liveness property is open, and breadth-first ways through graphs."""
+"""The part of an explored graph in which a liveness property's goal is open, and breadth-first search in graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StepTable:
-    """Steps state by state, as an explored graph has them: those of ``i`` are ``offsets[i]:offsets[i + 1]``."""
+    """Steps sorted by their source state, as in an explored graph: those of ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
     offsets: NDArray[np.int64]
     targets: NDArray[Any]
@@ -42,14 +42,14 @@ class StepTable:
 
 @dataclass(frozen=True)
 class Tree:
-    """Shortest ways from some states: the distance of each state (-1: not reached) and the step that came to it."""
+    """Shortest paths from some states: the distance of each state (-1: not reached) and the step that reached it."""
 
     steps: StepTable
     distance: NDArray[np.int32]
     via: NDArray[np.int64]
 
     def way(self, state: int) -> tuple[int, list[int]]:
-        """Where the way to a state begins, and its steps."""
+        """The first state of the path to a state, and the path's steps."""
         found: list[int] = []
         while (step := int(self.via[state])) >= 0:
             found.append(step)
@@ -58,7 +58,7 @@ class Tree:
 
 
 def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
-    """All states that can be reached inside ``within`` from those whose ``start_distance`` is not negative."""
+    """All states reachable inside ``within`` from the states whose ``start_distance`` is not negative."""
     distance = np.full(len(within), -1, dtype=np.int32)
     via = np.full(len(within), -1, dtype=np.int64)
     starts = np.flatnonzero(within & (start_distance >= 0))
@@ -76,7 +76,7 @@ def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -
         new = within[targets] & (distance[targets] < 0)
         numbers, targets = numbers[new], targets[new]
         via[targets] = numbers
-        reached = targets[via[targets] == numbers]  # each once, by the step that was noted for it
+        reached = targets[via[targets] == numbers]  # each target once, by the step stored for it
         level += 1
         distance[reached] = level
     return Tree(steps, distance, via)
@@ -85,7 +85,7 @@ def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -
 def nearest(
     steps: StepTable, start: int, inside: Callable[[States], Flags], wanted: Callable[[States], Flags]
 ) -> list[int]:
-    """The steps of a shortest way from a state to a wanted one, through states inside; empty if it is one itself."""
+    """The steps of a shortest path to a wanted state, through states inside; empty if ``start`` is wanted itself."""
     if wanted(np.array([start]))[0]:
         return []
     came: dict[int, int] = {start: -1}
@@ -111,12 +111,12 @@ def nearest(
 
 
 def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> list[States]:
-    """The largest fair components among the open states, each of two states at least.
+    """The largest fair components among the open states, each with at least two states.
 
-    A component is fair if a run that takes all of its steps again and again is: each weakly fair group is disabled in
-    one of its states or taken in it, each strongly fair one is disabled in all of them or taken. Where only strong
-    fairness fails, what is left without the states in which the group is enabled may still be fair (the emptiness
-    test for Streett automata, Emerson and Lei 1987).
+    A component is fair if a run that takes all of its steps infinitely often is fair. Each weakly fair group must be
+    disabled in one of the component's states, or taken in the component. Each strongly fair group must be disabled in
+    all of them, or taken. If only strong fairness fails, the states in which the group is enabled are removed, and
+    the rest may be fair. This is the emptiness test for Streett automata (Emerson and Lei 1987).
     """
     found: list[States] = []
     states = np.flatnonzero(open_)
@@ -157,7 +157,7 @@ class _Components:
         shape = (len(states), len(states))
         offsets = np.searchsorted(sources, np.arange(len(states) + 1))
         matrix = csr_array((np.ones(len(targets), dtype=np.float64), targets, offsets), shape=shape)
-        matrix.sum_duplicates()  # with two entries in one place scipy's search does not come to an end
+        matrix.sum_duplicates()  # with two entries in one place, scipy's search does not terminate
         _, labels = connected_components(matrix, directed=True, connection="strong")
         large = np.bincount(labels, minlength=1) > 1
         self.count = int(large.sum())
@@ -191,9 +191,9 @@ _NO_CONDITIONS: Mapping[int, Flags] = MappingProxyType({})
 class FairGroups:
     """The groups of a property over the steps of a graph.
 
-    ``of_step`` gives the groups that steps belong to, none for a step that changes nothing. ``enabled`` has the
-    groups that can be taken in each state, steps that are cut at a bound included: beyond it they could be. Groups
-    with a condition have flags in ``conditions``, by their numbers: the states from which their steps count.
+    ``of_step`` gives the groups that steps belong to; a step that changes nothing belongs to none. ``enabled`` has
+    the groups that can be taken in each state, including steps that are pruned at a bound: they are possible beyond
+    it. Groups with a condition have flags in ``conditions``, by their numbers: the states whose steps count.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class FairGroups:
         self.enabled = self._enabled()
 
     def of_step(self, numbers: NDArray[np.int64], sources: NDArray[Any]) -> Bits:
-        """The groups of steps; ``sources`` are the states that they start from."""
+        """The groups of steps; ``sources`` are their source states."""
         bits: Bits = self._table[self._instances[numbers]]
         bits[self._targets[numbers] == sources] = 0
         if self._counts is not None:
@@ -255,7 +255,7 @@ class FairGroups:
 
 
 def _join(into: Bits, offsets: NDArray[np.int64], bits: Bits) -> None:
-    """Or the bits of each state's steps into the state's."""
-    some = np.flatnonzero(np.diff(offsets))  # reduceat needs parts that are not empty
+    """OR the bits of each state's steps into the state's bits."""
+    some = np.flatnonzero(np.diff(offsets))  # reduceat needs non-empty parts
     if len(some):
         into[some] |= np.bitwise_or.reduceat(bits, offsets[some] - offsets[0], axis=0)

@@ -1,4 +1,4 @@
-"""Confirms a run that violates a liveness property: the interpreter judges its states one by one."""
+"""Confirms a run that violates a liveness property: the interpreter evaluates its states one by one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class NotViolatedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Confirmed:
-    """A confirmed violation. ``due`` is the state (from 0) where the goal is due; it is never reached from there.
+    """A confirmed violation. ``due`` is the state (from 0) at which the goal is due; it is never reached from there.
 
-    ``fairness`` says for each fair group why the loop is fair to it. If the goal has to last, ``missed`` has for each
-    of its alternatives a state of the loop in which that one does not hold, and ``due`` is the least of them.
+    ``fairness`` has, for each fair group, the reason why the loop is fair to it. If the goal has to last, ``missed``
+    has for each of its alternatives a state of the loop in which that alternative does not hold; ``due`` is the least
+    of them.
     """
 
     due: int
@@ -39,7 +40,7 @@ def confirm(
 ) -> Confirmed:
     """Confirm that a run with a loop violates a property for one choice of its parameters.
 
-    The run continues from its last state as from ``loop_start``. Raises NotViolatedError with the reason.
+    After its last state, the run continues from ``loop_start``. Raises NotViolatedError with the reason.
     """
     if states[-1] != states[loop_start]:
         raise NotViolatedError("its loop does not close")
@@ -66,7 +67,7 @@ def confirm(
 
 
 def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
-    """The state where the goal is due and from which it is never reached."""
+    """The state at which the goal is due and from which it is never reached."""
     missed = len(verdicts)
     while missed and not verdicts[missed - 1][1]:
         missed -= 1
@@ -102,7 +103,10 @@ def _fair(
     moved: Sequence[tuple[int, int]],
     loop_start: int,
 ) -> str:
-    """Why a loop is fair to a group; ``counts`` are the states whose steps count. Raises NotViolatedError."""
+    """The reason why a loop is fair to a group; ``counts`` are the states whose steps count.
+
+    Raises NotViolatedError.
+    """
     if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"
     idle = [i for i, numbers in enumerate(possible) if not (counts[i] and numbers & group.instances)]

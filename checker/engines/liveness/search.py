@@ -32,8 +32,8 @@ from highwater.model.language.model import Model
 class LivenessResult:
     """The result for a property: a violating fair run, or None; ``premises`` counts the states where the goal is due.
 
-    If the goal has to last, ``premises`` counts the states without it that a run can reach after it was due. With
-    parameters, it is the sum over their choices.
+    If the goal has to last, ``premises`` counts the states that violate the goal and that a run can reach after the
+    goal was due. With parameters, it is the sum over their choices.
     """
 
     violation: ViolatingRun | None
@@ -41,10 +41,11 @@ class LivenessResult:
 
 
 def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
-    """Look for a fair run that reaches a state where the goal is due, and never reaches the goal.
+    """Search for a fair run that reaches a state where the goal is due, and then never reaches the goal.
 
-    Only expanded states take part, so a run is real even if a limit stopped the search. Only a complete graph shows
-    that there is none. Each choice of a property's parameters is checked; the shortest of their runs is returned.
+    Only expanded states take part, so a run is real even if a limit stopped the search. Only a complete graph proves
+    that there is no such run. Each choice of a property's parameters is checked; the shortest of their runs is
+    returned.
     """
     looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
     nodes = [node for case in prop.cases for node in (case.premise, *case.goals)]
@@ -97,7 +98,7 @@ def _open(
 def shortest_loop(
     steps: StepTable, tree: Tree, fairness: FairGroups, visits: Sequence[Flags] = ()
 ) -> Loop | None:
-    """A fair loop in the reached states that visits a state of each of ``visits`` and makes the run shortest."""
+    """A fair loop in the reached states that visits a state of each of ``visits``, with the shortest total run."""
     reached: Flags = tree.distance >= 0
     quiet = reached & ~np.any(fairness.enabled, axis=1)
     still = np.flatnonzero(np.logical_and.reduce([quiet, *visits]))
@@ -124,12 +125,12 @@ def _violation(
 
 _COMPONENTS = 8
 _ENTRIES = 16
-"""The most components that are tried, and the most states of each; the nearest ones."""
+"""The most components that are tried, and the most states of each, the nearest ones."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """Steps that come back to the state ``entry``; none: the run stays in it forever."""
+    """Steps that return to the state ``entry``; without steps, the run stutters in it forever."""
 
     entry: int
     steps: tuple[int, ...]
@@ -142,7 +143,7 @@ def loops(
     fairness: FairGroups,
     visits: Sequence[Flags] = (),
 ) -> Iterator[Loop]:
-    """A loop from some of the states that are nearest to the start, through a state of each of ``visits``."""
+    """Loops from some of the states nearest to the start, each through a state of each of ``visits``."""
     distances = [int(tree.distance[states].min()) for states in components]
     for number in np.argsort(distances, kind="stable")[:_COMPONENTS]:
         states = components[number]
@@ -155,7 +156,7 @@ def loops(
 class _Walk:
     """A walk in a fair component that continues until it is fair, and returns to its entry.
 
-    It repeatedly goes to the nearest state or step that serves an open group. Each time one group less is open; only
+    It repeatedly goes to the nearest state or step that serves an open group. Each time one group fewer is open; only
     strong groups can be added, each once. It must visit a state of each of ``visits``.
     """
 
@@ -165,7 +166,7 @@ class _Walk:
         self.steps, self.member, self.fairness, self.entry = steps, member, fairness, entry
         self.path: list[int] = []
         self.at = entry
-        self.always = fairness.enabled[entry].copy()  # what was enabled in all of its states
+        self.always = fairness.enabled[entry].copy()  # the groups enabled in all states of the walk
         self.ever = self.always.copy()
         self.taken: Bits = np.zeros_like(self.always)
         self.missing = [visit for visit in visits if not visit[entry]]
@@ -186,7 +187,7 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to a state that serves one of these groups, and take the group's step if that is needed."""
+        """Go to a state that serves one of these groups, and take the group's step if necessary."""
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)
 
@@ -201,7 +202,7 @@ class _Walk:
         return self.member[states]
 
     def _serves(self, states: States, weak: Bits, strong: Bits) -> Flags:
-        """Whether a weak group is disabled in states, or a step of an open group leads on from them."""
+        """True for states in which a weak group is disabled, or a step of an open group starts."""
         found: Flags = np.any(~self.fairness.enabled[states] & weak, axis=1)
         for i, state in enumerate(states):
             found[i] = found[i] or len(self._steps_with(int(state), weak | strong)) > 0
@@ -219,7 +220,7 @@ class _Walk:
         return numbers[np.any(bits & groups, axis=1)]
 
     def _take(self, groups: Bits) -> None:
-        """Take a step of one of the groups from here, if there is one."""
+        """Take a step of one of the groups from the current state, if there is one."""
         weak, strong = self._open()
         chosen = self._steps_with(self.at, groups & (weak | strong))
         if len(chosen):

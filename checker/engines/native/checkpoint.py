@@ -37,7 +37,7 @@ class Checkpoint(CheckpointDirectory):
     files = re.compile(r"(visited|predecessors|states)-([0-9]{6,12})\.data")
 
     def __init__(self, directory: str, *, resume: bool) -> None:
-        """Raises InputError if another process owns it, or its content does not fit ``resume``."""
+        """Raises InputError if another process owns the directory, or its content contradicts ``resume``."""
         super().__init__(directory)
         self._number = 0
         self.take(resume=resume)
@@ -50,7 +50,7 @@ class Checkpoint(CheckpointDirectory):
             self._number += 1
             try:
                 return DataFile.named(self.directory / f"{kind}-{self._number:06}.data")
-            except FileExistsError:  # left by a process that ended before
+            except FileExistsError:  # left by a process that ended earlier
                 continue
 
     def commit(self, manifest: Mapping[str, Any], files: list[DataFile]) -> None:
@@ -97,7 +97,7 @@ class Checkpoint(CheckpointDirectory):
 
 
 def model_of(run: SearchState) -> dict[str, Any]:
-    """The identity of a search, readable: protocol, parameters, rules, properties, options."""
+    """The readable identity of a search: protocol, parameters, rules, properties, options."""
     model, options = run.program.model, run.options
     return {
         "protocol": model.protocol.name,
@@ -110,7 +110,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of the model and its machine code: with others, packed states would have another meaning."""
+    """A digest of the model and its machine code, which determine the meaning of packed states."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
@@ -136,7 +136,7 @@ def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, 
 
 
 def difference(then: object, now: object) -> str:
-    """How a value of the checkpoint differs from the present one, as text."""
+    """The difference between a value of the checkpoint and the present one, as text."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
         return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)
@@ -170,7 +170,7 @@ def _not_in_table(run: SearchState) -> int:
 
 
 def _not_on_disk(run: SearchState) -> int:
-    """Fill the empty table with the states as candidates: each must be visited."""
+    """Fill the empty table with the states as candidates; every one of them must be visited on disk."""
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
     wanted = sum(chunk.count for level in run.levels[-2:] for chunk in level.chunks if chunk.states.source)
@@ -209,7 +209,7 @@ class Checkpointer:
     """Saves a search in a directory, and restores it."""
 
     def __init__(self, run: SearchState, directory: str) -> None:
-        """Raises InputError where the directory cannot be used."""
+        """Raises InputError if the directory cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)
         self._sums: dict[str, tuple[int, int]] = {}
@@ -218,7 +218,7 @@ class Checkpointer:
 
     @property
     def due(self) -> bool:
-        """True if it is time for a checkpoint."""
+        """True if a checkpoint is due."""
         return time.perf_counter() > self._next
 
     def new_file(self, kind: str) -> DataFile:
@@ -294,7 +294,7 @@ class Checkpointer:
         return file
 
     def _save_states(self, closing: ExitStack) -> DataFile:
-        """Write the states of the last level, and of the level before unless all of it is expanded."""
+        """Write the states of the last level, and those of the previous level unless all of it is expanded."""
         file, run = self._begun("states", closing), self._run
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in run.levels[-2:] if run.items else run.levels[-1:]:
@@ -304,7 +304,7 @@ class Checkpointer:
         return file
 
     def _visited(self, closing: ExitStack) -> list[SortedRun]:
-        """The runs of all visited states. A finished search needs none."""
+        """The runs of all visited states; none for a finished search."""
         run = self._run
         if not run.levels[-1].size and not run.items:
             return []
@@ -316,7 +316,7 @@ class Checkpointer:
         return own.runs
 
     def _level(self, number: int) -> dict[str, Any]:
-        """A level's part of the manifest. The written predecessors of a finished level are joined in memory, too."""
+        """A level's part of the manifest. The written predecessors of a finished level are also joined in memory."""
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
         if number < len(run.levels) - 2:
@@ -330,7 +330,7 @@ class Checkpointer:
     # --- reading ----------------------------------------------------------------------------------
 
     def restore(self) -> bool:
-        """Restore the search; False if it begins anew. Raises InputError if the checkpoint is of another search."""
+        """Restore the search; False if it starts anew. Raises InputError if the checkpoint is of another search."""
         run = self._run
         if not run.options.resume:
             return False
@@ -368,7 +368,7 @@ class Checkpointer:
         self._checkpoint.tidy(set(self._sums))
 
     def _level_of(self, plain: dict[str, Any]) -> Level:
-        """A level from the manifest. A level without states has a chunk for each part of its predecessors."""
+        """A level from the manifest. A level without states has one chunk for each part of its predecessors."""
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
         _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
@@ -438,7 +438,7 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Load the runs into the table if there is room for more states, else keep them on disk."""
+        """Load the runs into the table if there is room for more states; otherwise keep them on disk."""
         run = self._run
         if not runs:
             run.table.taken = distinct
@@ -468,7 +468,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """Move an array from its store to a file of the checkpoint, unless it is in one."""
+    """Move an array from its store to a file of the checkpoint, unless it is in one already."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))

@@ -1,4 +1,4 @@
-"""Files of a search, written from start to end with a checksum; levels, with arrays in memory or a file."""
+"""Files of a search, written from start to end with a checksum; and levels, with arrays in memory or in a file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class WordSource(Protocol):
     """A source of arrays of words."""
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array from an offset in bytes. Raises OSError if the source ends before."""
+        """Fill an array from an offset in bytes. Raises OSError if the source ends too early."""
 
 
 class DataFile:
-    """A file that grows at its end. ``name`` is its name in its directory; None for a temporary file without a name.
+    """A file to which arrays are appended. ``name`` is its name in its directory; None for an unnamed temporary file.
 
     All methods raise OSError if the disk fails.
     """
@@ -67,11 +67,11 @@ class DataFile:
         return offset
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array with what stands at an offset."""
+        """Fill an array with the content at an offset."""
         _read(self._file.fileno(), array, offset)
 
     def matches(self) -> bool:
-        """True if the file has the size and the checksum that were given."""
+        """True if the file has the expected size and checksum."""
         if os.fstat(self._file.fileno()).st_size != self.size:
             return False
         return of_descriptor(self._file.fileno()) == (self.size, self.checksum)
@@ -81,7 +81,7 @@ class DataFile:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file; one without a name is removed. Errors are ignored: needed content was synced before."""
+        """Close the file; an unnamed file is removed. Errors are ignored: needed content was synced before."""
         with suppress(OSError):
             self._file.close()
 
@@ -98,7 +98,7 @@ NewFile = Callable[[str], DataFile]
 
 
 class Scratch:
-    """A temporary file without a name, made at the first write; it is written at any offset."""
+    """An unnamed temporary file, created at the first write; writes can be at any offset."""
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory
@@ -115,7 +115,7 @@ class Scratch:
         _write(self._file.fileno(), bytes_of(np.ascontiguousarray(array)), offset)
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array with what stands at an offset. Raises OSError."""
+        """Fill an array with the content at an offset. Raises OSError."""
         assert self._file is not None
         _read(self._file.fileno(), array, offset)
 
@@ -125,32 +125,35 @@ class Scratch:
             os.ftruncate(self._file.fileno(), 0)
 
     def close(self) -> None:
-        """Remove the file. Errors are ignored: its content is not needed any more."""
+        """Remove the file. Errors are ignored: its content is no longer needed."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
 
 
 class SavedFile:
-    """A finished file that stays. It is opened for each reading: there may be more files than can be open."""
+    """A finished file that stays.
+
+    It is opened for each read, as there may be more files than can be open together.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array with what stands at an offset. Raises OSError."""
+        """Fill an array with the content at an offset. Raises OSError."""
         with _opened(self.path) as file:
             _read(file.fileno(), array, offset)
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A file, to be read; OSError where it is a link."""
+    """A file, opened for reading. Raises OSError if it is a link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))
 
 
 def bytes_of(array: Array) -> memoryview:
-    """The bytes of an array that lies in one piece."""
+    """The bytes of a contiguous array."""
     return memoryview(array.data).cast("B") if array.size else memoryview(b"")
 
 
@@ -169,7 +172,7 @@ def not_written(wrong: OSError, directory: str | None) -> str:
 
 
 def altered() -> OSError:
-    """The error of a file that gives back other bytes than this process wrote."""
+    """The error for a file that returns other bytes than this process wrote."""
     return OSError(errno.EIO, "a file of the search is not as it was written")
 
 
@@ -190,10 +193,10 @@ def _read(descriptor: int, array: Array, offset: int) -> None:
         room, offset = room[done:], offset + done
 
 
-# Levels of a search: packed states and where each came from, in memory or on disk.
+# Levels of a search: packed states with their predecessors, in memory or on disk.
 #
-# A level is a list of chunks. Beyond its memory limit, a store writes arrays to one unnamed file. States are needed
-# once, in the next level; predecessors until the end, for counterexamples.
+# A level is a list of chunks. Above its memory limit, a store writes arrays to one unnamed file. States are needed
+# once, in the next level. Predecessors are needed until the end, for counterexamples.
 
 _SPARE_BLOCKS = 16
 _SLICE = 4096
@@ -244,7 +247,7 @@ class Store:
         return KeptArray(array.shape, self._copy(array))
 
     def _copy(self, array: Words) -> Words:
-        # Full chunks are nearly of one size: the memory of an old one serves a new one without page faults.
+        # Full chunks have nearly the same size: reusing an old chunk's memory avoids page faults.
         for i, block in enumerate(self._spare):
             if len(array) <= len(block) <= 2 * len(array):
                 del self._spare[i]
@@ -253,7 +256,6 @@ class Store:
         return array.copy()
 
     def _place(self, size: int) -> int:
-        """The offset in the file for so many bytes."""
         place = next((i for i, (_, free) in enumerate(self._free) if free >= size), None)
         if place is not None:
             offset, free = self._free.pop(place)
@@ -286,7 +288,7 @@ class Store:
         return int(word[0])
 
     def drop(self, kept: KeptArray) -> None:
-        """Drop an array; its memory, or its place in the file, is free again.
+        """Drop an array; its memory, or its place in the file, becomes free.
 
         A file without arrays, as after a checkpoint, is truncated.
         """
@@ -340,12 +342,12 @@ class Chunk:
 
 
 Part = tuple[Chunk, int, int]
-"""States of a chunk, from one index in it to another."""
+"""States of a chunk, between two indices in it."""
 
 
 @dataclass
 class Level:
-    """The states first reached after so many steps."""
+    """The states first reached after the same number of steps."""
 
     chunks: list[Chunk] = field(default_factory=list)
     size: int = 0
@@ -358,7 +360,7 @@ class Level:
         return chunk
 
     def parts(self, workers: int) -> list[Part]:
-        """All states in parts, small enough for so many workers to share them out."""
+        """All states in parts, small enough to distribute among this number of workers."""
         if len(self.chunks) > 4 * workers:
             return [(chunk, 0, chunk.count) for chunk in self.chunks]
         step = max(64, min(_SLICE, self.size // (4 * workers)))

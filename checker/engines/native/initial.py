@@ -20,7 +20,7 @@ from highwater.model.language.model import NO_STATE, Model
 
 
 class Evaluation:
-    """Compiled expressions. Raises EngineError where one may need more than 62 bits."""
+    """Compiled expressions. Raises EngineError if one may need more than 62 bits."""
 
     def __init__(self, layout: Layout, nodes: Sequence[Node], effort: Effort = Effort.USUAL) -> None:
         self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
@@ -42,7 +42,7 @@ def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
 
 
 def _text(layout: Layout, nodes: Sequence[Node]) -> str:
-    """``@evaluate(states, count, outputs)``: the address of a column for each expression is in ``outputs``."""
+    """``@evaluate(states, count, outputs)``: ``outputs`` has the address of a column for each expression."""
     f = FunctionText("void @evaluate(ptr %states, i64 %count, ptr %outputs)")
     columns = [f.op(f"load ptr, ptr {f.at('%outputs', i)}, align 8") for i in range(len(nodes))]
     with f.each(0, "%count") as index:
@@ -57,7 +57,7 @@ def _text(layout: Layout, nodes: Sequence[Node]) -> str:
     return f.end()
 
 
-# The packed initial states. Large families are made as columns, without a Python value for each.
+# The packed initial states. Large families are built as columns, without a Python value for each state.
 
 _AT_ONCE, _MOST = 1 << 20, 1 << 27
 
@@ -90,7 +90,7 @@ def initial_words(model: Model, layout: Layout) -> Words:
 def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
     """The states of a family in blocks; the last part changes fastest.
 
-    Each part has bits of its own: a state is the fixed bits with one pattern of each part. A block is a product of the
+    Each part has its own bits. A state is the fixed bits with one pattern of each part; a block is a product of the
     patterns of the last parts.
     """
     patterns = [_patterns(part, layout) for part in family.parts]
@@ -117,7 +117,6 @@ def _product(outer: Words, inner: Words) -> Words:
 
 
 def _mask(part: FreePart, layout: Layout) -> Words:
-    """The bits of a part."""
     found = np.zeros(layout.words, dtype=np.uint64)
     for i in range(len(part.choices[0])):
         slot = layout.slots[part.start + i]

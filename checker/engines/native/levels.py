@@ -1,9 +1,9 @@
-"""The native search: its levels are expanded on all cores, with compiled kernels.
+"""The native search: all cores expand its levels with compiled kernels.
 
-Every worker takes parts of the level, expands them into its own buffers and looks the candidates up in the
-shared fingerprint table. A level is finished before the next one starts, so the first violation of a property
-is a shortest one. Counts do not depend on the number of workers; which of several shortest runs is reported
-does, unless there is one worker.
+Every worker takes parts of the level, expands them into its own buffers and looks up the candidates in the shared
+fingerprint table. A level is finished before the next one starts, so the first violation of a property has a shortest
+run. Counts do not depend on the number of workers. With several workers, it varies which of the shortest runs is
+reported.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
 
 
 class NativeLevels(SearchState):
-    """The levels of a native search (``Visited``): fingerprints in memory, and in sorted runs on disk beyond it."""
+    """The levels of a native search (``Visited``): fingerprints in memory, and beyond it in sorted runs on disk."""
 
     search: BreadthFirst
     """The search that expands them."""
 
     def __init__(self, program: Program, options: SearchOptions) -> None:
         super().__init__(program, options)
-        self.lock = threading.Lock()  # of what several workers write
-        self.lost = False  # a found state is in no level, so no checkpoint may be made
+        self.lock = threading.Lock()  # for data that several workers write
+        self.lost = False  # a found state is in no level, so no checkpoint may be written
         self.trouble: str | None = None
         self.pause: Pause | None = None
         self.pool: ThreadPoolExecutor | None = None
@@ -114,7 +114,7 @@ class NativeLevels(SearchState):
             self._save()
 
     def finish(self) -> None:
-        """Make the last checkpoint. A failure is only reported: the search has its result."""
+        """Write the last checkpoint. A failure is only reported: the search has its result."""
         self._save(over=True)
 
     def totals(self, search: BreadthFirst) -> Totals:
@@ -123,7 +123,7 @@ class NativeLevels(SearchState):
         return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index, in the level before, of the state that a state was found from, and the step's instance."""
+        """The index, in the previous level, of the state that a state was found from, and the step's instance."""
         chunk = self.levels[level].chunk_of(index)
         packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
         before, instance = divmod(packed, 1 << PREDECESSOR_BITS)
@@ -177,7 +177,6 @@ class NativeLevels(SearchState):
             self._release(level)
 
     def _release(self, level: Level) -> None:
-        """Drop the states of an expanded level."""
         for chunk in level.chunks:
             self.states.drop(chunk.states)
 
@@ -217,12 +216,12 @@ class NativeLevels(SearchState):
                 self._put_away(worker, following)
         except OSError as wrong:
             self._fail(wrong)
-        except MemoryError:  # the machine has less than was assumed
+        except MemoryError:  # the machine has less memory than assumed
             self.lost = True
             self.search.end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
-        """Expand states of a chunk; the rest is put back."""
+        """Expand states of a chunk; the unexpanded rest returns to the queue."""
         chunk, first, end = part
         start = first
         try:
@@ -256,14 +255,13 @@ class NativeLevels(SearchState):
                 self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:
-        """Take a worker's output: candidates if duplicates are found on disk, else states."""
+        """Move a worker's output: to the candidates if duplicates are found on disk, else to the level."""
         if self.delayed is not None:
             self.delayed.collect(worker)
         else:
             self._hand_over(worker, level)
 
     def _hand_over(self, worker: Worker, level: Level) -> None:
-        """Move a worker's output into a level."""
         count = worker["out_count"]
         if count:
             states = self.states.put(worker.out_states[:count])
@@ -275,7 +273,7 @@ class NativeLevels(SearchState):
         worker.reset_output()
 
     def _note_expanded(self, number: int) -> None:
-        """Note deadlocks and steps that violate a property, found by expanding a level."""
+        """Record deadlocks and steps that violate a property, found by expanding a level."""
         stuck = [w["deadlock"] for w in self.workers if w["deadlock"] >= 0]
         for worker in self.workers:
             worker["deadlock"] = -1
@@ -285,7 +283,7 @@ class NativeLevels(SearchState):
             self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
-        """Note a violation of the properties in ``bits``; the first one of each counts."""
+        """Record a violation of the properties in ``bits``; the first one of each counts."""
         for i, name in enumerate(names):
             if bits >> i & 1:
                 self.found.setdefault(name, place)
@@ -312,7 +310,7 @@ class NativeLevels(SearchState):
             assert self.delayed is not None
             self.delayed.begin(level.size - self.expanded)
         except OSError as wrong:
-            if self.delayed is not None:  # the table still holds what was found
+            if self.delayed is not None:  # the table still holds the states found so far
                 self.delayed.close()
                 self.delayed = None
             self._fail(wrong)
@@ -331,7 +329,7 @@ class NativeLevels(SearchState):
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Make a checkpoint, if the options have one. If the search is ``over``, a failure is only reported."""
+        """Write a checkpoint, if the options have one. If the search is ``over``, a failure is only reported."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds
@@ -344,6 +342,6 @@ class NativeLevels(SearchState):
                 self._fail(wrong)
 
     def _fail(self, wrong: OSError) -> None:
-        """The disk cannot be written: stop with the result so far."""
+        """Stop with the result so far, as the disk cannot be written."""
         self.search.stop, self.lost = DISK, True
         self.trouble = not_written(wrong, self.options.spill_directory)

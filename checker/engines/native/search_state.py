@@ -23,8 +23,9 @@ _LEAST_ROOM = 16 << 20
 class SearchState:
     """The levels, visited states, counters and violations of one search.
 
-    ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and ``items``
-    are its parts that are not expanded yet. ``found`` has the first violation of each property as a ``Place``.
+    ``levels`` are all levels so far: the last one is being found, and the one before it is being expanded. ``items``
+    are the parts of that one that are not expanded yet. ``found`` has the first violation of each property as a
+    ``Place``.
     """
 
     def __init__(self, program: Program, options: SearchOptions) -> None:
@@ -44,19 +45,18 @@ class SearchState:
         self.start: Words = initial_words(program.model, program.layout)
 
     def _divide_memory(self, memory: int) -> None:
-        """Divide the memory among the table, the levels and the search on disk."""
         program, options, self.memory = self.program, self.options, memory
         room = memory - sum(w.bytes for w in self.workers)
         reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
-        # With very little memory there is no share for the search on disk: the search ends when memory is full.
+        # With very little memory, the search on disk gets no share: the search ends when memory is full.
         self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
         room -= reserve * self.on_disk
         if room < _LEAST_ROOM:
             raise EngineError(f"{memory >> 20} MiB of memory are too few for {self.count} workers")
-        # States and predecessors are read once and in order, so they can wait on disk; the table cannot.
+        # States and predecessors are read once and in order, so they can be on disk; the table cannot.
         self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
         self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
-        # Marks beside the slots, for the search on disk, take a bit for each of them.
+        # For the search on disk, the table has a mark of one bit for each slot.
         slots = (room - room // 8 - room // 32) * 64 // 65
         self.table = Table(lambda *where: self.program.grow(*where), slots)
 
@@ -64,7 +64,10 @@ class SearchState:
         return DataFile.unnamed(self.options.spill_directory)
 
     def use_disk(self) -> None:
-        """From now on find duplicates on disk, where nothing is yet. Raises EngineError if memory is too small."""
+        """From now on, find duplicates on disk, which has no fingerprints yet.
+
+        Raises EngineError if memory is too small.
+        """
         directory = self.options.spill_directory
         if self.table.most < sum(worker.capacity for worker in self.workers):
             raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
@@ -77,12 +80,12 @@ class SearchState:
 
     @property
     def distinct(self) -> int:
-        """States that are known to be new."""
+        """The number of states known to be new."""
         return self.table.taken if self.delayed is None else self.delayed.visited.count
 
     @property
     def generated(self) -> int:
-        """Initial states, and the targets of all steps."""
+        """The number of initial states and of targets of all steps."""
         return len(self.start) + sum(int(w.counts.sum()) for w in self.workers)
 
     @property

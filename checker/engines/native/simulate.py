@@ -1,8 +1,7 @@
-"""Simulation: seeded random walks with the compiled kernels, for what is too large to explore.
+"""Simulation: seeded random walks with the compiled kernels, for models that are too large to explore.
 
-Walk number k of a seed is the same walk on every machine and with any number of workers. Walks are done in
-rounds, and a round is always finished, so results are reproducible too; only a limit on seconds ends at an
-arbitrary round.
+Walk number k of a seed is the same walk on every machine and with any number of workers. Walks are done in rounds,
+and a round is always finished, so results are reproducible. Only a limit on seconds ends at an arbitrary round.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _MASK = (1 << 64) - 1
 
 @dataclass
 class _Share:
-    """One worker's walks of a round; ``runs`` has for each violated property the lowest walk and its run."""
+    """One worker's walks of a round; ``runs`` has for each violated property the lowest walk number and its run."""
 
     taken: NDArray[np.int64]
     visited: int = 0
@@ -42,9 +41,9 @@ class _Share:
 def simulate(
     model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
 ) -> SimulationResult:
-    """Walk at random until a walk violates a property, all walks are done, a limit, or the first Ctrl-C.
+    """Walk at random until a walk violates a property, all walks are done, a limit is reached, or the first Ctrl-C.
 
-    Raises BoundError where a step leaves a type without a declared bound.
+    Raises BoundError if a step leaves a type without a declared bound.
     """
     started = time.perf_counter()
     program = Program(model)
@@ -134,7 +133,7 @@ def _progress(result: SimulationResult, options: SimulationOptions) -> Progress:
 
 
 def _mix(value: int) -> int:
-    """SplitMix64's finalizer: well spread seeds from numbers in a row."""
+    """SplitMix64's finalizer: well distributed seeds from consecutive numbers."""
     value = (value + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK

@@ -46,7 +46,7 @@ def states_at_once(instances: int) -> int:
 
 @dataclass
 class LinkedSteps:
-    """The steps of some states: targets and instances, the number per state; the same of pruned steps."""
+    """The steps of some states: targets and instances, and the number per state; the same for pruned steps."""
 
     targets: NDArray[np.int64]
     instances: NDArray[np.int64]
@@ -83,15 +83,15 @@ def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
     buffers["cuts"] = buffers.cuts.ctypes.data
 
 
-# The explored graph by the native engine: a search that keeps its states, and then all their steps again.
+# The explored graph by the native engine: a search that keeps its states, then a second expansion for the steps.
 #
-# The search finds the states and a shortest run to each, not the steps between them. So each state is expanded again
-# with the same kernels, and the targets of its steps are looked up in the search's table, which then has a state's
+# The search finds the states and a shortest run to each, but not all steps between them. So each state is expanded
+# again with the same kernels. The targets of its steps are looked up in the search's table, which then has a state's
 # number beside each fingerprint.
 #
-# The search takes two states with one fingerprint for one. Linking detects it: the target of a step is compared word by
-# word with the state that the table names, and a difference is an error. With symmetry the words can differ, so the
-# collision probability is that of the search.
+# The search treats two states with one fingerprint as the same. Linking detects such a collision: it compares the
+# target of a step word by word with the state in the table, and a difference is an error. With symmetry the words can
+# differ, so the collision probability is that of the search.
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
@@ -107,7 +107,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 
 
 def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """A search with its graph, as ``search`` and ``explore`` together.
+    """A search that also returns its graph, as ``search`` and ``explore`` together.
 
     There is no graph if the search was interrupted or stopped at its first violation. Raises as ``explore``.
     """
@@ -135,7 +135,7 @@ def _begun(
 
 
 class LinkProgram(Program):
-    """Machine code for a search and for what follows it."""
+    """Machine code for a search and for linking its steps."""
 
     kernels: type[Kernels] = CutKernels
     runtime: type[Runtime] = LinkRuntime
@@ -346,7 +346,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     result = searched(model, options, progress)
     if (
         result.stopped_by == "memory" and options.on_disk
-    ):  # the graph does not fit; a search alone can go to disk
+    ):  # the graph does not fit into memory; a search without it can use the disk
         alone = search_alone(model, replace(options, graph=False), progress)
         alone.graph = result.graph
         return alone

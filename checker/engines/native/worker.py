@@ -1,4 +1,4 @@
-"""The fingerprint table: which states were seen, eight bytes each, in memory that grows in place."""
+"""The fingerprint table: eight bytes for each visited state, in memory that grows in place."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 class TableFullError(EngineError):
-    """The table would need more memory than it may have."""
+    """The table would need more memory than allowed."""
 
 
 class Table:
-    """Slots of 64-bit fingerprints in one stretch of address space; only the used part takes memory.
+    """Slots of 64-bit fingerprints in one range of address space; only the used part takes memory.
 
-    Small tables grow fourfold; large ones by a fifth, so that a state costs eight bytes divided by a share of
-    taken slots between 0.75 and 0.9. ``grow`` is the compiled sweep of the runtime.
+    Small tables grow fourfold, large ones by a fifth. The share of taken slots of a large table is then between 0.75
+    and 0.9, and a state costs eight bytes divided by it. ``grow`` is the compiled sweep of the runtime.
     """
 
     def __init__(self, grow: Any, maximum_bytes: int) -> None:
@@ -69,7 +69,10 @@ class Table:
         return self.taken + more <= FULL * self.capacity
 
     def make_room(self, more: int) -> None:
-        """Grow until ``more`` fit. No other call may use the table meanwhile. Raises TableFullError if it cannot."""
+        """Grow until ``more`` fit.
+
+        No other call may use the table meanwhile. Raises TableFullError if it cannot grow.
+        """
         while not self.has_room(more):
             wanted = self.capacity * 4 if self.capacity < _LARGE else self.capacity * 6 // 5
             capacity = min(wanted, self._most)
@@ -82,7 +85,7 @@ class Table:
 
     @contextmanager
     def entered(self, more: int) -> Iterator[None]:
-        """Use the table in one of several threads, with room for ``more``. It grows while no thread uses it.
+        """Use the table in one of several threads, with room for ``more``. The table grows while no thread uses it.
 
         Raises TableFullError if it cannot grow.
         """
@@ -107,7 +110,7 @@ class Table:
                 self._turn.notify_all()
 
     def add_taken(self, count: int) -> None:
-        """Count slots that a thread took."""
+        """Add to the count of taken slots."""
         with self._turn:
             self.taken += count
 
@@ -118,12 +121,12 @@ class Table:
 
     @property
     def most_slots(self) -> int:
-        """The most slots that the table can have, the slack included."""
+        """The most slots that the table can have, including the slack."""
         return self._most + SLACK
 
     def clear(self, expected: int = 0) -> None:
         """Remove all fingerprints, and set the size for ``expected`` ones, if memory allows."""
-        if sys.platform == "linux":  # elsewhere the pages need not come back as zeros
+        if sys.platform == "linux":  # elsewhere the pages may not return as zeros
             self._memory.madvise(mmap.MADV_DONTNEED)
         else:
             self.slots[: self.capacity + SLACK] = 0
@@ -150,7 +153,7 @@ OUTPUT = 1 << 16
 
 
 class Pause(Enum):
-    """Why all workers pause within a level."""
+    """The reason why all workers pause within a level."""
 
     FULL = auto()
     """The table has no room, or holds enough candidates for a pass over the disk."""
@@ -166,7 +169,7 @@ class Buffers:
     ) -> None:
         outline = model.outline
         instances, properties = len(outline.instances), max(1, len(outline.safety))
-        # A call ends when the successors of one state, and a batch, might no longer fit.
+        # A call ends when the successors of one more state, and a batch, might not fit.
         self.capacity = OUTPUT + BATCH + 2 * instances
         self._candidates = np.empty((BATCH + 2 * instances + 1) * (WORDS + words), dtype=np.uint64)
         self.counts = np.zeros(max(1, instances), dtype=np.int64)
@@ -192,7 +195,7 @@ class Buffers:
         self["judging"] = int(judging)
 
     def broken(self) -> list[tuple[int, int]]:
-        """The violations of step properties recorded since the last call: predecessor as in a candidate, bits."""
+        """The violations of step properties recorded since the last call: predecessor as in a candidate, and bits."""
         found: list[tuple[int, int]] = [
             tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()
         ]
@@ -244,11 +247,11 @@ class Worker(Buffers):
         self["violation_count"] = 0
 
     def collect(self) -> None:
-        """From now on write candidates as rows, and judge nothing."""
+        """From now on, write candidates as rows, without judging them."""
         if not len(self.rows):
             self.rows = np.empty((self.capacity, self.rows.shape[1]), dtype=np.uint64)
         self["rows"], self["judging"] = self.rows.ctypes.data, 0
 
     def keep(self) -> None:
-        """From now on write states, and judge them."""
+        """From now on, write states, and judge them."""
         self["rows"], self["judging"] = 0, 1

@@ -1,1 +1,1 @@
-"""The Z3 engine: bounded checks, and induction from any state. Its terms come from the expression graph alone."""
+"""The Z3 engine: bounded checks, and induction from any state. Its terms come only from the expression graph."""

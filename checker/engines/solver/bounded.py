@@ -1,7 +1,7 @@
-"""Runs as a formula: a state for each depth, and between two of them one step, whichever it is.
+"""Runs as a formula: a state for each depth, and one step of any instance between consecutive states.
 
-The scalars of each state are constants of the solver. One number a depth says which step is taken; a scalar
-that the step does not write stays, so there are no frames to state.
+The scalars of each state are constants of the solver. One number per depth selects the step. A scalar that the step
+does not write keeps its term, so no frame conditions are needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from highwater.model.language.types import Bool, IntType, Leaf, Type
 
 @dataclass(frozen=True)
 class StepTaken:
-    """The step between two depths: the number of it, and the scalars of the open parameters of all steps."""
+    """The step between two depths: its number, and the scalars of the open parameters of all steps."""
 
     choice: Term
     parameters: tuple[Term, ...]
@@ -54,16 +54,16 @@ class Unrolling:
 
     @property
     def depth(self) -> int:
-        """How many states a run has so far."""
+        """The number of states of a run so far."""
         return len(self.states)
 
     def start(self) -> list[Term]:
-        """Begin with the initial states; the constraints that say so."""
+        """Begin with the initial states; returns their constraints."""
         initial = listed(self.model)
         if initial is None:
             self._add(state := self._variables())
             return [begins(self.model, self.numbers, state)]
-        if len(initial) == 1:  # plain values, through which the solver's simplifier sees
+        if len(initial) == 1:  # plain values, which the solver's simplifier can use
             literals = [
                 self.numbers.literal(v, leaf) for v, leaf in zip(initial[0], self.model.leaves, strict=True)
             ]
@@ -86,7 +86,7 @@ class Unrolling:
         ]
 
     def extend(self) -> list[Term]:
-        """One step more; the constraints of it."""
+        """Add one step; returns its constraints."""
         translate = self._translators[-1]
         before, after = self.states[-1], self._variables()
         taken = self.taken[-1]
@@ -113,24 +113,24 @@ class Unrolling:
         return constraints
 
     def holds(self, depth: int) -> dict[str, Term]:
-        """For each property, the term that it holds in the state of a depth."""
+        """For each property, the term that it holds in the state at a depth."""
         translate = self._translators[depth - 1]
         return {p.name: translate(p.node) for p in self.model.properties}
 
     def step_holds(self, depth: int) -> dict[str, Term]:
-        """For each property of steps, the term that it holds of the step to the state of a depth; none of depth 1."""
+        """For each step property, the term that it holds for the step to the state at a depth; none for depth 1."""
         if depth < 2 or not self.model.step_properties:
             return {}
         translate = Translator(self.numbers, [*self.states[depth - 2], *self.states[depth - 1]])
         return {p.name: translate(p.node) for p in self.model.step_properties}
 
     def no_step(self, depth: int) -> Term:
-        """That no step can be taken at a depth, cut or not."""
+        """The term that no step can be taken at a depth, whether pruned or not."""
         translate = self._translators[depth - 1]
         return z3.Not(z3.Or([translate(i.enabled) for i in self.model.instances]))
 
     def leaves_a_type(self, depth: int) -> Term | None:
-        """That an enabled step leaves a type without a declared bound; None where no step ever does."""
+        """The term that an enabled step leaves a type without a declared bound; None if no step ever does."""
         translate = self._translators[depth - 1]
         found = []
         for instance in self.model.instances:
@@ -143,7 +143,7 @@ class Unrolling:
         return z3.Or(found) if found else None
 
     def run(self, solution: z3.ModelRef, name: str) -> ViolatingRun:
-        """The run of a solver's model, as an engine's: an initial state and the instances taken."""
+        """The run in a solver's model, in the engines' form: an initial state and the instances taken."""
         path = []
         for taken in self.taken[: self.depth - 1]:
             number = solution.eval(taken.choice, model_completion=True).as_long()
@@ -157,7 +157,7 @@ class Unrolling:
         return ViolatingRun(name, self.scalars(solution, 1), tuple(path))
 
     def scalars(self, solution: z3.ModelRef, depth: int) -> Scalars:
-        """The state of a depth in a solver's model, as the interpreter has it."""
+        """The state at a depth in a solver's model, in the interpreter's form."""
         terms = self.states[depth - 1]
         return tuple(
             self.numbers.value(solution, term, leaf)
@@ -187,25 +187,25 @@ class Unrolling:
 
 
 LISTED = 64
-"""Up to so many candidates are gone through one by one: the solver's simplifier sees through plain values."""
+"""The most candidates that are listed individually: the solver's simplifier works well with plain values."""
 
 
 def listed(model: Model) -> list[Scalars] | None:
-    """The initial states, where they are few; None where they are many."""
+    """The initial states, if they are few; else None."""
     if model.start is None or model.start.candidates <= LISTED:
         return model.initial
     return None
 
 
 def begins(model: Model, numbers: Numbers, state: Sequence[Term]) -> Term:
-    """That these scalars are an initial state of a model that has many."""
+    """The term that these scalars are an initial state, for a model with many."""
     assert model.start is not None
     families = [_is_of(model.leaves, numbers, state, family) for family in model.start.families]
     return z3.And(z3.Or(families), Translator(numbers, state)(model.start.condition))
 
 
 def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], family: InitialFamily) -> Term:
-    """That a state is one of a family: its fixed scalars are as they are, each free part has one of its values."""
+    """The term that a state is in a family: fixed scalars have their values, each free part has one of its values."""
     open_ = {part.start + i for part in family.parts for i in range(len(part.choices[0]))}
     same = [
         state[i] == numbers.literal(value, leaf)
@@ -216,7 +216,7 @@ def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], fami
 
 
 def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: FreePart) -> Term:
-    """That a free part has one of its values; where these are all that its type has, that is known."""
+    """The term that a free part has one of its values; if these are all values of its type, only the type's bounds."""
     first, leaf = part.start, leaves[part.start]
     if len(part.choices[0]) == 1:
         values = {value for (value,) in part.choices}
@@ -233,10 +233,10 @@ def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], 
 
 @dataclass(frozen=True)
 class OpenStep:
-    """A way to go on: an instance whose parameters may be inputs too.
+    """A possible step: an instance whose parameters may be inputs, too.
 
-    ``leaves`` are those inputs, numbered from ``start`` on (the state's leaves come first), ``types`` the type
-    of each open parameter and where its inputs begin, ``chosen`` the condition that they are in their domains.
+    ``leaves`` are those inputs, numbered from ``start`` on (the state's leaves come first). ``types`` has the type of
+    each open parameter and the start of its inputs. ``chosen`` is the condition that they are in their domains.
     """
 
     instance: Instance
@@ -259,7 +259,7 @@ class OpenStep:
 
 
 def steps(model: Model, *, grouped: bool) -> list[OpenStep]:
-    """Every way to go on: the model's instances, or one for each action where ``grouped`` and possible."""
+    """All possible steps: the model's instances; with ``grouped``, one for each action whose parameters can be open."""
     if not grouped:
         return [OpenStep(instance) for instance in model.instances]
     found: list[OpenStep] = []
@@ -278,9 +278,9 @@ def steps(model: Model, *, grouped: bool) -> list[OpenStep]:
 
 
 def instance_number(model: Model, step: OpenStep, scalars: Sequence[int]) -> int:
-    """Which of the model's instances a step is with these open parameters.
+    """The model's instance for a step with these open parameters.
 
-    Raises LanguageError where the model has none: its guards cannot hold for these parameters.
+    Raises LanguageError if the model has none: its guards cannot hold for these parameters.
     """
     wanted = step.parameters(scalars)
     for number, instance in enumerate(model.instances):
@@ -318,7 +318,7 @@ def _open(model: Model, action: Action, start: int) -> OpenStep | None:
             model.protocol, model.leaves, [*model.inputs, *_places(start, leaves)], action, choice
         )
     except (LanguageError, TypeError, ValueError, AttributeError, KeyError, IndexError):
-        return None  # the text wants plain parameters; with those it was traced before
+        return None  # the sentence needs plain parameters; with those it was traced before
     return None if instance is None else OpenStep(instance, start, tuple(leaves), types, chosen)
 
 
@@ -328,7 +328,7 @@ def _places(start: int, leaves: Sequence[Leaf]) -> Iterator[Node]:
 
 
 def _common_type(constants: Sequence[Any]) -> Type | None:
-    """The type of all values that a parameter is chosen from; None where they have none in common."""
+    """The common type of all values that a parameter ranges over; None if there is none."""
     if not constants:
         return None
     if all(isinstance(c, bool) for c in constants):
@@ -452,7 +452,7 @@ def _deepen(
 
 
 def _holding(runs: Unrolling, deadlock: bool) -> dict[str, z3.BoolRef]:
-    """For each property, the term that it holds at the last depth; of a property of steps, for the last step."""
+    """For each property, the term that it holds at the last depth; for a step property, for the last step."""
     holds = runs.holds(runs.depth) | runs.step_holds(runs.depth)
     return holds | ({DEADLOCK: z3.Not(runs.no_step(runs.depth))} if deadlock else {})
 

@@ -1,7 +1,7 @@
 """Compare two versions of a protocol: each action does the same in both for all states, or a state shows a difference.
 
-The solver compares the step from one state with one choice of parameters. If a rule needs a field of its own, states
-are those of the version with more fields, and the solver compares the fields that both versions have.
+The solver compares the step from one state with one choice of parameters. If a rule needs its own field, states are
+those of the version with more fields, and the solver compares the fields that both versions have.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Differences:
 
     @property
     def equal(self) -> bool:
-        """Whether every action does the same in both versions."""
+        """True if every action does the same in both versions."""
         return self.stopped_by is None and not any(self.actions.values())
 
 
@@ -61,7 +61,7 @@ class Differences:
 class Union:
     """The states of two versions: ``whole`` is the model that has all fields of both.
 
-    ``places`` gives, for each version, the position of each of its scalars among those of the whole.
+    ``places`` has, for each version, the position of each of its scalars in the whole.
     """
 
     whole: Model
@@ -69,7 +69,7 @@ class Union:
 
     @classmethod
     def of(cls, first: Model, second: Model) -> Union:
-        """The union of two versions. Raises LanguageError where each has fields that the other lacks."""
+        """The union of two versions. Raises LanguageError if each has fields that the other lacks."""
         whole = first if len(first.leaves) >= len(second.leaves) else second
         number = {leaf: i for i, leaf in enumerate(whole.leaves)}
         if alone := [leaf.path for m in (first, second) for leaf in m.leaves if leaf not in number]:
@@ -211,9 +211,9 @@ def nearest_state(
     leaves: Sequence[Leaf],
     wanted: Sequence[int],
 ) -> list[int]:
-    """Fix scalars one after the other to the value nearest to the wanted one, so that the solver has no choice.
+    """Fix one scalar after the other to the value nearest to the wanted one, so that the solver has no choice.
 
-    A number with a long interval that cannot be the wanted one is left to the solver.
+    A number with a long interval that cannot have the wanted value is left to the solver.
     """
     solution, found = solver.model(), []
     for term, leaf, value in zip(terms, leaves, wanted, strict=True):
@@ -263,7 +263,6 @@ def _outcome(
 
 
 def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[int]) -> str:
-    """The step's sentence, by the version that has it."""
     for model, step in versions:
         try:
             if step is not None:
@@ -274,7 +273,6 @@ def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[i
 
 
 def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[int]) -> Scalars | None:
-    """The outcome by the interpreter."""
     if step is None:
         return None
     interpreter = Interpreter(model)
@@ -300,13 +298,13 @@ def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str
 
 
 def special(model: Model, witness: Witness) -> list[str]:
-    """The differences of a witness's state from the initial one, a line for each place."""
+    """The differences of a witness's state from the initial one, one line per place."""
     changes = Interpreter(model).changes(model.first_initial, witness.before)
     return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
 
 
 def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
-    """The changes of an outcome, a line for each place."""
+    """The changes of an outcome, one line per place."""
     changes = Interpreter(model).changes(witness.before, after)
     lines = [
         f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()

@@ -1,7 +1,7 @@
 """Induction: every action keeps every invariant, from any state within the types, reachable or not.
 
 An invariant that holds initially and that every step keeps holds in runs of any length. A step that does not keep one
-is a *counterexample to induction*: its first state satisfies all invariants, and need not be reachable.
+is a *counterexample to induction*: its first state satisfies all invariants, but may be unreachable.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 
 INITIAL = "initial"
-"""The name under which the initial states stand among the actions."""
+"""The name for the initial states in the list of actions."""
 
 WITHIN_TYPES = "within_types"
-"""The condition that a step leaves no type except at a declared bound; checked of every action."""
+"""The condition that a step leaves no type except at a declared bound; checked for every action."""
 
 
 @dataclass(frozen=True)
 class Failure:
     """A step that does not keep an invariant, taken by the interpreter. ``after`` is None if it leaves a type.
 
-    ``excluded_by`` are known invariants that are not assumed, and do not hold in the state before.
+    ``excluded_by`` are known invariants that are not assumed, and that do not hold in the state before the step.
     """
 
     instance: Instance | None
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Preserved:
-    """The verdict on an action and a property: kept (no failure), not kept, or None without an answer."""
+    """The verdict on an action and a property: kept, not kept (with a failure), or None without an answer."""
 
     action: str
     property: str
@@ -55,7 +55,7 @@ class Preserved:
 
 @dataclass
 class InductionResult:
-    """One verdict for each action and property, in the order of the model; ``stopped_by`` why some are missing."""
+    """One verdict for each action and property, in the order of the model; ``stopped_by``: why some are missing."""
 
     verdicts: list[Preserved] = field(default_factory=list)
     stopped_by: str | None = None
@@ -65,7 +65,7 @@ class InductionResult:
 
     @property
     def failures(self) -> list[Preserved]:
-        """Those that are not kept."""
+        """The verdicts of properties that are not kept."""
         return [v for v in self.verdicts if v.kept is False]
 
     @property
@@ -86,10 +86,10 @@ def prove(
 ) -> InductionResult:
     """Check that every action keeps the conjunction of the model's invariants.
 
-    The model's step properties are checked of every step, too. ``known`` are further invariants: a failure names those
-    that exclude it. ``actions`` restricts the check. ``workers`` actions are checked at a time; the number does not
-    change verdicts, but can change the states of failures. With ``first``, one failure of an action ends its check, and
-    its other properties count as kept: the least work that shows if the proof holds.
+    Every step is also checked against the model's step properties. ``known`` are further invariants: a failure names
+    those that exclude it. ``actions`` restricts the check. ``workers`` actions are checked at a time; their number
+    does not change verdicts, but can change the states of failures. With ``first``, one failure of an action ends its
+    check, and its other properties count as kept: this is the least work that shows if the proof holds.
     """
     limits = limits or Limits()
     result = InductionResult()
@@ -125,7 +125,7 @@ def prove(
 
 @dataclass(frozen=True)
 class _Decided:
-    """The result for an action: the properties that it does not keep, if it is possible, and seconds."""
+    """The result for an action: the properties that it does not keep, True if it is possible, and seconds."""
 
     failures: dict[str, _Step]
     possible: bool
@@ -134,7 +134,7 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Step:
-    """A failure as plain data: the number of the instance in the model, the states, and what excludes it."""
+    """A failure as plain data: the instance's number in the model, the states, and the excluding invariants."""
 
     instance: int
     before: Scalars
@@ -258,7 +258,7 @@ class _Question:
             left = [name for name in left if name not in wrong_names]
 
     def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:
-        """A solver's model as the interpreter's step, and the names of the properties violated by it."""
+        """A solver's model as the interpreter's step, and the names of the properties that the step violates."""
         model, numbers = self.model, self.numbers
         before = tuple(
             numbers.value(solution, v, leaf) for v, leaf in zip(self.variables, model.leaves, strict=False)
@@ -281,7 +281,7 @@ class _Question:
         return _Step(number, before, after, excluded), wrong
 
 
-# The helpers of proofs by induction: invariants and step properties that a protocol states for proofs only.
+# The helpers of proofs by induction: invariants and step properties that a protocol declares only for proofs.
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The expression graph as Z3 terms, for all modules of this package.
 
-A bool is a Bool and a set a bit-vector with a bit for each index. An int is a bit-vector just wide enough for
-its interval, two's complement where it can be negative; one whose interval is wider than ``WIDE`` bits (epochs
-in a proof for all epochs), and what is computed from such, is a mathematical integer.
+A bool is a Bool, and a set is a bit-vector with a bit for each index. An int is a bit-vector just wide enough for its
+interval, in two's complement if it can be negative. An int whose interval is wider than ``WIDE`` bits (epochs in a
+proof for all epochs), and any int computed from one, is a mathematical integer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Term = Any
 
 
 def bits_of(low: int, high: int) -> int:
-    """The width of the bit-vector for an interval; with a sign bit where it has negative numbers."""
+    """The width of the bit-vector for an interval; with a sign bit if the interval has negative numbers."""
     width = max(low.bit_length(), high.bit_length(), 1)
     return width + 1 if low < 0 else width
 
@@ -46,14 +46,14 @@ def is_wide(low: int, high: int) -> bool:
 
 
 class Numbers:
-    """How ints are represented; ``integers`` makes all of them mathematical ones."""
+    """The representation of ints; ``integers`` makes all of them mathematical integers."""
 
     def __init__(self, integers: bool = False) -> None:
         self.integers = integers
         self._kinds: dict[int, bool] = {}
 
     def is_integer(self, node: Node) -> bool:
-        """Whether an int node is a mathematical integer: it is wide, or made from one."""
+        """True if an int node is a mathematical integer: it is wide, or computed from one."""
         if self.integers:
             return True
         known = self._kinds.get(node.id)
@@ -66,7 +66,7 @@ class Numbers:
         return known
 
     def is_integer_leaf(self, leaf: Leaf) -> bool:
-        """Whether a scalar is a mathematical integer."""
+        """True if a scalar is a mathematical integer."""
         return leaf.sort == INT and (self.integers or is_wide(leaf.low, leaf.high))
 
     def variable(self, name: str, leaf: Leaf) -> Term:
@@ -102,7 +102,7 @@ class Numbers:
         return found
 
     def value(self, model: Any, term: Term, leaf: Leaf) -> int:
-        """A scalar's value in a solver's model, as the interpreter has it."""
+        """A scalar's value in a solver's model, in the interpreter's form."""
         found = model.eval(term, model_completion=True)
         if leaf.sort == BOOL:
             return int(z3.is_true(found))
@@ -114,7 +114,7 @@ class Numbers:
 class Translator:
     """Translates nodes over given inputs: the terms of the scalars, in the order of the model's leaves.
 
-    A node is translated once. Its term has the sort that ``Numbers`` gives it.
+    Each node is translated once. Its term has the sort that ``Numbers`` assigns.
     """
 
     def __init__(self, numbers: Numbers, inputs: Sequence[Term]) -> None:
@@ -169,13 +169,12 @@ class Translator:
     # --- sorts and widths ---------------------------------------------------------------------------
 
     def _integer(self, node: Node) -> Term:
-        """An int node as a mathematical integer."""
         term = self(node)
         if z3.is_int(term):
             return term
         if node.is_const:
             return z3.IntVal(node.value)
-        if node.high - node.low < 64:  # a choice between constants costs less than the theories' conversion
+        if node.high - node.low < 64:  # a choice between constants is cheaper than the solver's conversion
             result = z3.IntVal(node.high)
             for value in range(node.high - 1, node.low - 1, -1):
                 result = z3.If(term == z3.BitVecVal(value, term.size()), z3.IntVal(value), result)
@@ -183,7 +182,7 @@ class Translator:
         return z3.BV2Int(term, node.low < 0)
 
     def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
-        """Int nodes in one sort and width that hold them all; and if it is signed."""
+        """Int nodes in one sort and width that fit all of them; and True if it is signed."""
         if any(self.numbers.is_integer(n) for n in nodes):
             return True, [self._integer(n) for n in nodes]
         low, high = min(n.low for n in nodes), max(n.high for n in nodes)
@@ -200,7 +199,7 @@ class Translator:
         return [_resize(self(n), width, n.low < 0) for n in nodes]
 
     def is_value(self, node: Node, value: int) -> Term:
-        """Whether an int node has this value."""
+        """The term that an int node has this value."""
         if not node.low <= value <= node.high:
             return z3.BoolVal(False)
         term = self(node)
@@ -229,7 +228,7 @@ class Translator:
             zero, rest = z3.IntVal(0), x % y
             over = z3.And(y < zero, rest != zero)
             quotient, rest = x / y - z3.If(over, 1, 0), rest + z3.If(over, y, zero)
-        else:  # and of bit-vectors it rounds towards zero
+        else:  # for bit-vectors, Z3 rounds towards zero
             low, high = (f(f(n.low, n.high) for n in (a, b, node)) for f in (min, max))
             width = bits_of(low, high) + 1
             x, y = (_resize(self(n), width, n.low < 0) for n in (a, b))
@@ -332,7 +331,7 @@ BEYOND = 1 << 80
 
 
 APART = 40
-"""How far above a scenario's own bounds it is looked at whether they shape anything but intervals."""
+"""The distance above a scenario's own bounds at which to check that they only affect intervals."""
 
 
 def unbounded(
@@ -344,9 +343,9 @@ def unbounded(
 ) -> tuple[type[Protocol], dict[str, int]]:
     """The protocol with wider ranges for the parameters that bound its numbers, and those parameters set.
 
-    A parameter bounds numbers where it names the bound of a number of the state and of no sequence: a sequence has
-    a place for each element, so its length stays bounded. LanguageError where there is no such parameter, or where
-    one has more to say than where numbers end (it counts actions, or is the end of a loop).
+    A parameter qualifies if it is the bound of a number of the state and of no sequence. A sequence has a place for
+    each element, so its length stays bounded. Raises LanguageError if there is no such parameter, or if one also
+    affects more than intervals (it counts actions, or ends a loop).
     """
     rules, invariants, of_steps = list(rules), list(invariants), list(step_properties)
     bounds = list(_bounds(protocol(parameters, rules).state))
@@ -376,7 +375,7 @@ def unbounded(
 
 
 def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
-    """The names of the bounds in a type, with the type that each bounds."""
+    """The names of the bounds in a type, each with the type that it bounds."""
     if isinstance(type_, IntType) and type_.bound:
         yield type_.bound, IntType
     elif isinstance(type_, Option):
@@ -392,18 +391,17 @@ def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
         yield from _bounds(type_.element)
 
 
-# Limits of a solver: time, memory, and Ctrl-C. Each ends a question without an answer, never with an
-# exception.
+# Limits of a solver: time, memory, and Ctrl-C. Reaching one ends a query without an answer, never with an exception.
 
 LOOK_SECONDS = 0.1
-"""How often the memory is looked at while the solver works."""
+"""The seconds between checks of the memory while the solver works."""
 
 
 class Stopped(HighwaterError):
     """The solver gave no answer; ``why`` is "seconds", "memory", "interrupted" or "unknown"."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(why)  # its argument, so that it can come from another process
+        super().__init__(why)  # passed as an argument, so that the error can cross process boundaries
         self.why = why
 
 
@@ -422,7 +420,7 @@ class Limits:
         return time.perf_counter() - self.started
 
     def check(self, solver: z3.Solver, *assumptions: Term) -> bool:
-        """Whether the constraints and assumptions have a solution; Stopped where the solver does not say."""
+        """True if the constraints and assumptions have a solution. Raises Stopped if the solver gives no answer."""
         if self.seconds is not None:
             left = self.seconds - self.used
             if left <= 0:
@@ -443,7 +441,7 @@ class Limits:
     def _watched(self, solver: z3.Solver) -> Iterator[None]:
         """Stop the solver from another thread when the memory is full.
 
-        Z3's own limits are not used: one is not looked at by every part of it, and the other ends the process.
+        Z3's own limits are not used: not every part of it checks the one, and the other ends the process.
         """
         if self.memory_bytes is None:
             yield

@@ -66,7 +66,7 @@ class CommittedLevel:
 
     @property
     def size(self) -> int:
-        """Its states."""
+        """The number of its states."""
         return sum(part.count for part in self.parts)
 
     def part_of(self, index: int) -> LevelFile:
@@ -83,7 +83,7 @@ class SearchIdentity:
     content: str
     words: int
     buckets: int
-    """A bucket holds the fingerprints with the same remainder by this number."""
+    """A bucket holds the fingerprints with the same remainder modulo this number."""
 
 
 class SparkCheckpoint(CheckpointDirectory):
@@ -245,7 +245,7 @@ class SparkCheckpoint(CheckpointDirectory):
             return np.asarray(column.to_numpy(), dtype=np.uint64)
 
     def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
-        """Where a state of a level came from: the index in the level before, and the instance."""
+        """The index, in the previous level, of the state that a state was found from, and the instance."""
         if not 0 <= index < level.size:
             raise self.damaged(_manifest(number))
         part = level.part_of(index)
@@ -316,7 +316,7 @@ class PartWriter:
         self._writer.write_table(pa.table(columns, schema=self._schema), row_group_size=2 * GROUP)
 
     def close(self) -> None:
-        """Finish the file: it is on the disk then. Raises OSError."""
+        """Finish the file; it is then on disk. Raises OSError."""
         self._flush()
         if self._writer is not None and self._out is not None:
             self._writer.close()
@@ -329,7 +329,7 @@ class PartWriter:
 
 
 class _Counted:
-    """A file that is written from its start to its end, with its size and its CRC-32C; for pyarrow."""
+    """A file that is written from start to end, with its size and its CRC-32C; for pyarrow."""
 
     closed = False
 
@@ -348,16 +348,16 @@ class _Counted:
         return size
 
     def tell(self) -> int:
-        """Where the next byte goes."""
+        """The position of the next byte."""
         return self.bytes
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Nothing is buffered here."""
 
     def close(self) -> None:
-        """Called when pyarrow is done with it."""
+        """Do nothing when pyarrow is done; ``finish`` closes the file."""
 
     def finish(self) -> None:
-        """Wait until all is on the disk, and close it."""
+        """Wait until everything is on disk, and close the file."""
         os.fsync(self._file.fileno())
         self._file.close()

@@ -60,23 +60,23 @@ REFUSALS = (OSError, LanguageError, InputError, InternalError)
 _REPORTS = pa.schema([("report", pa.string())])
 _PROGRAMS = 2
 _MOST_SEEN_BYTES = 1 << 28
-"""Memory for the candidates that a task has sent already."""
+"""Memory for the candidates that a task has already sent."""
 _LEAST_TABLE_BYTES = 1 << 28
 _MOST_HELD_BYTES = 1 << 28
-"""Memory for the candidates that came to a task; further ones wait in a temporary file."""
+"""Memory for the candidates that a task has received; further ones wait in a temporary file."""
 
 Report = dict[str, Any]
 Known = tuple[int, int]
-"""A bit for each property whose violation was found: of the invariants, and of the step properties."""
+"""A bit for each property with a known violation: for the invariants, and for the step properties."""
 
 
 @dataclass
 class Found:
-    """The new states of a level, and what its expansion counted.
+    """The new states of a level, and the counts of its expansion.
 
     ``places`` has the index in the new level of the first state that violates a property. ``broken`` has, for a step
-    property, the index in the expanded level of a state, and the instance of a violating step from it.
-    ``stuck`` is the index in the expanded level of the first state without a step, or None.
+    property, the index in the expanded level of a state, and the instance of a violating step from it. ``stuck`` is
+    the index in the expanded level of the first state without a step, or None.
     """
 
     states: int = 0
@@ -93,7 +93,7 @@ class Found:
 class LevelTask:
     """A level to expand: its directory, the search's identity, and the violations known so far.
 
-    ``known`` says which properties are known to be violated; ``table_bytes`` is the memory for a fingerprint table.
+    ``known`` has the properties that are known to be violated; ``table_bytes`` is the memory for a fingerprint table.
     """
 
     directory: str
@@ -107,7 +107,7 @@ class LevelTask:
 
 
 def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
-    """Rows as one block for each bucket that some of them belong to."""
+    """Rows as blocks, one for each bucket that has some of them."""
     kind = np.uint16 if buckets <= 1 << 16 else np.uint32
     bucket = (rows[:, 0] % np.uint64(buckets)).astype(kind)
     rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
@@ -122,7 +122,7 @@ def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
 
 
 def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
-    """A report as a row of the first of some buckets, and an empty row for each other, so that its task runs."""
+    """A report as a row of one bucket, and an empty row for each other bucket, so that its task runs."""
     listed = list(buckets)
     texts = [json.dumps(report), *[None] * (len(listed) - 1)]
     columns = [pa.array(listed, pa.int32()), pa.array(texts, pa.string())]
@@ -260,9 +260,9 @@ def visited(
 
 
 class BucketTables:
-    """The fingerprint tables that a process keeps from one level to the next, one a bucket, as far as memory goes.
+    """The fingerprint tables that a process keeps between levels, one per bucket, within the memory limit.
 
-    A table that lacks levels catches up from their files, so what a task finds does not depend on its process.
+    A table that lacks levels reads them from their files, so a task's result does not depend on its process.
     """
 
     def __init__(self) -> None:
@@ -274,12 +274,12 @@ class BucketTables:
         return sum(table.bytes for table, _ in self._kept.values())
 
     def take(self, task: LevelTask, checkpoint: SparkCheckpoint, bucket: int, more: int) -> tuple[Table, int]:
-        """A table with a bucket's fingerprints up to the task's level, with room for more; and how many were read.
+        """A table with a bucket's fingerprints up to the task's level, and the number of them read from files.
 
-        The caller owns it until ``keep``.
+        The table has room for more. The caller owns it until ``keep``.
         """
         table, upto = self._kept.pop((task.run.name, bucket), (None, -1))
-        if table is not None and upto > task.number:  # of a level that was not committed
+        if table is not None and upto > task.number:  # the table is from a level that was not committed
             table.close()
             table, upto = None, -1
         levels = [
@@ -395,7 +395,7 @@ def _keep_new(
         buffers["known"] = task.known[0]
 
         def new() -> Iterator[Words]:
-            # Each block is in the order of predecessors, and no two blocks overlap in them.
+            # Each block is in the order of predecessors, and the ranges of two blocks do not overlap.
             for _, kept in sorted(blocks, key=lambda block: block[0]):
                 yield from buffers.new(table, store.get(kept))
                 store.drop(kept)
@@ -421,7 +421,7 @@ class Work:
     resident: int = 0
 
     def add(self, report: Report) -> None:
-        """Take a report in."""
+        """Add a report."""
         half = report["half"]
         self.seconds[half] = self.seconds.get(half, 0.0) + report["seconds"]
         self.sent += report.get("sent", 0)
@@ -432,9 +432,9 @@ class Work:
 
 
 class ParquetLevels:
-    """The states that a search has visited (``Visited``): a Parquet data set a level, in a checkpoint.
+    """The states that a search has visited (``Visited``): one Parquet data set per level, in a checkpoint.
 
-    Levels of few states are expanded within the driver, whose table holds all fingerprints as long as there are few.
+    The driver expands levels with few states itself. Its table holds all fingerprints as long as there are few.
     """
 
     def __init__(
@@ -486,7 +486,7 @@ class ParquetLevels:
         return self.committed[-1].totals if self.committed else Totals()
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the initial states, unless levels are committed."""
+        """Find the initial states, unless levels are committed already."""
         if self.committed:
             search.seconds_before = self._last.seconds
             return
@@ -515,7 +515,7 @@ class ParquetLevels:
             self._commit(found, search)
 
     def _commit(self, found: Found, search: BreadthFirst) -> None:
-        """Add up what was counted, and make the new states the frontier."""
+        """Add up the counts, and make the new states the frontier."""
         model, number, old = self.program.model, len(self.committed), self._last
         places = dict(old.found)
         for name in model.safety:
@@ -547,7 +547,7 @@ class ParquetLevels:
         return self._last
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """Where a state of a level came from."""
+        """The index, in the previous level, of the state that a state was found from, and the instance."""
         return self.checkpoint.origin(level, self.committed[level], index)
 
     def initial(self, index: int) -> Scalars:
@@ -593,7 +593,10 @@ class ParquetLevels:
         return self.checkpoint.writer(number, None, self.run.words)
 
     def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Found | None:
-        """A level as one job of two stages. Nothing of a level counts before it is committed: it can be done again."""
+        """A level as one job of two stages.
+
+        Nothing of a level counts before it is committed, so the job can be repeated.
+        """
         run, tasks = self.run, min(self.run.buckets, self._session.cores)
         task = LevelTask(
             str(self.checkpoint.directory.resolve()), run, level.number, known, self._table_bytes
@@ -613,7 +616,7 @@ class ParquetLevels:
         return self._found(expanded, merged)
 
     def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
-        """The sums of a level's reports; its files are noted until the level is committed."""
+        """The sums of a level's reports; its files are stored until the level is committed."""
         for report in expanded:
             if "bound" in report:
                 raise self.program.bound_error(report["bound"])
@@ -663,7 +666,7 @@ def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFil
 
 
 def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str, int]:
-    """Counters by name, added; ``more`` may be empty."""
+    """Add counters by name; ``more`` may be empty."""
     return {name: old.get(name, 0) + (more[i] if i < len(more) else 0) for i, name in enumerate(names)}
 
 
@@ -672,5 +675,5 @@ def _sum(lists: Iterable[list[int]]) -> list[int]:
 
 
 def buckets_for(cores: int) -> int:
-    """How many buckets there are: a few for each core even out, and a power of two is quick to divide by."""
+    """The number of buckets: several per core balance the load, and division by a power of two is fast."""
     return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

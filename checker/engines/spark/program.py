@@ -1,7 +1,7 @@
-"""A model compiled for Spark: the native kernels, with candidates as rows that can travel between processes.
+"""A model compiled for Spark: the native kernels, with candidates as rows that can move between processes.
 
-A row is a candidate as the kernels write it: fingerprint, predecessor, the words of the state. ``expand`` makes rows of
-the successors of states; ``new`` keeps the rows whose fingerprint a table does not hold yet, and judges their states.
+A row is a candidate in the kernels' form: fingerprint, predecessor, the words of the state. ``expand`` makes rows of
+the successors of states. ``new`` keeps the rows whose fingerprint is not in a table yet, and judges their states.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from highwater.model.language.model import Model
 class RowProgram(CompiledModel):
     """Machine code of a model for Spark.
 
-    ``content`` names what was compiled: two processes with the same content have the same layout, the same
+    ``content`` identifies the compiled model: two processes with the same content have the same layout, the same
     instances in the same order, and the same fingerprints.
     """
 
     def __init__(
         self, model: Model, request: ModelRequest, *, ask: bool = True, effort: Effort = Effort.USUAL
     ) -> None:
-        # A worker does not test the symmetry again that the driver has tested.
+        # The driver has tested the symmetry, so a worker does not.
         super().__init__(model, request.symmetry, ask=ask, effort=effort)
         self.content = content(self, request)
         self.action_numbers: dict[str, int] = {a.name: i for i, a in enumerate(model.actions)}
@@ -53,21 +53,24 @@ class RowProgram(CompiledModel):
         return initial_words(self.model, self.layout)
 
     def table(self, expected: int, most_bytes: int = 1 << 34) -> Table:
-        """An empty table for so many fingerprints, which can grow. It keeps the program, whose code it calls."""
+        """An empty table for this number of fingerprints, which can grow.
+
+        It keeps the program, whose code it calls.
+        """
         table = Table(lambda *where: self.grow(*where), most_bytes)
         table.clear(expected)
         return table
 
     def actions_taken(self, counts: NDArray[np.int64]) -> list[int]:
-        """Steps by action from steps by instance."""
+        """The number of steps per action, from the number per instance."""
         taken = np.zeros(len(self.action_numbers), dtype=np.int64)
         np.add.at(taken, self._action_of, counts[: self.instances])
         return [int(n) for n in taken]
 
 
 def content(program: CompiledModel, request: ModelRequest) -> str:
-    """A digest of what was compiled for a request."""
-    # Not of the code's text: the order of nodes in it depends on what a process traced before.
+    """A digest of the compiled content for a request."""
+    # Not of the code's text: its order of nodes depends on what a process traced earlier.
     model = program.model
     said = [
         *(repr(slot) for slot in program.layout.slots),
@@ -82,7 +85,7 @@ def content(program: CompiledModel, request: ModelRequest) -> str:
 
 
 def fill(table: Table, fingerprints: Words) -> None:
-    """Put fingerprints into a table that holds none of them."""
+    """Insert fingerprints into a table that has none of them."""
     fingerprints = np.ascontiguousarray(fingerprints)
     table.make_room(len(fingerprints))
     if code().fill(table.address, table.capacity, fingerprints.ctypes.data, len(fingerprints)):
@@ -101,7 +104,7 @@ class RowBuffers(Buffers):
         self["rows"] = self.rows.ctypes.data
 
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
-        """Successors of states that a table does not hold yet, in parts that are valid until the next one.
+        """Successors of states that are not in a table yet, in parts that are valid until the next one.
 
         ``base`` is the index of the first state in its level. Raises BoundError.
         """
@@ -115,7 +118,7 @@ class RowBuffers(Buffers):
                 raise self.program.bound_error(self["error"])
 
     def admit(self, table: Table, states: Words) -> Iterator[Words]:
-        """The states themselves that a table does not hold yet, as rows."""
+        """The given states that are not in a table yet, as rows."""
         states = np.ascontiguousarray(states)
         self["states"] = states.ctypes.data
         for start in range(0, len(states), OUTPUT):
@@ -125,7 +128,7 @@ class RowBuffers(Buffers):
             yield self._taken(table)
 
     def new(self, table: Table, rows: Words) -> Iterator[Words]:
-        """The rows that a table does not hold yet, in their order; of rows with one fingerprint the first."""
+        """The rows that are not in a table yet, in order; the first of several with one fingerprint."""
         rows, room = np.ascontiguousarray(rows), self["candidates"]
         try:
             for start in range(0, len(rows), OUTPUT):
@@ -157,9 +160,9 @@ class RowBuffers(Buffers):
                     yield prop.name, index
 
     def violated_by_steps(self) -> dict[str, tuple[int, int]]:
-        """The properties of steps that were first violated since the last call.
+        """The step properties that were first violated since the last call.
 
-        Each with the index of the state before the step in its level, and the step's instance.
+        Each has the index of the state before the step in its level, and the step's instance.
         """
         return {
             prop.name: divmod(predecessor, 1 << PREDECESSOR_BITS)

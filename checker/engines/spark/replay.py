@@ -1,7 +1,7 @@
-"""Replay on Spark: many inputs, one a task; one large log in shares of its partitions; and as tables.
+"""Replay on Spark: many inputs, one per task; one large log in shares of its partitions; and results as tables.
 
-Every task is the embedded replay: of an input, or of a metadata log with a filter of partitions
-(``traces/metadata/shares.py``). The driver joins what the shares found into one report.
+Every task runs the usual replay, on an input or on a metadata log with a filter of partitions
+(``traces/metadata/shares.py``). The driver joins the results of the shares into one report.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.report import Report
 
 LARGE = 32 << 20
-"""A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""
+"""A log of at least this many bytes is divided, unless the inputs alone keep all cores busy."""
 ANSWERS = "number long, answer binary"
 Progress = Callable[[str], None]
 Work = Callable[[int], Any]
@@ -59,14 +59,14 @@ class TaskSettings:
 
 @dataclass
 class ReplayTotals:
-    """The cost of a divided log: processor seconds of each share, and the most memory of a process."""
+    """The cost of a divided log: processor seconds of each share, and the largest memory of a process."""
 
     following: list[float] = field(default_factory=list)
     resident: int = 0
 
 
 class SparkReplay:
-    """Replays on a session. ``stopped`` returns True to stop; ``progress`` gets lines of progress."""
+    """Replays in a Spark session. ``stopped`` returns True to stop; ``progress`` gets lines of progress."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class SparkReplay:
     def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
         """The reports of the inputs, in their order. Raises InputError, TraceError, EngineError, Interrupted.
 
-        ``out`` is a directory for tables; each log of several gets one below it.
+        ``out`` is a directory for tables; with several logs, each one has a directory below it.
         """
         logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
         small = [i for i in found if i not in logs]
@@ -101,7 +101,7 @@ class SparkReplay:
                 yield _report(reports[one])
 
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
-        """The log of an input that is divided; None where it is replayed by one task."""
+        """The log of an input to divide; None if one task replays it."""
         if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:
                 raise InputError(f"{one.path}: --out is for metadata logs without logs of brokers")
@@ -116,7 +116,7 @@ class SparkReplay:
         return self._run(work, len(found), f"{len(found)} inputs")
 
     def _in_shares(self, one: Input, log: MetadataLog, out: str | None) -> Report:
-        """A log in shares of its partitions, each followed by a task."""
+        """Replay a log in shares of its partitions, each in its own task."""
         started = time.perf_counter()
 
         def run(ends: Mapping[Stretch, int]) -> list[ShareResult]:
@@ -130,10 +130,10 @@ class SparkReplay:
         except Unreadable as wrong:
             if out is not None:
                 raise InputError(str(wrong)) from None
-            # One task replays it up to the damage: shares know nothing of each other's.
+            # One task replays it up to the damage, as shares cannot coordinate.
             return _report(self._many([one])[0])
         finally:
-            # Of attempts that were lost or interrupted.
+            # Files of attempts that were lost or interrupted.
             for file in Path(out).glob("*/.part-*") if out is not None else ():
                 file.unlink(missing_ok=True)
         if out is not None:
@@ -146,7 +146,7 @@ class SparkReplay:
         return report
 
     def _run(self, work: Work, count: int, what: str) -> list[Any]:
-        """The answers of a job with so many numbers, in their order. Raises ReplayInterrupted, EngineError."""
+        """The results of a job with this many numbers, in order. Raises ReplayInterrupted, EngineError."""
 
         def watch(group: str) -> bool:
             if self._stopped():
@@ -167,7 +167,7 @@ class SparkReplay:
         return [answers[number] for number in range(count)]
 
     def _done(self, group: str) -> str:
-        """How many tasks of the group's job are done."""
+        """The number of finished tasks of the group's job."""
         tracker = self._session.context.statusTracker()
         done = total = 0
         for job in tracker.getJobIdsForGroup(group):
@@ -181,7 +181,7 @@ class SparkReplay:
 
 
 def _report(said: dict[str, Any]) -> Report:
-    """A report that a task gave. Raises InputError."""
+    """The report in a task's result. Raises InputError."""
     if "error" in said:
         raise InputError(said["error"])
     return Report.from_json(said["report"])
@@ -191,7 +191,7 @@ def _report(said: dict[str, Any]) -> Report:
 
 
 def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do the work of a task's numbers in the driver's working directory."""
+    """Run a task's numbers in the driver's working directory."""
     with contextlib.chdir(directory):
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -203,7 +203,6 @@ def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> I
 
 
 def _replay_one(settings: TaskSettings, inputs: list[Input], number: int) -> dict[str, Any]:
-    """The report of an input, or its error."""
     try:
         return {"report": replay_input(inputs[number], settings.profile, settings.switched).to_json()}
     except (TraceError, LanguageError) as wrong:
@@ -283,13 +282,13 @@ SCHEMAS = {
         ]
     ),
 }
-"""``before`` and ``candidates`` of what is not explained are JSON, as in the report."""
+"""In records that do not conform, ``before`` and ``candidates`` are JSON, as in the report."""
 GROUP = 20_000
 """Rows that are written together."""
 
 
 class ReplayTables:
-    """The tables' parts of one share, or of the driver (``share`` None). A part has its name once it is whole."""
+    """The tables' parts of one share, or of the driver (``share`` None). A part gets its name once it is complete."""
 
     def __init__(self, directory: str, share: int | None) -> None:
         self._parts = {
@@ -343,7 +342,7 @@ class _Part:
     def __init__(self, directory: Path, schema: pa.Schema, name: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / f"part-{name}.parquet"
-        # Another attempt at the same share may be under way.
+        # Another attempt at the same share may be running.
         self._unfinished = directory / f".part-{name}-{uuid.uuid4().hex}"
         self._schema, self._rows = schema, list[dict[str, Any]]()
         self._writer = pq.ParquetWriter(self._unfinished, schema, compression="zstd")

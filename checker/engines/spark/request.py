@@ -1,6 +1,6 @@
 """The input of a search on Spark: options, the model as text, and Highwater's packages for the executors.
 
-A worker traces the model again from its text; a digest of the sources shows that it is the same model.
+A worker traces the model again from its text; a digest of the sources confirms that it is the same model.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ LOCAL = "local[*]"
 PARTS = ("model", "invariants", "checker", "traces")
 ROOT = Path(highwater.__file__).parent
 _BOOK = "rulebook.toml"
-"""Tracing looks up the numbers of rules in it."""
+"""Tracing looks up the numbers of rules in this file."""
 
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """Where the search runs and where its levels are kept.
+    """The place of the search, and of its levels.
 
-    ``checkpoint`` None means a temporary directory, removed at the end. Levels of fewer than ``small`` states
-    are expanded by the driver while it can hold the fingerprints of all states found (``driver_states``).
-    ``buckets`` is how many parts the fingerprints are divided into; None means a number that fits the cores.
+    ``checkpoint`` None means a temporary directory, removed at the end. The driver expands levels with fewer than
+    ``small`` states while it can hold the fingerprints of all found states (``driver_states``). ``buckets`` is the
+    number of parts of the fingerprints; None means a number that fits the cores.
     """
 
     master: str = LOCAL
@@ -54,7 +54,7 @@ class SparkOptions:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A protocol by its package, or as the text of a user's own file, and what a scenario sets of it."""
+    """A protocol by its package, or as the text of a user's own file, and the settings of a scenario."""
 
     protocol: str
     source: str | None
@@ -64,7 +64,7 @@ class ModelRequest:
     symmetry: bool
     deadlock: bool
     beside: Mapping[str, str] = field(default_factory=dict)
-    """Texts of the files that the user's own file imports, by their modules' names."""
+    """The texts of the files that the user's own file imports, by module name."""
 
     @classmethod
     def of(cls, model: Model, symmetry: bool, deadlock: bool) -> ModelRequest:
@@ -96,7 +96,7 @@ class ModelRequest:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The request as JSON's types."""
+        """The request as JSON types."""
         return {**asdict(self), "rules": list(self.rules), "properties": list(self.properties)}
 
     def text(self) -> str:
@@ -105,12 +105,12 @@ class ModelRequest:
 
     @classmethod
     def read(cls, text: str) -> ModelRequest:
-        """From a text."""
+        """Parse a request from its text."""
         plain = json.loads(text)
         return cls(**{**plain, "rules": tuple(plain["rules"]), "properties": tuple(plain["properties"])})
 
     def model(self) -> Model:
-        """Trace the protocol. Raises InputError where it is not installed here."""
+        """Trace the protocol. Raises InputError if it is not installed on this machine."""
         if self.source is None:
             definition = catalogue.load(self.protocol)
         else:
@@ -135,7 +135,7 @@ class ModelRequest:
 
 
 def package(directory: Path) -> Path:
-    """Write ``highwater.zip`` into a directory; Python imports from it as it stands."""
+    """Write ``highwater.zip`` into a directory; Python can import from it directly."""
     path = directory / "highwater.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(ROOT.glob("*.py")):
@@ -148,7 +148,7 @@ def package(directory: Path) -> Path:
 
 @cache
 def sources() -> str:
-    """A digest of the packages that decide what a search does, wherever Python imports them from."""
+    """A digest of the packages that determine a search's results, wherever Python imports them from."""
     digest = hashlib.sha256()
     for name in ("model", "invariants", "checker"):
         for path, file in _files(resources.files(highwater) / name, name):

@@ -1,4 +1,4 @@
-"""A search on Spark, begun or resumed: its checkpoint, its model compiled, its session, and the breadth-first loop."""
+"""A search on Spark, new or resumed: its checkpoint, its compiled model, its session, and the breadth-first loop."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def search(
     progress: ProgressCallback | None = None,
     spark: SparkOptions | None = None,
 ) -> SearchResult:
-    """Explore a model exhaustively on Spark; the first Ctrl-C ends it with the levels that are committed.
+    """Explore a model exhaustively on Spark; the first Ctrl-C ends it with the committed levels.
 
-    Raises BoundError where a step leaves a type without a declared bound, InputError where Spark or the
-    checkpoint cannot be used, and EngineError where the model or the cluster is beyond this engine.
+    Raises BoundError if a step leaves a type without a declared bound. Raises InputError if Spark or the checkpoint
+    cannot be used, and EngineError if the engine does not support the model or the cluster.
     """
     with exploration(model, options, progress, spark) as (found, _):
         return found.explore()
@@ -85,7 +85,7 @@ def _begin(
 
 
 def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProgram) -> SearchIdentity:
-    """The run to go on with; InputError where it explored something else."""
+    """The identity of the search to resume. Raises InputError if it explored another model."""
     run = checkpoint.run()
     old = ModelRequest.read(run.request).as_json()
     for key, now in request.as_json().items():
@@ -101,7 +101,7 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
 
 
 def _committed(checkpoint: SparkCheckpoint) -> list[CommittedLevel]:
-    """The levels to go on from; InputError where their files are not what was written."""
+    """The levels to resume from. Raises InputError if their files differ from the written ones."""
     try:
         levels = checkpoint.levels()
         checkpoint.verify(levels)

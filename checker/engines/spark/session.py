@@ -1,4 +1,4 @@
-"""The session on the user's Spark, and its jobs: started once, quiet, watched, cancelled, and started again."""
+"""The session on the user's Spark, and its jobs: starting, silencing logs, watching, cancelling and retrying."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from highwater.checker.scenarios.search import EngineError
 _CONFIGURATION = {
     "spark.app.name": "highwater",
     "spark.ui.showConsoleProgress": "false",
-    # The number of partitions is the number of buckets, and stays it.
+    # The number of partitions is the number of buckets, and must not change.
     "spark.sql.adaptive.enabled": "false",
-    # Blocks are large: few of them are handed to Python at a time.
+    # Blocks are large, so few of them are passed to Python at a time.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     "spark.python.worker.reuse": "true",
@@ -48,14 +48,14 @@ EXECUTOR_SECONDS = 60.0
 _SETTLED_SECONDS = 1.0
 _REFRESH = 0.2
 _ATTEMPTS = 3
-"""Jobs for one frame, beside the attempts that Spark gives each task."""
+"""Jobs for one frame, besides the attempts that Spark gives each task."""
 Watch = Callable[[str], bool]
 
 _current: SparkConnection | None = None
 
 
 class SparkConnection:
-    """A Spark session. ``sql`` is Spark's own object, ``cores`` what it runs at the same time."""
+    """A Spark session. ``sql`` is Spark's own object, ``cores`` the number of tasks at the same time."""
 
     def __init__(self, master: str) -> None:
         self.master = master
@@ -77,7 +77,7 @@ class SparkConnection:
 
     @property
     def cores(self) -> int:
-        """Tasks that run at the same time, as far as Spark knows by now."""
+        """The number of tasks at the same time, as far as Spark knows so far."""
         return max(1, int(self.context.defaultParallelism))
 
     def _start(self) -> Any:
@@ -101,14 +101,14 @@ class SparkConnection:
         for key, value in {**_CONFIGURATION, **(_LOCAL if self.master.startswith("local[") else {})}.items():
             conf.set(key, value)
         interrupted = threading.Event()
-        # Ctrl-C waits for the start to end: in the middle of it Spark would log tracebacks of its own.
+        # Ctrl-C takes effect after the start: in the middle of it Spark would log tracebacks.
         with interruption(interrupted.set):
             ours = signal.getsignal(signal.SIGINT)
             try:
                 started: Any = launch_gateway
                 gateway = started(conf=conf, popen_kwargs={"stdout": self._log, "stderr": self._log})
                 context = SparkContext(gateway=gateway, conf=conf)
-                # Spark has set a handler that cancels jobs; what Ctrl-C does is decided here, and by the search.
+                # Spark has set a handler that cancels jobs; this code and the search handle Ctrl-C instead.
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGINT, ours)
                 context.setLogLevel("ERROR")
@@ -134,7 +134,7 @@ class SparkConnection:
             return
         deadline, seen, since = time.monotonic() + EXECUTOR_SECONDS, 0, 0.0
         while time.monotonic() < deadline and (not seen or time.monotonic() - since < _SETTLED_SECONDS):
-            # The driver is among them.
+            # The driver is one of them.
             found = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1
             if found > seen:
                 seen, since = found, time.monotonic()
@@ -156,7 +156,9 @@ class SparkConnection:
         if process is not None:
             process.stdin.close()
             process.wait(timeout=60)
-        SparkContext._gateway = SparkContext._jvm = None  # or the next session would look for the old one
+        SparkContext._gateway = SparkContext._jvm = (
+            None  # otherwise the next session would look for the old one
+        )
         self._log.close()
         self._directory.cleanup()
 
@@ -201,7 +203,7 @@ def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> li
             while not job.done():
                 wait([job], timeout=_REFRESH)
                 if watch(group):
-                    # Again and again: the job may not have begun yet.
+                    # Repeatedly: the job may not have begun yet.
                     cancelled = True
                     context.cancelJobGroup(group)
             wrong = job.exception()
@@ -215,12 +217,12 @@ def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> li
 
 
 def may_pass(wrong: BaseException) -> bool:
-    """True if an error is the cluster's and not the program's: a lost executor, missing blocks."""
+    """True if the cluster causes an error, and not the program: a lost executor, missing blocks."""
     return "PythonException" not in f"{type(wrong).__name__} {wrong}" and "SparkException" in str(wrong)
 
 
 def cause(wrong: BaseException) -> str:
-    """The innermost cause of an error of Spark's, in one line."""
+    """The innermost cause of a Spark error, in one line."""
     text = str(wrong)
     python = re.findall(r"^(?:[\w.]+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
     if python and "PythonException: Traceback" in text:
@@ -249,7 +251,7 @@ def _find_java() -> None:
 
 
 def _reach(master: str) -> None:
-    """Raise InputError if no standalone master answers; Spark itself would try for minutes."""
+    """Raise InputError if no standalone master responds; Spark itself would try for minutes."""
     if not re.match(r"(local(\[|$)|local-cluster\[|spark://|k8s://|yarn$)", master):
         raise InputError(f"--spark-master {master}: write local[N], spark://HOST:PORT, yarn or k8s://URL")
     if not master.startswith("spark://"):

@@ -1,1 +1,1 @@
-"""From LLVM text to machine code: compiled here or beside, and kept on disk."""
+"""From LLVM text to machine code: compiled in this process or in the background, and cached on disk."""

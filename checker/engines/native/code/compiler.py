@@ -1,8 +1,8 @@
 """Compilation by LLVM: text in, machine code out. The source is also the program of the background compiler.
 
-That process reads a line of JSON and the text, writes the code and ends. It imports nothing of Highwater, so it starts
-fast. It ends with its parent, however the parent ends. It runs the source text and no file, as the package can lie in
-an archive.
+That process reads a line of JSON and the text, writes the code and ends. It imports nothing of Highwater, so it
+starts fast. It ends with its parent, however the parent ends. It runs from the source text instead of a file, because
+the package can be inside an archive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 
 
 def versions() -> str:
-    """LLVM, its binding and this source: what the code of a text depends on beside the text and the options."""
+    """The versions of LLVM and its binding, and this source: the code of a text also depends on them."""
     return f"{llvm_versions()}, {hashlib.sha256(source().encode()).hexdigest()}"
 
 
@@ -33,7 +33,7 @@ def llvm_versions() -> str:
 
 @functools.cache
 def source() -> str:
-    """This module's source, wherever Python imports it from. Not for the process that runs it."""
+    """This module's source, wherever Python imports it from. The background compiler itself cannot use it."""
     content = pkgutil.get_data(__name__.rpartition(".")[0], "compiler.py")
     assert content is not None
     return content.decode()
@@ -44,7 +44,7 @@ def machine_code(
 ) -> bytes:
     """The code of a text for a processor (triple, name, features), as an object file.
 
-    ``levels`` are those of LLVM's passes and of its code generator. Raises RuntimeError where the text is wrong.
+    ``levels`` are those of LLVM's passes and of its code generator. Raises RuntimeError if the text is wrong.
     """
     triple, name, features = processor
     passes, level = levels
@@ -67,21 +67,22 @@ _NOT_FAST = re.compile(
 
 
 def _for_the_fast_selector(text: str) -> str:
-    """The same in instructions that LLVM selects fast, without passes.
+    """The same program in instructions that LLVM selects fast, without passes.
 
-    At level 0 it takes each instruction by itself, but there are some that it cannot take so; at such a one it leaves
-    all that stands before it in the block to the selector of the other levels: a text took two to three times as long.
+    At level 0, LLVM's fast selector handles one instruction at a time and does not support some of them. At an
+    unsupported one, it leaves all earlier instructions of the block to the slower selector, which doubled or tripled
+    the time.
     """
     return _NOT_FAST.sub(_in_fast_instructions, text)
 
 
 def _in_fast_instructions(found: re.Match[str]) -> str:
     result, operands = found[1], found.groupdict()
-    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label is called so
+    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label has such a name
     if operands["if"]:  # a choice between truth values
         apart = f"{first} = xor i1 {operands['yes']}, {operands['no']}\n"
         return f"{apart}{second} = and i1 {operands['if']}, {first}\n{result} = xor i1 {second}, {operands['no']}"
-    if operands["one"]:  # whether they are the same
+    if operands["one"]:  # equality of truth values
         return f"{first} = xor i1 {operands['one']}, {operands['other']}\n{result} = xor i1 {first}, true"
     one, other, order = operands["a"], operands["b"], {"min": "slt", "max": "sgt"}[operands["most"]]
     return f"{first} = icmp {order} i64 {one}, {other}\n{result} = select i1 {first}, i64 {one}, i64 {other}"
@@ -93,7 +94,7 @@ def _end_with_the_asker() -> None:
 
 
 def main() -> int:
-    """Compile what standard input asks for."""
+    """Compile the text on standard input."""
     asked = json.loads(sys.stdin.buffer.readline())
     if asked["llvm"] != llvm_versions():
         return 1
@@ -104,7 +105,7 @@ def main() -> int:
     code = machine_code(text, tuple(asked["processor"]), tuple(asked["levels"]), asked["tuning"])
     sys.stdout.buffer.write(code)
     sys.stdout.buffer.flush()
-    # Without the clean-up: the thread still waits for standard input.
+    # Exit without clean-up: the thread still waits for standard input.
     os._exit(0)
 
 

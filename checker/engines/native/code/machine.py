@@ -27,19 +27,19 @@ class Effort(Enum):
     """LLVM's levels of optimization: of its passes over the text, and of its code generator."""
 
     QUICK = (0, 0)
-    """Compiles ten times as fast as FULL; runs at a third to a half of its speed."""
+    """Compiles ten times as fast as FULL; the code runs at a third to a half of its speed."""
     USUAL = (0, 2)
     """Compiles in less than half of FULL's time; the code runs nearly as fast."""
     FULL = (2, 2)
 
     def at_least(self) -> list[Effort]:
-        """This effort and those above it, the greatest first."""
+        """This effort and higher ones, the highest first."""
         return [effort for effort in reversed(Effort) if effort.value >= self.value]
 
 
 @dataclass(frozen=True)
 class Processor:
-    """The target of code. Code of one processor can fail on another, or compute wrong results."""
+    """The target of code. Code for one processor can fail on another, or compute wrong results."""
 
     triple: str
     name: str
@@ -63,7 +63,7 @@ class Processor:
 
 @dataclass(frozen=True)
 class TextName:
-    """The digest and size of a whole text, by which its code is found in the cache."""
+    """The digest and size of a whole text, which identify its code in the cache."""
 
     digest: str
     size: int
@@ -76,9 +76,9 @@ class TextName:
 
 
 class Machine:
-    """Compiled code for this processor. Functions take and give 64-bit integers and release Python's lock.
+    """Compiled code for this processor. Functions take and return 64-bit integers and release the GIL.
 
-    Code in the cache is used if it was compiled with this ``effort`` or more. The attribute is the actual effort.
+    Code from the cache is used if it was compiled with this ``effort`` or more. The attribute is the actual effort.
     """
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
@@ -137,7 +137,7 @@ def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
 
 
 TUNING = {"loop_vectorization": False, "slp_vectorization": False}
-"""Settings of LLVM's passes, beside their level."""
+"""Settings of LLVM's passes, besides their level."""
 
 
 def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
@@ -152,7 +152,6 @@ def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort,
 
 
 def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes]:
-    """Compile a text, and cache the code."""
     code = compiler.machine_code(text, processor.parts, effort.value, TUNING)
     keep(TextName.of(text), processor, effort, code)
     return effort, code
@@ -165,14 +164,14 @@ def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> N
         place.put(key(text, processor, effort), code)
 
 
-# Background compilation: another process makes better code while the present code is used.
+# Background compilation: another process compiles better code while the present code is used.
 
 
 class Beside:
-    """Background compilation by another process. ``done`` gets the code, on another thread.
+    """Background compilation by another process. ``done`` receives the code, on another thread.
 
-    It is a process because LLVM's binding admits one thread at a time, and a thread cannot be cancelled. This process
-    waits for the code before it ends, unless ``give_up`` is called: the cache keeps the code for the next run.
+    It is a process because LLVM's binding admits one thread at a time, and a thread cannot be cancelled. Before it
+    ends, this process waits for the code, unless ``give_up`` is called: the cache keeps the code for the next run.
     """
 
     def __init__(self, text: str, effort: Effort, done: Callable[[Machine], None]) -> None:
@@ -196,14 +195,14 @@ class Beside:
         return self._thread.is_alive()
 
     def give_up(self) -> None:
-        """Cancel the compilation; ``done`` is not called any more."""
+        """Cancel the compilation; ``done`` is not called after that."""
         self._given_up = True
         with suppress(ProcessLookupError):
             self._process.kill()
         self._thread.join()
 
     def wait(self) -> None:
-        """Wait until the code was handed over, or the compilation failed."""
+        """Wait until the code was delivered, or the compilation failed."""
         self._thread.join()
 
     def _follow(self) -> None:

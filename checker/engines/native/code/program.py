@@ -32,14 +32,18 @@ from highwater.model.language.model import Model
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
-"""Bytes of text per found state: below each, better code is begun, is worth waiting for, gets full effort."""
+"""Bytes of text per found state. Below each threshold, better code is started, is worth waiting for, gets full
+effort."""
 _CROWDED = 1
-"""The first of them if no core is free, as compilation then slows down searches."""
+"""The first threshold if no core is free, as compilation then slows down searches."""
 
 
 @dataclass(frozen=True)
 class GivenUp:
-    """A cached fact: better code was given up after this number of states. An equal search begins none before."""
+    """A cached fact: better code was given up after this number of states.
+
+    An equal search starts none before that.
+    """
 
     states: int
 
@@ -50,8 +54,8 @@ class CompiledModel:
     Raises EngineError if the kernels do not support the model. ``ask`` False skips the test of its symmetry, which
     takes random walks.
 
-    Most models are small, and compiling them well would take longer than the search. So a search begins with quickly
-    compiled code, and better code is compiled in the background as the search grows (``improve``).
+    For most models, compiling with full effort takes longer than the search. So a search begins with quickly compiled
+    code, and better code is compiled in the background as the search grows (``improve``).
     """
 
     kernels: type[Kernels] = Kernels
@@ -121,10 +125,10 @@ class CompiledModel:
         return out
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Begin to compile better code if this number of found states makes it pay; it is used once it is there.
+        """Start to compile better code if this number of found states makes it pay off; it is used once it is ready.
 
-        It pays later if other searches run at the same time (``crowded``). Replaced code may still run:
-        all versions use the same context. Another process compiles 1 MB of text in 1 to 3 seconds.
+        It pays off later if other searches run at the same time (``crowded``). Replaced code may still run: all
+        versions use the same context. Another process compiles 1 MB of text in 1 to 3 seconds.
         """
         size = self.name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
@@ -136,7 +140,7 @@ class CompiledModel:
             return
         if states <= self._given_up:
             return
-        self._asked = effort  # once, even if it fails
+        self._asked = effort  # only once, even if it fails
         better = Machine.kept(self.name, effort)
         if better is not None:
             self._take(better)
@@ -148,11 +152,11 @@ class CompiledModel:
 
     @property
     def compiling(self) -> bool:
-        """True while better code is compiled."""
+        """True while better code is being compiled."""
         return self._beside is not None and self._beside.under_way
 
     def settle(self, states: int) -> None:
-        """End a search of this number of states: cancel better code, unless the next run would pay for it."""
+        """End a search with this number of states: cancel better code, unless it would pay off for the next run."""
         if self._beside is not None and states * _PAYS < self.name.size:
             if self.compiling:
                 cache.keep(GivenUp(states), *self._key)
@@ -164,7 +168,7 @@ class CompiledModel:
         return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:
-        """The error of a step that left a type without a declared bound; ``code`` is the context's ``error``."""
+        """The error for a step that left a type without a declared bound; ``code`` is the context's ``error``."""
         instance = self.model.instances[(code - 1) >> 16]
         check = instance.checks[(code - 1) & 0xFFFF]
         return BoundError(f"{instance}: {check.message}", check.place)
@@ -195,7 +199,6 @@ class Program(CompiledModel):
         return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
 
     def _rows(self, state: Scalars) -> Iterator[tuple[int, Words]]:
-        """The candidates of one state, each with the number of its instance."""
         worker, words, enabled = self.worker(), self.layout.pack(state), np.zeros(1, dtype=np.uint64)
         width = WORDS + self.layout.words
         out = np.zeros((self.instances + 1, width), dtype=np.uint64)
@@ -227,7 +230,7 @@ class Program(CompiledModel):
             raise self.bound_error(code)
 
     def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """All workers' counters by name: steps by action, pruned steps by bound, premises that held by property."""
+        """All workers' counters by name: steps by action, pruned steps by bound, true premises by property."""
         outline = self.outline
         actions = dict.fromkeys((a.name for a in self.model.actions), 0)
         for name, taken in zip(
@@ -245,7 +248,7 @@ class Program(CompiledModel):
 
 
 def refuse_wide_numbers(model: Model) -> None:
-    """Raise WideNumberError if a number could need more than 64 bits, with the instance or property."""
+    """Raise WideNumberError if a number could need more than 64 bits; the error names the instance or property."""
     roots = {
         **{
             str(i): [

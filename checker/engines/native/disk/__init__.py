@@ -1,1 +1,1 @@
-"""The search beyond memory, and kept through a kill: sorted runs of fingerprints, and checkpoints."""
+"""Searches that exceed memory, or survive a kill: sorted runs of fingerprints, and checkpoints."""

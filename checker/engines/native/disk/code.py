@@ -1,8 +1,8 @@
 """Machine code for fingerprints, the same for all models: sorting tables, packing blocks, merging.
 
-A block packs fingerprints in order: the first is in the index, each other as its distance from the one before, in as
-many bits as the largest distance needs. Fingerprints are spread evenly, so among n of them a distance needs little
-more than 64 - log2(n) bits.
+A block packs fingerprints in order. The index has the first one. Each other one is stored as its distance from the
+one before, in as many bits as the largest distance needs. Fingerprints are uniformly distributed, so among n of them
+a distance needs little more than 64 - log2(n) bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.runtime import find_function, insert_function, slot_function
 
 BLOCK = 1 << 15
-"""Fingerprints that are packed, and unpacked, together."""
+"""The number of fingerprints that are packed, and unpacked, together."""
 WIDEST = 57
 """The most bits that one word, read at any byte, can always supply; a wider distance takes 64."""
 
@@ -56,10 +56,11 @@ def text() -> str:
 
 
 def _tidy() -> str:
-    """Insertion sort of each run of taken slots, where few are far from their place.
+    """Insertion sort of each run of taken slots, whose fingerprints are mostly near their final place.
 
-    Runs are in order among themselves, as home slots grow with the fingerprint. Nothing moves past an empty slot: 0 is
-    less than every fingerprint. Look-ups work in a sorted run: its k-th least is never before its home.
+    The runs themselves are in order, as home slots grow with the fingerprint. Nothing moves past an empty slot: 0 is
+    less than every fingerprint. Look-ups work in a sorted run: its k-th least fingerprint is never before its home
+    slot.
     """
     f = FunctionText("void @tidy(ptr %table, i64 %start, i64 %end)")
     with f.each("%start", "%end") as index:
@@ -143,7 +144,7 @@ def _unpack() -> str:
 
 
 def _merge() -> str:
-    """Both are sorted; an empty slot, 0, is least. Both sides advance without an unpredictable branch."""
+    """Both inputs are sorted; an empty slot, 0, is the least. Both sides advance without an unpredictable branch."""
     f = FunctionText("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
     with f.loop("i64 %start", "i64 0", "i64 0") as loop:
         slot, index, hits = loop.values

@@ -1,8 +1,8 @@
 """Sorted runs: files of fingerprints in order, packed in blocks, with an index at the end.
 
     block, block, …    as ``code.py`` packs them, each in whole words
-    index              a row of five words for each block: its first fingerprint, how many it has, the bits
-                       of a distance, where in the file it begins, and its CRC-32C
+    index              a row of five words for each block: its first fingerprint, their number, the bits of
+                       a distance, the block's offset in the file, and its CRC-32C
 
 The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. Reads are checked against it.
 """
@@ -32,7 +32,10 @@ class DamagedError(Exception):
 
 
 class SortedRun:
-    """A finished run. ``index`` has a row a block: first fingerprint, count, bits of a distance, offset, checksum."""
+    """A finished run.
+
+    ``index`` has a row per block: first fingerprint, count, bits of a distance, offset, checksum.
+    """
 
     def __init__(self, file: DataFile, index: Words) -> None:
         self.file, self.index = file, index
@@ -110,7 +113,7 @@ class SortedRun:
 
 
 def _words(counts: Any, widths: Any) -> Any:
-    """The words that blocks take; the first fingerprint of a block has no distance."""
+    """The number of words that blocks take; the first fingerprint of a block has no distance."""
     return ((counts - np.uint64(1)) * widths + np.uint64(63)) // np.uint64(64)
 
 
@@ -118,10 +121,10 @@ class Room:
     """A thread's buffers for reading and unpacking blocks."""
 
     BYTES = _AT_ONCE + 8 * BLOCK
-    """The bytes of one of usual size."""
+    """The bytes of a buffer of usual size."""
 
     def __init__(self, size: int = _AT_ONCE) -> None:
-        # A whole word is read at any byte, also at the last one.
+        # Every read takes a whole word, even at the last byte.
         self._data: Words = np.empty(size // 8 + 1, dtype=np.uint64)
         self.fingerprints: Words = np.empty(BLOCK, dtype=np.uint64)
 
@@ -143,7 +146,7 @@ class RunWriter:
         self._index: list[tuple[int, int, int, int, int]] = []
 
     def add(self, fingerprints: Words) -> None:
-        """Append fingerprints. Raises InternalError if they do not rise: a duplicate, or a wrong merge."""
+        """Append fingerprints. Raises InternalError if they do not ascend: a duplicate, or a wrong merge."""
         if not len(fingerprints):
             return
         if not (int(fingerprints[0]) > self._last and (fingerprints[1:] > fingerprints[:-1]).all()):
@@ -178,7 +181,7 @@ class RunWriter:
 
 
 def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
-    """A run of sorted pieces. Raises OSError, and as ``RunWriter.add``."""
+    """A run of sorted pieces. Raises OSError, and the errors of ``RunWriter.add``."""
     try:
         writer = RunWriter(file)
         for part in parts:

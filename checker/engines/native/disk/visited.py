@@ -2,7 +2,7 @@
 
 One pass over all runs finds the candidates of a table that were visited; both are sorted. For few candidates, only
 the blocks that can hold them are read. Each batch of new states adds a run. If there are too many runs, the shortest
-are merged: a fingerprint is rewritten a number of times that grows with the logarithm of the states.
+are merged. The number of times that a fingerprint is rewritten grows with the logarithm of the number of states.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from highwater.checker.engines.native.worker import Table, Worker
 from highwater.checker.engines.state_graph import Words
 
 MOST_RUNS = 8
-"""More runs than these are merged. Each costs a pass over the candidates."""
+"""The most runs before a merge. Each run costs a pass over the candidates."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk, an exhausted quota, or a file at its size limit."""
 _STEP = 1 << 18
@@ -62,7 +62,7 @@ class VisitedRuns:
         return len(self._rooms) * Room.BYTES + sum(run.index.nbytes for run in self.runs)
 
     def mark(self, table: Table, marks: Words) -> int:
-        """Sort a table, and mark each slot whose fingerprint was visited; returns how many."""
+        """Sort a table, and mark each slot whose fingerprint was visited; returns the number of marks."""
         self._tidy(table)
         return sum(self._shared(self._tasks(table), _Marking(table, marks)))
 
@@ -73,7 +73,7 @@ class VisitedRuns:
         self._shared(ranges, lambda room, part: code().tidy(table.address, *part) or 0)
 
     def _tasks(self, table: Table) -> Iterable[tuple[SortedRun, int, int]]:
-        """The blocks to read: all, or those that can hold a candidate if there are few."""
+        """The blocks to read: all, or if there are few candidates, those that can hold one."""
         sparse = None
         if table.taken < sum(run.blocks for run in self.runs):
             sparse = np.concatenate(list(in_order(table, None)) or [np.empty(0, dtype=np.uint64)])
@@ -86,7 +86,7 @@ class VisitedRuns:
                 yield run, start, end
 
     def _shared(self, tasks: Iterable[Task], work: Callable[[Room, Task], int]) -> Sequence[int]:
-        """Do all tasks on all threads; returns the sum of each thread."""
+        """Distribute all tasks to the threads; returns the sum of each thread's results."""
         waiting = deque(tasks)
         failed = threading.Event()
 
@@ -159,7 +159,7 @@ class VisitedRuns:
 
 
 class _Marking:
-    """Marks the fingerprints of a table that some blocks of a run hold."""
+    """Marks the fingerprints of a table that are in certain blocks of a run."""
 
     def __init__(self, table: Table, marks: Words) -> None:
         self._table, self._marks = table, marks
@@ -169,7 +169,7 @@ class _Marking:
         table, hits, merge = self._table, 0, code().merge
         last = table.capacity + SLACK
         for part in run.unpacked(start, end, room):
-            # No fingerprint lies before its home.
+            # No fingerprint lies before its home slot.
             home = int(part[0]) * table.capacity >> 64
             hits += merge(table.address, home, last, self._marks.ctypes.data, part.ctypes.data, len(part))
         return hits
@@ -240,23 +240,23 @@ def _together(cursors: list[_Cursor]) -> Iterator[Words]:
         yield part
 
 
-# Delayed duplicate detection: the search continues when the fingerprints of its visited states do not fit into memory.
+# Delayed duplicate detection: it continues the search if the fingerprints of its visited states exceed memory.
 #
-# The table then holds the candidates of one batch only: those of a level, or of as much of a level as there is room
-# for. A candidate that the table does not hold yet is kept, unjudged, as a row in a file. At the end of a batch
+# The table then holds only the candidates of one batch: those of a level, or of as much of a level as fits. A
+# candidate that is not in the table yet is added, and stored unjudged as a row in a file. At the end of a batch:
 #
-# 1. the table is sorted in place, and one pass over all visited fingerprints on disk marks those that it holds, too;
-# 2. the fingerprints that are not marked are new: they are written as a sorted run, and count as visited;
-# 3. the rows are read back in the order in which they were written. A row that is not marked is judged, and becomes a
+# 1. The table is sorted in place. One pass over all visited fingerprints on disk marks those that are in the table.
+# 2. The fingerprints without a mark are new: they are written as a sorted run, and count as visited.
+# 3. The rows are read back in the order in which they were written. A row without a mark is judged, and becomes a
 #    state of the next level, with the predecessor that it was found from.
 #
-# As in memory, each state is judged once, and of candidates with one fingerprint the first one stays. So one worker
-# finds the same states in the same order.
+# As in memory, each state is judged once, and the first of several candidates with one fingerprint stays. So one
+# worker finds the same states in the same order.
 
 _LEAST = 1 << 20
-"""The least candidates that are worth a pass over all visited states."""
+"""The least number of candidates that is worth a pass over all visited states."""
 _MORE = 2
-"""The table's first room for candidates, per state to expand."""
+"""The table's initial room for candidates, per state to expand."""
 
 
 class Delayed:
@@ -274,14 +274,14 @@ class Delayed:
         self._lock = threading.Lock()
 
     def begin(self, to_expand: int) -> None:
-        """Move the full table's fingerprints to the disk; the first batch expands ``to_expand`` states."""
+        """Move the full table's fingerprints to disk; the first batch expands ``to_expand`` states."""
         taken = self.table.taken
         if self.visited.dump(self.table).count != taken:
             raise InternalError("fingerprints were lost on the way from the table to the disk")
         self.table.clear(_MORE * to_expand)
 
     def too_many(self, wanted: int) -> bool:
-        """True if there are enough candidates that more than ``wanted`` of them can be new."""
+        """True if there are so many candidates that more than ``wanted`` of them can be new."""
         return self.table.taken > max(wanted, _LEAST)
 
     def collect(self, worker: Worker) -> None:
@@ -294,7 +294,7 @@ class Delayed:
         worker.reset_output()
 
     def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
-        """Find the new candidates, and hand them over; the next batch expands ``to_expand`` states. Raises OSError."""
+        """Find the new candidates, and pass them on; the next batch expands ``to_expand`` states. Raises OSError."""
         if not self.table.taken:
             return
         hits = self.visited.mark(self.table, self.marks)
@@ -352,7 +352,7 @@ class Delayed:
 
 
 def reserved_bytes(workers: Sequence[object], rows: int, words: int) -> int:
-    """Memory for the search on disk in addition to table and marks; each worker's output has ``rows`` rows."""
+    """Memory for the search on disk, besides table and marks; each worker's output has ``rows`` rows."""
     row = 8 * (2 + words)
     each = Room.BYTES + 2 * rows * row  # a worker's output, and the rows that it reads back
     return len(workers) * each + (MOST_RUNS + 1) * Room.BYTES // 2 + (8 << 20)

@@ -1,8 +1,8 @@
-"""An order of graph nodes that does not depend on what a process traced before.
+"""An order of graph nodes that does not depend on what the process traced earlier.
 
-Nodes are numbered in a table that all models of a process share, and commutative operands are in the order of their
-numbers. So a model has other numbers in another process. The cache of machine code needs the same text in every
-process; the text therefore follows a node's content.
+All models of a process share one numbered table of nodes, and commutative operands are in the order of their numbers.
+So a model's nodes have other numbers in another process. The cache of machine code needs the same text in every
+process; the text therefore depends only on a node's content.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from highwater.model.language.graph import BOOL, PARTIAL, Node
 _COMMUTATIVE = frozenset({"and", "or", "eq", "add", "mul", "min", "max", "union", "intersection"})
 _ranks: dict[int, int] = {}
 _ordered: dict[int, tuple[Node, ...]] = {}
-"""By the number of a node, as the table of nodes is for the life of the process."""
+"""The ordered operands by node number, as the table of nodes lives as long as the process."""
 
 
 def operands(node: Node) -> tuple[Node, ...]:
-    """A node's arguments; those that may change places in an order that is the same in every process.
+    """A node's arguments; commutative operands are in an order that is the same in every process.
 
-    Two operands with one rank keep their places: then a text may differ, and is only compiled once more.
+    Two operands with one rank keep their places: the text may then differ, which only costs another compilation.
     """
     args = node.args
     if len(args) != 2 or node.op not in _COMMUTATIVE:
@@ -35,7 +35,7 @@ def operands(node: Node) -> tuple[Node, ...]:
 
 
 def _rank(node: Node) -> int:
-    """A number made of a node's content alone: of integers, whose hashes are the same in every process."""
+    """A number computed only from a node's content: from integers, whose hashes are the same in every process."""
     found = _ranks.get(node.id)
     if found is not None:
         return found
@@ -55,7 +55,7 @@ def _rank(node: Node) -> int:
     return _ranks[node.id]
 
 
-# Text of LLVM's intermediate representation: a function under construction, and the graph's nodes in it.
+# The text of LLVM's intermediate representation: a function under construction, and the graph's nodes in it.
 
 INTRINSICS = """
 declare i64 @llvm.smin.i64(i64, i64)
@@ -85,13 +85,13 @@ _WIDE = 1 << 62
 
 
 class WideNumberError(EngineError):
-    """A number could leave 64 bits: kernels compute with machine words."""
+    """A number could exceed 64 bits: kernels compute with machine words."""
 
 
 class FunctionText:
     """A function's text. ``op`` adds an instruction and returns the name of its result.
 
-    Results have the numbers that LLVM gives to those without a name, which it reads in half of the time of names.
+    Results have the numbers that LLVM assigns to unnamed values. LLVM parses these in half the time of names.
     """
 
     def __init__(self, signature: str) -> None:
@@ -107,7 +107,7 @@ class FunctionText:
         return name
 
     def do(self, text: str) -> None:
-        """Add an instruction that has none."""
+        """Add an instruction without a result."""
         self._lines.append(f"  {text}")
 
     def fresh(self, hint: str) -> str:
@@ -116,7 +116,7 @@ class FunctionText:
         return f"{hint}{self._labels}"
 
     def start(self, label: str) -> None:
-        """Begin a block; the one before must have ended in a jump."""
+        """Begin a block; the previous one must have ended in a jump."""
         self._lines.append(f"{label}:")
         self.block = label
 
@@ -146,7 +146,7 @@ class FunctionText:
 
     @contextmanager
     def when(self, condition: str, expect: bool | None = None) -> Iterator[None]:
-        """Instructions for where the condition holds."""
+        """A context: its instructions run only if the condition holds."""
         yes, done = self.fresh("when"), self.fresh("done")
         self.branch(condition, yes, done)
         self.start(yes)
@@ -160,14 +160,14 @@ class FunctionText:
 
     @contextmanager
     def loop(self, *values: str) -> Iterator[LoopText]:
-        """A loop with values that change from turn to turn; ``values`` are the first ones, as ``i64 %start``."""
+        """A loop with values that change in each iteration; the arguments are the initial ones, as ``i64 %start``."""
         loop = LoopText(self, values)
         yield loop
         loop.close()
 
     @contextmanager
     def each(self, start: str | int, end: str, by: int | None = None) -> Iterator[str]:
-        """A turn for each number from ``start`` up to ``end``; with ``by``, for each row of so many words of memory."""
+        """An iteration for each number from ``start`` up to ``end``; with ``by``, for each row of this many words."""
         with self.loop(f"{'i64' if by is None else 'ptr'} {start}") as loop:
             (at,) = loop.values
             loop.while_(self.op(f"icmp ult {'i64' if by is None else 'ptr'} {at}, {end}"))
@@ -184,19 +184,19 @@ class FunctionText:
         return "\n".join([*self._lines, "}", ""])
 
     def hole(self) -> int:
-        """A place for a line that is known later."""
+        """A placeholder for a line that is known later."""
         self._lines.append("")
         return len(self._lines) - 1
 
     def fill(self, hole: int, text: str) -> None:
-        """Give a place its line."""
+        """Fill a placeholder with its line."""
         self._lines[hole] = f"  {text}"
 
 
 class LoopText:
-    """A loop under construction: ``values`` are what they are in this turn, and stay at hand behind the loop.
+    """A loop under construction: ``values`` are the values in this iteration; they remain available after the loop.
 
-    Its text ends where the next turn begins (``again``), on each way through it that does not leave it.
+    The loop's text ends at the start of the next iteration (``again``), on each path that does not leave the loop.
     """
 
     def __init__(self, function: FunctionText, values: Sequence[str]) -> None:
@@ -210,7 +210,7 @@ class LoopText:
         self._holes = [function.hole() for _ in values]
 
     def while_(self, condition: str) -> None:
-        """Leave the loop where the condition does not hold."""
+        """Leave the loop if the condition does not hold."""
         body = self._f.fresh("body")
         self._f.branch(condition, body, self._done)
         self._f.start(body)
@@ -220,7 +220,7 @@ class LoopText:
         self._f.jump(self._done)
 
     def again(self, *values: str, when: str | None = None) -> None:
-        """The next turn, with these values; where ``when`` does not hold, leave the loop."""
+        """The next iteration, with these values; if ``when`` does not hold, leave the loop."""
         self._turns.append((self._f.block, values))
         if when is None:
             self._f.jump(self._head)
@@ -228,7 +228,7 @@ class LoopText:
             self._f.branch(when, self._head, self._done)
 
     def close(self) -> None:
-        """The end of the loop's text: what follows is behind it."""
+        """End the loop's text: later text is outside the loop."""
         for number, (type_, name, hole) in enumerate(zip(self._types, self.values, self._holes, strict=True)):
             turns = ", ".join(f"[ {values[number]}, %{block} ]" for block, values in self._turns)
             self._f.fill(hole, f"{name} = phi {type_} {turns}")
@@ -236,34 +236,34 @@ class LoopText:
 
 
 class ValueScope:
-    """Values of graph nodes that are at hand in a block, and all blocks that come after it on every way.
+    """The values of graph nodes that are available in a block and in all blocks that it dominates.
 
-    A child scope sees its parent's values; what it computes itself is not seen by its siblings. Text is written from
-    front to back: who goes back to a scope has done with all that came after it.
+    A child scope sees its parent's values; its siblings do not see the values that it computes. Text is written from
+    front to back: returning to a scope ends all scopes that came after it.
     """
 
     def __init__(
         self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
     ) -> None:
         self._function, self._layout, self._words = function, layout, words
-        # One table for all: names, and the nodes of those that some scope will take out again; constants stay.
+        # One table for all scopes: names, and the nodes that a scope removes again at its end; constants stay.
         self._names: dict[int, str] = {} if parent is None else parent._names
         self._order: list[int] = [] if parent is None else parent._order
         self._end = len(self._order)
 
     def child(self) -> ValueScope:
-        """A scope for a block that only some ways pass through."""
+        """A scope for a block on only some paths."""
         self._return()
         return ValueScope(self._function, self._layout, self._words, self)
 
     def _return(self) -> None:
-        """Forget what scopes computed that came after this one."""
+        """Forget the values that later scopes computed."""
         for number in self._order[self._end :]:
             del self._names[number]
         del self._order[self._end :]
 
     def values(self, nodes: Iterable[Node]) -> list[str]:
-        """The names of these nodes' values, computed where they are not at hand."""
+        """The names of these nodes' values; missing values are computed."""
         nodes = list(nodes)
         self._return()
         for node in nodes:
@@ -272,7 +272,7 @@ class ValueScope:
         return [self._names[n.id] for n in nodes]
 
     def _compute(self, node: Node) -> None:
-        """Code for a node and what it is made of, each where it is first needed."""
+        """Write code for a node and its operands, each at its first use."""
         names, order, stack = self._names, self._order, [node]
         while stack:
             top = stack[-1]
@@ -323,7 +323,7 @@ class ValueScope:
         raise NotImplementedError(node.op)
 
     def _divided(self, node: Node, number: str, by: str) -> str:
-        """A quotient rounded down, or what it leaves; 0 where the divisor is 0."""
+        """A quotient rounded down, or its remainder; 0 if the divisor is 0."""
         f, divisor = self._function, node.args[1]
         zero = None
         if divisor.low <= 0 <= divisor.high:
@@ -365,11 +365,11 @@ class ValueScope:
 
 
 def is_wide(node: Node) -> bool:
-    """Whether a number or a set may need more than 62 bits."""
+    """True if a number or a set may need more than 62 bits."""
     return node.low < -_WIDE or node.high >= _WIDE
 
 
 def signed(mask: int) -> int:
-    """A 64-bit constant as LLVM's text wants it."""
+    """A 64-bit constant in the signed form of LLVM's text."""
     mask &= (1 << 64) - 1
     return mask - (1 << 64) if mask >> 63 else mask

@@ -27,7 +27,7 @@ FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
 
 @dataclass(frozen=True)
 class Output:
-    """Where candidates go: the next one's address, the index part of their predecessor, and the state's words."""
+    """The place for candidates: the next one's address, the index part of their predecessor, and the state's words."""
 
     start: str
     base: str
@@ -37,7 +37,7 @@ class Output:
 def _by_guard(
     instances: list[tuple[int, Instance]], depth: int
 ) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
-    """Instances grouped by their guard at a depth, in order of first appearance; None where there is none."""
+    """Instances grouped by their guard at a depth, in order of first appearance; None if they have no such guard."""
     groups: dict[int, tuple[Node | None, list[tuple[int, Instance]]]] = {}
     for number, instance in instances:
         guard = instance.guards[depth].node if depth < len(instance.guards) else None
@@ -48,9 +48,9 @@ def _by_guard(
 def combine(f: FunctionText, words: list[str]) -> str:
     """The fingerprint of a state's words: 64 bits, never 0.
 
-    Two words at a time are xored with keys of their own and multiplied, and the halves of the product joined: pairs do
-    not wait for each other, and one takes four instructions. A word that equals its key would hide the other one of
-    its pair; keys are as good as random, so this is no likelier than two fingerprints that are equal by chance.
+    Each pair of words is xored with its own keys and multiplied, and the halves of the product are xored. Pairs are
+    independent of each other, and one takes four instructions. A word that equals its key would hide the other word
+    of its pair. As the keys are pseudorandom, this is no likelier than a collision of fingerprints.
     """
     keys = _keys()
     parts = []
@@ -66,14 +66,14 @@ def combine(f: FunctionText, words: list[str]) -> str:
 
 
 def _folded(f: FunctionText, one: str, other: str) -> str:
-    """The two halves of a product, joined."""
+    """The two halves of a product, xored."""
     product = f.op(f"mul i128 {f.op(f'zext i64 {one} to i128')}, {f.op(f'zext i64 {other} to i128')}")
     high = f.op(f"trunc i128 {f.op(f'lshr i128 {product}, 64')} to i64")
     return f.op(f"xor i64 {f.op(f'trunc i128 {product} to i64')}, {high}")
 
 
 def _keys() -> Iterator[int]:
-    """Numbers as good as random, always the same: those of SplitMix64 from 0 on."""
+    """A fixed sequence of pseudorandom numbers: SplitMix64 from 0 on."""
     mask, counter = (1 << 64) - 1, 0
     while True:
         counter = (counter + 0x9E3779B97F4A7C15) & mask
@@ -122,7 +122,6 @@ class Kernels:
         return f.end(f"ptr {self._every_step(f, scope, Output('%out', base, words))}")
 
     def _every_step(self, f: FunctionText, scope: ValueScope, output: Output) -> str:
-        """Code for all instances; returns the end of the output."""
         return self._decide(f, scope, list(enumerate(self.model.instances)), 0, output)
 
     def _decide(
@@ -135,7 +134,7 @@ class Kernels:
     ) -> str:
         """Code for instances whose first ``depth`` guards hold; returns the end of the output.
 
-        Instances that share their next guard share its branch, so a guard that refuses skips all of them.
+        Instances with the same next guard share its branch, so a guard that refuses skips all of them.
         """
         out = output.start
         for guard, group in _by_guard(instances, depth):
@@ -209,7 +208,7 @@ class Kernels:
         return mask
 
     def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
-        """The same for the large properties, after the step is written, if it changes something that they read."""
+        """The same for large properties: after the step is written, and only if it changes a scalar that they read."""
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
                 continue
@@ -225,7 +224,7 @@ class Kernels:
         return mask
 
     def _touched(self, f: FunctionText, prop: TracedStepProperty, output: Output) -> str:
-        """True if a step changes a scalar that a property reads, by the bits of the words that differ."""
+        """True if a step changes a scalar that a property reads, computed from the bits of the words that differ."""
         masks = [0] * self.layout.words
         for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
             masks[slot.word] |= slot.mask
@@ -238,7 +237,7 @@ class Kernels:
         return f.op(f"icmp ne i64 {found}, 0")
 
     def _asked_apart(self, number: int) -> str:
-        """``@judge_step_N(before, after, premises)``: the bit of property N where the step violates it."""
+        """``@judge_step_N(before, after, premises)``: the bit of property N if the step violates it."""
         f = FunctionText(
             f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
         )
@@ -249,7 +248,7 @@ class Kernels:
         return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
-        """Code for where an instance is cut."""
+        """Code for a pruned step of an instance."""
         f.bump(f.at("%cuts", self.bounds[bound]))
 
     def _write(
@@ -264,7 +263,7 @@ class Kernels:
         by_word: dict[int, list[int]] = {}
         for leaf in instance.writes:
             if self.layout.slots[leaf].bits == 0:
-                continue  # has one value only; other values fail a check
+                continue  # it has one value only; any other value fails a check
             by_word.setdefault(self.layout.slots[leaf].word, []).append(leaf)
         for word in range(self.layout.words):
             value = words[word]
@@ -293,7 +292,7 @@ class Kernels:
         return f.end(f"i64 {mask}")
 
 
-# Symmetry reduction: states that differ by a renaming only get the fingerprint of the least of them.
+# Symmetry reduction: states that differ only by a renaming get the fingerprint of the least of them.
 
 
 def refuse_asymmetry(model: Model) -> None:

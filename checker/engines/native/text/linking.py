@@ -24,24 +24,24 @@ FIELDS = {
         for place, name in enumerate(
             (
                 "numbers",  # beside each slot of the table: the number of its state, 32 bits
-                "exact",  # 1 to compare the states that steps lead to word by word
+                "exact",  # 1 to compare step targets with the stored states word by word
                 "mixed",  # 1 + the number of a state that shares its fingerprint with another one
-                "out_targets",  # of each step: the state that it leads to
+                "out_targets",  # for each step: its target state
                 "out_instances",  # and its instance
-                "out_steps",  # so many were written
-                "out_step_counts",  # of each state from start on: how many steps it has
-                "out_cuts",  # the instances that are cut
-                "out_cut_total",  # so many were written
-                "out_cut_counts",  # of each state from start on: how many steps are cut
+                "out_steps",  # the number of steps written
+                "out_step_counts",  # for each state from start on: its number of steps
+                "out_cuts",  # the pruned instances
+                "out_cut_total",  # the number of pruned instances written
+                "out_cut_counts",  # for each state from start on: its number of pruned steps
             )
         )
     },
 }
-"""The places of a context: those of the search, and those of these loops."""
+"""The positions of a context's fields: those of the search, and those of these loops."""
 
 
 class CutKernels(Kernels):
-    """Kernels that also note the pruned instances, as bits in the words before the counters of bounds."""
+    """Kernels that also record the pruned instances, as bits in the words before the counters of bounds."""
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
@@ -68,7 +68,7 @@ class LinkRuntime(Runtime):
         return f.op(f"getelementptr inbounds i32, ptr {self._pointer(f, 'numbers')}, i64 {slot}")
 
     def _number_states(self) -> str:
-        """``@number(context)``: give the states from start to end their numbers."""
+        """``@number(context)``: store the numbers of the states from start to end."""
         f = FunctionText("void @number(ptr %context)")
         states = self._pointer(f, "states")
 
@@ -82,7 +82,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _note_cuts(self) -> str:
-        """``@note_cuts(context, place)``: write the instances pruned since the last call, as those of a state."""
+        """``@note_cuts(context, place)``: write the instances pruned since the last call, as those of one state."""
         f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")

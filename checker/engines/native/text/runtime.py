@@ -1,9 +1,9 @@
 """The loops of a search around the kernels, as LLVM text: fingerprint table, expansion, growth, walks.
 
-All functions take one argument, a context: an array of i64 whose places CONTEXT names. Workers share the
-table and nothing else; a slot is taken by compare-and-swap, and a fingerprint lies at its home slot or in the
-next free one after it. Home slots grow with the fingerprint, so the table is nearly sorted, and growing it
-is one sweep from its end to its start, in place.
+All functions take one argument, a context: an array of i64 whose fields CONTEXT names. Workers share only the table.
+A slot is taken by compare-and-swap, and a fingerprint lies at its home slot or in the next free one after it. Home
+slots grow with the fingerprint, so the table is nearly sorted. Growing it is one in-place sweep from its end to its
+start.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ CONTEXT = {
             "table",  # pointer to the slots
             "capacity",  # home slots; SLACK more follow
             "states",  # the states to expand, packed
-            "start",  # the next of them; moved on by expand()
+            "start",  # the next of them; expand() advances it
             "end",  # one past the last of them
             "base",  # index in its level of states[0]
             "out_states",  # new states, packed
-            "out_predecessors",  # and where each came from
-            "out_count",  # how many there are
-            "out_capacity",  # how many there can be
-            "candidates",  # room for a batch of candidates
+            "out_predecessors",  # and the predecessor of each
+            "out_count",  # the number of new states
+            "out_capacity",  # the room for new states
+            "candidates",  # space for a batch of candidates
             "counts",  # steps taken, by instance
             "cuts",  # steps cut, by bound
             "premises",  # states in which the premise of a property holds
             "known",  # bits of the properties whose violation was recorded
             "violations",  # pairs: index in out_states, bits
             "violation_count",
-            "error",  # where a step left a type, see Kernels; 0: nowhere
-            "error_state",  # index of the state where it did
-            "want_deadlock",  # 1 to look for states without a step
+            "error",  # the check by which a step left a type, see Kernels; 0: none
+            "error_state",  # the index of that step's state
+            "want_deadlock",  # 1 to search for states without a step
             "deadlock",  # index of the first such state, or -1
-            "full",  # 1 when the table's slack is used up
-            "seed",  # of a walk
+            "full",  # 1 if the table's slack is used up
+            "seed",  # the seed of a walk
             "walk_depth",  # the most steps of a walk
             "walk_length",  # the steps it took
-            "walk_path",  # their instances
+            "walk_path",  # the instances of these steps
             "judging",  # 1 to judge the states that are kept
             "known_steps",  # bits of the properties of steps whose violation was recorded
             "broken_steps",  # pairs: predecessor as in a candidate, bits
             "broken_count",
-            "rows",  # where candidates are written as rows; 0: their states are written
+            "rows",  # the place for candidates as rows; 0: states are written instead
             "marks",  # a bit for each slot of the table: its state was visited
             "lost",  # 1 + the index of a row or state whose fingerprint, or a target's, is not in the table
         )
     )
 }
 BATCH = 256
-"""Candidates that are looked up together, so that their memory accesses overlap."""
+"""Candidates are looked up in batches of this size, so that their memory accesses overlap."""
 SLACK = 1 << 16
-"""Slots past the last home slot, instead of going round to the first one."""
+"""Slots past the last home slot; they replace wrapping around to the first one."""
 _AHEAD = 16
 """Slots are prefetched this number of look-ups ahead."""
 
@@ -127,7 +127,7 @@ class Runtime:
     """Generates the functions around the kernels of one layout."""
 
     places = CONTEXT
-    """The places of a context's fields."""
+    """The positions of a context's fields."""
 
     def __init__(self, words: int, instances: int, canonical: str, *, of_steps: bool = False) -> None:
         self.words, self.instances, self.canonical = words, instances, canonical
@@ -183,7 +183,7 @@ class Runtime:
         return f.join("ptr", [(in_row, whole), (state, plain)])
 
     def _record(self, f: FunctionText, item: str, bits: str, known: str, pairs: str, number: str) -> None:
-        """Record a pair (item, bits not known yet), if there are such bits; they are known from then on.
+        """Record a pair (item, newly violated bits), if there are such bits; from then on they are known.
 
         ``known``, ``pairs`` and ``number`` are fields: the known bits, the array of pairs, and its length.
         """
@@ -226,7 +226,7 @@ class Runtime:
     ) -> Iterator[tuple[str, str]]:
         """Each index from start to end, with the slot of its fingerprint. ``lost`` becomes 1 + an index without one.
 
-        The memory of a later index's slot, and what lies ``beside`` it, is prefetched.
+        The slot of a later index, and the memory at the same index of ``beside``, are prefetched.
         """
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start, end = self._number(f, "start"), self._number(f, "end")
@@ -289,7 +289,7 @@ class Runtime:
         return f.end()
 
     def _fingerprints(self, f: FunctionText, begin: str, end: str, table: str, capacity: str) -> None:
-        """Fingerprint the candidates from begin to end and ask for their slots."""
+        """Compute the fingerprints of the candidates from begin to end and prefetch their slots."""
         with f.each(begin, end, self.width) as item:
             fingerprint = f.op(f"call i64 @{self.canonical}(ptr {f.at(item, WORDS)})")
             f.store(fingerprint, f.at(item, FINGERPRINT))
@@ -358,7 +358,7 @@ class Runtime:
             kept = f.block
             with f.when(f.op(f"icmp uge ptr {after}, {batch_end}")):
                 f.do(f"call void @look_up(ptr %context, ptr {after})")
-                # The next batch and the successors of one state more must fit into the output.
+                # The next batch and the successors of one more state must fit into the output.
                 left = f.op(f"sub i64 {room}, {f.load(count_field)}")
                 f.branch(f.op(f"icmp ult i64 {left}, {BATCH + 2 * self.instances}"), "full", "flushed")
                 f.start("full")
@@ -389,8 +389,8 @@ class Runtime:
     def _grow(self) -> str:
         """``@grow(table, old_capacity, capacity, room, room_size)``: spread over more slots; 0, or 1 for no room.
 
-        Runs of taken slots are lifted into ``room`` from the last to the first and put back at their new
-        places, which are never before the run's start: what was put back already is never in the way.
+        Runs of taken slots are copied to ``room``, from the last to the first, and written to their new places. These
+        are never before the run's start, so they never overlap a run that is still to be moved.
         """
         f = FunctionText("i64 @grow(ptr %table, i64 %old, i64 %capacity, ptr %room, i64 %size)")
         last = f.op(f"add i64 %old, {SLACK - 1}")
@@ -429,7 +429,7 @@ class Runtime:
     def _walk(self) -> str:
         """``@walk(context)``: a random walk from states[start]; stops at a violation, an error or a dead end.
 
-        The state it ends in replaces states[start]; a violation is recorded with the bits of its properties.
+        The last state replaces states[start]; a violation is recorded with the bits of its properties.
         """
         f = FunctionText("void @walk(ptr %context)")
         states, start = self._pointer(f, "states"), self._number(f, "start")
