@@ -61,7 +61,7 @@ $(ALL): pyproject.toml .constraints.txt
 check: $(RUN) ## check the protocol: run `highwater check`
 	@$(BIN)/highwater check
 
-lint: setup ## ruff check, ruff format --check, mypy
+lint: setup ## ruff check, ruff format --check, mypy, import-linter, the vocabulary of prose
 	@echo "lint: ruff check"
 	@$(BIN)/ruff check --quiet .
 	@echo "lint: ruff format"
@@ -70,6 +70,8 @@ lint: setup ## ruff check, ruff format --check, mypy
 	@$(BIN)/python -m mypy --no-error-summary
 	@echo "lint: the directions of imports"
 	@found=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { echo "$$found" >&2; exit 1; }
+	@echo "lint: vocabulary"
+	@found=$$($(BIN)/python -m docs.pages.vocabulary) || { echo "$$found" >&2; exit 1; }
 
 test: lint ## lint, then the tests, without those marked slow
 	@echo "test: pytest"
