@@ -57,9 +57,10 @@ def follow(
 
     Events are told before the state that follows them is written; those that a file of events has are not repeated.
     """
-    following = Following(
-        directory, profile, rules, None if state is None else state.read(directory), broker_logs
-    )
+    place = None if state is None else state.read(directory)
+    following = Following(directory, profile, rules, place, broker_logs)
+    if metrics is not None and place is not None:
+        metrics.severities = {id: str(said["severity"]) for id, said in place.open.items()}
     stop, told = threading.Event(), 0
     try:
         with _stopped_by_signals(stop) as signals:
@@ -107,8 +108,8 @@ def _tell(
             events.write(said.to_json())
         if not is_new:
             return
-        if metrics is not None and said.event == "opened":
-            metrics.opened(str(said.incident["severity"]))
+        if metrics is not None:
+            metrics.count(said)
         if hook is not None:
             hook.give(said.to_json())
     elif events is not None:

@@ -264,7 +264,7 @@ class Following:
             for line in lines:
                 yield Notice("nonconforming", "\n".join(line.lines()), line.position["offset"])
             yield from self._doubted(follower)
-        if not found and not ledger.open and not report.controllers.elections:
+        if not found and not ledger.open and len(report.controllers.elections) == ledger.elections:
             return
         yield from self._look_at(follower, ledger.take(found), offset, moment)
 

@@ -19,7 +19,8 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
-from highwater.traces.follow.session import STATES, Place
+from highwater.traces.follow.ledger import Event
+from highwater.traces.follow.session import STATES, Counts, Place
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.traces.follow.clusters import Cluster, ends, told_of
 
@@ -140,6 +141,17 @@ def test_metrics_in_a_file_have_every_state_and_severity(
     for severity in SEVERITIES:
         assert f'highwater_incidents{{severity="{severity}"}} {float(severity == "at_risk")}' in text
     assert f"highwater_next_offset {float(cluster.follower.counts.next_offset)}" in text
+
+
+def test_an_incident_that_turns_out_worse_is_counted_under_both_severities(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.prom"
+    metrics = Metrics(str(file))
+    told = (("opened", "at_risk"), ("changed", "at_risk"), ("changed", "lost"), ("closed", "lost"))
+    for seq, (event, severity) in enumerate(told):
+        metrics.count(Event(seq, event, 5, 0, {"id": "t-0@5", "severity": severity}))
+    metrics.update(Counts(), [], False)
+    for severity, number in (("at_risk", 1.0), ("lost", 1.0), ("unclean", 0.0)):
+        assert f'highwater_incidents_opened_total{{severity="{severity}"}} {number}' in file.read_text()
 
 
 def test_events_wait_while_the_disk_is_full(
