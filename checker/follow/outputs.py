@@ -73,6 +73,17 @@ class EventFile:
                 break
         return file
 
+    def after(self, seq: int) -> list[Mapping[str, Any]]:
+        """The events of incidents in the file that come after this one."""
+        if self._file is None or seq >= self.last_seq:
+            return []
+        size, window = os.fstat(self._file).st_size, _TAIL
+        while True:
+            found = _numbered(os.pread(self._file, window, max(0, size - window)), seq)
+            if window >= size or (found and found[0]["seq"] == seq + 1):
+                return found
+            window *= 4
+
     def write(self, event: Mapping[str, Any]) -> None:
         """Write an event, behind those that wait; one that the file has already is left out."""
         seq = event.get("seq")
@@ -123,6 +134,20 @@ class EventFile:
         """Close the file."""
         if self._file is not None:
             os.close(self._file)
+
+
+def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
+    """The events of incidents in lines of JSON whose number is larger."""
+    found = []
+    for line in data.splitlines():
+        try:
+            event = json.loads(line)
+            known = isinstance(event["seq"], int) and isinstance(event["incident"]["id"], str)
+            if known and isinstance(event["offset"], int) and event["seq"] > seq:
+                found.append(event)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 class StateFile:

@@ -99,6 +99,24 @@ def test_a_killed_command_goes_on_and_tells_each_event_once(
     assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
 
 
+def test_events_written_after_the_last_state_are_not_taken_for_others_of_their_numbers(
+    log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    """A follower was killed after two events; reading again, another finds the second one together with the first."""
+    events = tmp_path / "events"
+    expected = told_of(log, tmp_path / "once")
+    first = expected[0]
+    changed = {**first, "seq": 2, "event": "changed", "incident": {**first["incident"], "headline": "worse"}}
+    events.write_text("".join(json.dumps(event) + "\n" for event in (first, changed)))
+    cluster.grow(log)
+    running = start(cluster.folder, "--events", str(events), "--state", str(tmp_path / "state"), "--quiet")
+    until(lambda: numbered(events)[-1]["incident"]["id"] == expected[-1]["incident"]["id"])
+    assert running.end()[0] == 0
+    told = [(e["event"], e["incident"]["id"]) for e in numbered(events)]
+    assert [event for event, id in told if id == first["incident"]["id"]].count("closed") == 1
+    assert [e["seq"] for e in numbered(events)] == list(range(1, len(told) + 1))
+
+
 def test_metrics_and_the_users_command_have_what_the_events_say(
     log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
