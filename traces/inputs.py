@@ -27,6 +27,8 @@ _COUNTED = {
 }
 """Names, one and several, of the inputs that need a metadata log beside them."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
+_FORMATTED = "bootstrap.checkpoint"
+"""What ``kafka-storage format`` writes into a data directory: a snapshot of no log."""
 MAX_FILES = 100_000
 """The most files below the given paths that are inspected."""
 _HEAD = 1 << 16
@@ -160,7 +162,7 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
     passed_over = 0
     metadata: dict[Path, str] = {}
     for file in _files(directory):
-        kind = kind_of(file)
+        kind = None if file.name == _FORMATTED else kind_of(file)
         if kind is None:
             passed_over += 1
         elif kind in _COUNTED:

@@ -14,7 +14,7 @@ import click
 from highwater.checker.base.problems import Status
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note
 from highwater.traces.follow.ledger import CLOSED, Event
-from highwater.traces.follow.session import Following, Notice
+from highwater.traces.follow.session import Following, Notice, Place
 from highwater.traces.reading import printable
 from highwater.traces.reports.incident_words import LABELS
 from highwater.traces.reports.text import moment
@@ -57,9 +57,14 @@ def follow(
 
     An event is written before the state behind it; an event that the file already has is not repeated.
     """
-    following = Following(
-        directory, profile, rules, None if state is None else state.read(directory), broker_logs
-    )
+    place = None if state is None else state.read(directory)
+    if events is not None and state is not None:
+        place = _as_told(place, events, bool(broker_logs))
+    elif events is not None:
+        events.last_seq = 0  # numbered from 1 again
+    following = Following(directory, profile, rules, place, broker_logs)
+    if metrics is not None and place is not None:
+        metrics.severities = {id: str(said["severity"]) for id, said in place.open.items()}
     stop, told = threading.Event(), 0
     try:
         with _stopped_by_signals(stop) as signals:
@@ -94,6 +99,25 @@ def follow(
                 output.close()
 
 
+def _as_told(place: Place | None, events: EventFile, has_logs: bool) -> Place | None:
+    """The place after the last event in the file: a follower that was killed wrote events after its last state.
+
+    How brokers' logs and the metadata log interleave differs when they are read again, so these events cannot be
+    recognized by their numbers.
+    """
+    for event in events.after(0 if place is None else place.seq):
+        place = Place(0, 0, 0, {}) if place is None else place
+        incident = event["incident"]
+        place.seq, place.next_offset = event["seq"], max(place.next_offset, event["offset"] + 1)
+        if event["event"] == CLOSED:
+            place.open.pop(incident["id"], None)
+            if has_logs:
+                place.settled[incident["id"]] = str(incident["severity"])
+        else:
+            place.open[incident["id"]] = incident
+    return place
+
+
 def _tell(
     said: Event | Notice,
     events: EventFile | None,
@@ -107,8 +131,8 @@ def _tell(
             events.write(said.to_json())
         if not is_new:
             return
-        if metrics is not None and said.event == "opened":
-            metrics.opened(str(said.incident["severity"]))
+        if metrics is not None:
+            metrics.count(said)
         if hook is not None:
             hook.give(said.to_json())
     elif events is not None:

@@ -19,6 +19,7 @@ import click
 from highwater.checker.base.files import aside, checksum, read_json
 from highwater.checker.base.problems import InputError
 from highwater.model.versions import versions
+from highwater.traces.follow.ledger import CLOSED, Event
 from highwater.traces.follow.session import STATES, Counts, Place
 from highwater.traces.reading import printable
 from highwater.traces.reports.incidents import SEVERITIES
@@ -72,6 +73,17 @@ class EventFile:
                 break
         return file
 
+    def after(self, seq: int) -> list[Mapping[str, Any]]:
+        """The events of incidents in the file that come after this one."""
+        if self._file is None or seq >= self.last_seq:
+            return []
+        size, window = os.fstat(self._file).st_size, _TAIL
+        while True:
+            found = _numbered(os.pread(self._file, window, max(0, size - window)), seq)
+            if window >= size or (found and found[0]["seq"] == seq + 1):
+                return found
+            window *= 4
+
     def write(self, event: Mapping[str, Any]) -> None:
         """Write an event, behind those that wait; one that the file has already is left out."""
         seq = event.get("seq")
@@ -122,6 +134,20 @@ class EventFile:
         """Close the file."""
         if self._file is not None:
             os.close(self._file)
+
+
+def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
+    """The events of incidents in lines of JSON whose number is larger."""
+    found = []
+    for line in data.splitlines():
+        try:
+            event = json.loads(line)
+            known = isinstance(event["seq"], int) and isinstance(event["incident"]["id"], str)
+            if known and isinstance(event["offset"], int) and event["seq"] > seq:
+                found.append(event)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 class StateFile:
@@ -201,8 +227,13 @@ class Metrics:
         self._partitions = gauge("partitions", "Partitions by state; all counts every one.", "state")
         self._incidents = gauge("incidents", "Open incidents by severity.", "severity")
         self._opened = Counter(
-            "highwater_incidents_opened", "Incidents opened since the start.", ["severity"], registry=registry
+            "highwater_incidents_opened",
+            "Incidents since the start; one that gets another severity counts there, too.",
+            ["severity"],
+            registry=registry,
         )
+        self.severities: dict[str, str] = {}
+        """The open incidents by id, with the severity under which each was counted last."""
         self._records = gauge("records", "Records followed since the start.")
         self._nonconforming = gauge("nonconforming_records", "Records that do not conform since the start.")
         self._offset = gauge("next_offset", "The offset of the metadata log that comes next.")
@@ -232,9 +263,14 @@ class Metrics:
         """The port that was chosen, 0 for a file."""
         return 0 if self._file is not None else int(self._server.server_port)
 
-    def opened(self, severity: str) -> None:
-        """An incident was opened."""
-        self._opened.labels(severity).inc()
+    def count(self, event: Event) -> None:
+        """Count an incident that is opened, or changes to another severity."""
+        id, severity = str(event.incident["id"]), str(event.incident["severity"])
+        if event.event == CLOSED:
+            self.severities.pop(id, None)
+        elif self.severities.get(id) != severity:
+            self.severities[id] = severity
+            self._opened.labels(severity).inc()
 
     def update(self, counts: Counts, severities: Sequence[str], is_waiting: bool) -> None:
         """Set the counts of now; ``severities`` are those of the open incidents."""

@@ -67,9 +67,10 @@ def test_a_directory_is_searched_and_what_is_nothing_is_passed_over(tmp_path: Pa
     log = segment(tmp_path / "x" / "metadata")
     recording = write(tmp_path / "x" / "operations.ndjson", made().lines)
     text(tmp_path / "x" / "notes.txt", "hello\n")
+    (tmp_path / "x" / "bootstrap.checkpoint").write_bytes(log.read_bytes())  # as in every data directory
     found = inputs([tmp_path])
     assert found.found == [Input(recording, OPERATIONS), Input(log.parent, METADATA_LOG)]
-    assert found.passed_over == 1
+    assert found.passed_over == 2
 
 
 def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:

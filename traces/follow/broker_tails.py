@@ -28,6 +28,8 @@ class _Tail:
         self._log = BrokerLog(path)
         self._rest = b""
         self._latest = -(1 << 62)
+        self.is_at_end = False
+        """Whether the last read reached the end of the file."""
 
     def events(self) -> Iterator[_Placed]:
         """The events of new lines, at most some megabytes of them. Raises TraceError, OSError."""
@@ -35,8 +37,10 @@ class _Tail:
             self._open()
         assert self._file is not None
         data = self._file.read(_AT_ONCE) or b""
+        self.is_at_end = len(data) < _AT_ONCE
         if not data and self._was_rotated():
             self.close()
+            self.is_at_end = False
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE:
@@ -77,8 +81,9 @@ class BrokerTails:
         self._others: set[Path] = set()
         self._waiting: list[_Placed] = []
         self._before = -(1 << 62)
-        self.is_idle = False
-        """Whether the last poll read nothing, and nothing waits."""
+        self._is_at_end = False
+        self.has_caught_up = False
+        """Whether the last poll gave every event of lines that were there before the poll before it."""
         self.unreadable: dict[Path, str] = {}
         """Files that cannot be read, with the reason."""
 
@@ -117,11 +122,13 @@ class BrokerTails:
     def poll(self) -> Iterator[BrokerEvent]:
         """The events that were read before, in the order of their times."""
         bound, latest, came = self._before, self._before, False
+        self.has_caught_up, self._is_at_end = self._is_at_end, True
         for path, tail in self._tails.items():
             try:
                 for place, event in tail.events():
                     self._waiting.append((place, event))
                     latest, came = max(latest, place[0]), True
+                self._is_at_end &= tail.is_at_end
                 self.unreadable.pop(path, None)
             except FileNotFoundError:
                 tail.close()
@@ -129,7 +136,6 @@ class BrokerTails:
                 self.unreadable[path] = str(wrong)
         self._waiting.sort(key=lambda pair: pair[0])
         self._before = latest
-        self.is_idle = not came and not self._waiting
         if came:
             held = [pair for pair in self._waiting if pair[0][0] > bound]
             ready = self._waiting[: len(self._waiting) - len(held)]

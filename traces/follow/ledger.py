@@ -103,7 +103,8 @@ class Ledger:
         self.is_full = False
         """Whether an incident was left out because too many are open."""
         self._findings: dict[str, list[Finding]] = {}
-        self._elections = 0
+        self.elections = 0
+        """How many elections of controllers were looked at."""
 
     @property
     def partitions(self) -> set[str]:
@@ -163,9 +164,9 @@ class Ledger:
         """The events of controllers that are elected over and over."""
         elections = around.controllers.elections
         is_open = any(one.incident["partition"] is None for one in self.open.values())
-        if len(elections) == self._elections and not is_open:
+        if len(elections) == self.elections and not is_open:
             return []
-        self._elections = len(elections)
+        self.elections = len(elections)
         blamed = [
             f for kept in self._findings.values() for f in kept if f.property == "every_broker_comes_back"
         ]

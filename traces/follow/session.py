@@ -171,10 +171,15 @@ class Following:
             yield from self._look()
         if self._tails is not None:
             yield from self._broker_logs(self._tails, follower)
-        if self.ledger.reads_again and not pieces and (self._tails is None or self._tails.is_idle):
+        if self.ledger.reads_again and self._has_caught_up(pieces):
             yield from self._adopt()
         if pieces:
             self._count(follower)
+
+    def _has_caught_up(self, pieces: int) -> bool:
+        """Whether the last poll reached what was told before; a busy cluster always writes more."""
+        is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.bytes_behind)
+        return is_there and (self._tails is None or self._tails.has_caught_up)
 
     @property
     def is_behind(self) -> bool:
@@ -259,7 +264,7 @@ class Following:
             for line in lines:
                 yield Notice("nonconforming", "\n".join(line.lines()), line.position["offset"])
             yield from self._doubted(follower)
-        if not found and not ledger.open and not report.controllers.elections:
+        if not found and not ledger.open and len(report.controllers.elections) == ledger.elections:
             return
         yield from self._look_at(follower, ledger.take(found), offset, moment)
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.follow.ledger import Event
 from highwater.traces.follow.session import Following
 from tests.recordings import folder, needs
-from tests.traces.follow.clusters import Cluster, ends
+from tests.traces.follow.clusters import Cluster, ends, short
 
 RECORDED = folder("traces/kafka-4.2/clusters")
 HEAD = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
@@ -81,6 +82,36 @@ def test_lost_records_are_told_once_with_their_number(
     events = [e["event"] for e in cluster.told if e["incident"]["id"] == incident]
     assert (events[0], events.count("opened"), events.count("closed")) == ("opened", 1, 1)
     assert [one["severity"] for one in told] == sorted(one["severity"] for one in told)  # never at_risk again
+
+
+def test_a_follower_that_was_restarted_tells_again_while_the_brokers_go_on_writing(
+    log: bytes, cluster: Cluster
+) -> None:
+    """A live cluster is never idle: its controller and its brokers write between any two polls."""
+    offsets = ends(log)
+    file = cluster.folder / "logs" / "server.log"
+    file.parent.mkdir(parents=True)
+    before, seconds = offsets[-4], iter(range(60))
+
+    def busy() -> None:
+        moved = "High watermark updated from (offset=1, segment=[0:1]) to (offset=2, segment=[0:2])"
+        with open(file, "a") as growing:
+            stamp = f"[2026-11-20 11:55:{next(seconds):02},000]"
+            growing.write(f"{stamp} DEBUG [Partition v-0 broker=1] {moved} (kafka.cluster.Partition)\n")
+
+    busy()
+    cluster.grow(log[:before])
+    cluster.follower = Following(cluster.folder, broker_logs=[file.parent])
+    assert short(cluster.follow())[-1][0] == "opened"
+    cluster.follower.close()
+    cluster.follower = Following(cluster.folder, place=cluster.follower.place, broker_logs=[file.parent])
+    told: list[Event] = []
+    for end in [*offsets[-3:], *offsets[-1:] * 3]:
+        busy()
+        cluster.grow(log[before:end])
+        before = end
+        told += [one for one in cluster.follower.poll() if isinstance(one, Event)]
+    assert [one.event for one in told][-1:] == ["closed"]
 
 
 def test_a_file_that_is_no_log_of_a_broker_is_left_alone(log: bytes, cluster: Cluster) -> None:

@@ -19,7 +19,8 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
-from highwater.traces.follow.session import STATES, Place
+from highwater.traces.follow.ledger import Event
+from highwater.traces.follow.session import STATES, Counts, Place
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.traces.follow.clusters import Cluster, ends, told_of
 
@@ -98,6 +99,24 @@ def test_a_killed_command_goes_on_and_tells_each_event_once(
     assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
 
 
+def test_events_written_after_the_last_state_are_not_taken_for_others_of_their_numbers(
+    log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    """A follower was killed after two events; reading again, another finds the second one together with the first."""
+    events = tmp_path / "events"
+    expected = told_of(log, tmp_path / "once")
+    first = expected[0]
+    changed = {**first, "seq": 2, "event": "changed", "incident": {**first["incident"], "headline": "worse"}}
+    events.write_text("".join(json.dumps(event) + "\n" for event in (first, changed)))
+    cluster.grow(log)
+    running = start(cluster.folder, "--events", str(events), "--state", str(tmp_path / "state"), "--quiet")
+    until(lambda: numbered(events)[-1]["incident"]["id"] == expected[-1]["incident"]["id"])
+    assert running.end()[0] == 0
+    told = [(e["event"], e["incident"]["id"]) for e in numbered(events)]
+    assert [event for event, id in told if id == first["incident"]["id"]].count("closed") == 1
+    assert [e["seq"] for e in numbered(events)] == list(range(1, len(told) + 1))
+
+
 def test_metrics_and_the_users_command_have_what_the_events_say(
     log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
@@ -140,6 +159,17 @@ def test_metrics_in_a_file_have_every_state_and_severity(
     for severity in SEVERITIES:
         assert f'highwater_incidents{{severity="{severity}"}} {float(severity == "at_risk")}' in text
     assert f"highwater_next_offset {float(cluster.follower.counts.next_offset)}" in text
+
+
+def test_an_incident_that_turns_out_worse_is_counted_under_both_severities(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.prom"
+    metrics = Metrics(str(file))
+    told = (("opened", "at_risk"), ("changed", "at_risk"), ("changed", "lost"), ("closed", "lost"))
+    for seq, (event, severity) in enumerate(told):
+        metrics.count(Event(seq, event, 5, 0, {"id": "t-0@5", "severity": severity}))
+    metrics.update(Counts(), [], False)
+    for severity, number in (("at_risk", 1.0), ("lost", 1.0), ("unclean", 0.0)):
+        assert f'highwater_incidents_opened_total{{severity="{severity}"}} {number}' in file.read_text()
 
 
 def test_events_wait_while_the_disk_is_full(
