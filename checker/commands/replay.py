@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -103,19 +102,16 @@ def replay(
     """
     output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
     beside = {"--state": state, "--events": events, "--metrics": metrics, "--on-incident": on_incident}
+    _refuse_with_follow(follow, {"--json": json_file, "--html": page, "--out": out}, engine, beside)
     if follow:
-        refused = {"--engine spark": engine == "spark", "--json": json_file, "--html": page, "--out": out}
-        if given := [name for name, value in refused.items() if value]:
-            raise InputError(f"{', '.join(given)}: not with --follow")
-        return _follow(paths, profile, switched, beside, quiet)
-    if given := [name for name, value in beside.items() if value is not None]:
-        raise InputError(f"{', '.join(given)}: only with --follow")
+        from highwater.checker.follow.loop import Outputs
+        from highwater.checker.follow.loop import follow as follow_cluster
+
+        opened = Outputs.opened(events, state, metrics, on_incident)
+        return follow_cluster(paths, profile, switched, opened, quiet=quiet)
     if page is not None:
         refuse_unwritable("--html", page)
-    if engine != "spark" and (spark_master or out):
-        raise InputError("--spark-master, --out: these options need --engine spark")
-    if engine == "spark" and page is not None:
-        raise InputError("--html: only the embedded engine writes a page")
+    _refuse_by_engine(engine, spark_master, out, page)
     reports: list[Report] = []
     histories: list[RunHistory] = []
     interrupted, skipped = False, list[str]()
@@ -143,37 +139,27 @@ def replay(
             _end(reports, output, page, histories, quiet, fail_on)
         raise InputError(printable(wrong, 1000)) from None
     _clear()
-    interrupted = interrupted or any(r.interrupted for r in reports)
     return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted)
 
 
-def _follow(
-    paths: Sequence[Path],
-    profile: str | None,
-    rules: Mapping[str, bool],
-    outputs: Mapping[str, Any],
-    quiet: bool,
-) -> Status:
-    """Follow a cluster. Raises InputError for what cannot be begun, LanguageError for an unknown profile."""
-    from highwater.checker.follow.loop import follow
-    from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
+def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, page: Path | None) -> None:
+    if engine != "spark" and (spark_master or out):
+        raise InputError("--spark-master, --out: these options need --engine spark")
+    if engine == "spark" and page is not None:
+        raise InputError("--html: only the embedded engine writes a page")
 
-    for path in paths:
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
-    made = {"--state": StateFile, "--events": EventFile, "--metrics": Metrics, "--on-incident": Hook}
-    ready = {name: made[name](value) for name, value in outputs.items() if value is not None}
-    return follow(
-        paths[0],
-        paths[1:],
-        profile,
-        rules,
-        events=ready.get("--events"),
-        state=ready.get("--state"),
-        metrics=ready.get("--metrics"),
-        hook=ready.get("--on-incident"),
-        quiet=quiet,
-    )
+
+def _refuse_with_follow(
+    follow: bool, without: Mapping[str, object], engine: str, beside: Mapping[str, object]
+) -> None:
+    """InputError for options that only a finished replay has, or only one that follows."""
+    if follow:
+        given = [name for name, value in without.items() if value is not None]
+        given += ["--engine spark"] if engine == "spark" else []
+    else:
+        given = [name for name, value in beside.items() if value is not None]
+    if given:
+        raise InputError(f"{', '.join(given)}: {'not' if follow else 'only'} with --follow")
 
 
 def _on_spark(
@@ -226,6 +212,7 @@ def _end(
     interrupted: bool = False,
 ) -> Status:
     """The summaries, the worst first, the last line, the JSON, the page, and the status."""
+    interrupted = interrupted or any(r.interrupted for r in reports)
     ordered = sorted(reports, key=_severity)
     if not quiet:
         for report in ordered:

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import click
 
-from highwater.checker.base.problems import Status
+from highwater.checker.base.problems import InputError, Status
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note
-from highwater.traces.follow.ledger import CLOSED, Event
-from highwater.traces.follow.session import Following, Notice, Place
+from highwater.traces.follow.ledger import CLOSED, IncidentEvent
+from highwater.traces.follow.session import FollowerState, Following, Notice
 from highwater.traces.reading import printable
 from highwater.traces.reports.incident_words import LABELS
 from highwater.traces.reports.text import moment
@@ -41,22 +42,45 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+class Outputs(NamedTuple):
+    """The outputs that the user asked for."""
+
+    events: EventFile | None
+    state: StateFile | None
+    metrics: Metrics | None
+    hook: Hook | None
+
+    @classmethod
+    def opened(
+        cls, events: str | None, state: Path | None, metrics: str | None, command: str | None
+    ) -> Outputs:
+        """The outputs by the values of their options. Raises InputError."""
+        return cls(
+            None if events is None else EventFile(events),
+            None if state is None else StateFile(state),
+            None if metrics is None else Metrics(metrics),
+            None if command is None else Hook(command),
+        )
+
+
 def follow(
-    directory: Path,
-    broker_logs: Sequence[Path],
+    paths: Sequence[Path],
     profile: str | None,
     rules: Mapping[str, bool],
+    outputs: Outputs,
     *,
-    events: EventFile | None = None,
-    state: StateFile | None = None,
-    metrics: Metrics | None = None,
-    hook: Hook | None = None,
     quiet: bool = False,
 ) -> Status:
-    """Follow the metadata log in a directory until SIGTERM (status 0) or SIGINT (130).
+    """Follow the metadata log in the first directory until SIGTERM (status 0) or SIGINT (130).
 
+    Further directories hold brokers' logs. Raises InputError, LanguageError for an unknown profile.
     An event is written before the state behind it; an event that the file already has is not repeated.
     """
+    for path in paths:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
+    directory, broker_logs = paths[0], paths[1:]
+    events, state, metrics, hook = outputs
     place = None if state is None else state.read(directory)
     if events is not None and state is not None:
         place = _as_told(place, events, bool(broker_logs))
@@ -99,14 +123,14 @@ def follow(
                 output.close()
 
 
-def _as_told(place: Place | None, events: EventFile, has_logs: bool) -> Place | None:
+def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:
     """The place after the last event in the file: a follower that was killed wrote events after its last state.
 
     How brokers' logs and the metadata log interleave differs when they are read again, so these events cannot be
     recognized by their numbers.
     """
     for event in events.after(0 if place is None else place.seq):
-        place = Place(0, 0, 0, {}) if place is None else place
+        place = FollowerState(0, 0, 0, {}) if place is None else place
         incident = event["incident"]
         place.seq, place.next_offset = event["seq"], max(place.next_offset, event["offset"] + 1)
         if event["event"] == CLOSED:
@@ -119,13 +143,13 @@ def _as_told(place: Place | None, events: EventFile, has_logs: bool) -> Place | 
 
 
 def _tell(
-    said: Event | Notice,
+    said: IncidentEvent | Notice,
     events: EventFile | None,
     metrics: Metrics | None,
     hook: Hook | None,
     quiet: bool,
 ) -> None:
-    if isinstance(said, Event):
+    if isinstance(said, IncidentEvent):
         is_new = events is None or said.seq > events.last_seq
         if events is not None:
             events.write(said.to_json())
@@ -141,7 +165,7 @@ def _tell(
         _say(said)
 
 
-def _say(said: Event | Notice) -> None:
+def _say(said: IncidentEvent | Notice) -> None:
     """A line for people."""
     if isinstance(said, Notice):
         where = "" if said.offset is None else f" at offset {said.offset}"

@@ -19,8 +19,8 @@ import click
 from highwater.checker.base.files import aside, checksum, read_json
 from highwater.checker.base.problems import InputError
 from highwater.model.versions import versions
-from highwater.traces.follow.ledger import CLOSED, Event
-from highwater.traces.follow.session import STATES, Counts, Place
+from highwater.traces.follow.ledger import CLOSED, IncidentEvent
+from highwater.traces.follow.session import STATES, Counts, FollowerState
 from highwater.traces.reading import printable
 from highwater.traces.reports.incidents import SEVERITIES
 
@@ -158,7 +158,7 @@ class StateFile:
         self._written = ""
         self._failed = False
 
-    def read(self, directory: Path) -> Place | None:
+    def read(self, directory: Path) -> FollowerState | None:
         """The state that was written; None if there is none, or, with a line for people, if it cannot be used."""
         try:
             found = read_json(self.path)
@@ -169,7 +169,7 @@ class StateFile:
                 raise InputError(f"{self.path}: written by another version")
             if state["directory"] != str(directory.absolute()):
                 raise InputError(f"{self.path}: of another directory, {state['directory']}")
-            place = Place(
+            place = FollowerState(
                 state["begun_at"], state["next_offset"], state["seq"], state["open"], state["settled"]
             )
         except FileNotFoundError:
@@ -180,7 +180,7 @@ class StateFile:
             return None
         return place
 
-    def write(self, directory: Path, place: Place) -> bool:
+    def write(self, directory: Path, place: FollowerState) -> bool:
         """Write where the follower is; whether that was possible. An unchanged state is not written."""
         state = {
             "format": FORMAT,
@@ -263,7 +263,7 @@ class Metrics:
         """The port that was chosen, 0 for a file."""
         return 0 if self._file is not None else int(self._server.server_port)
 
-    def count(self, event: Event) -> None:
+    def count(self, event: IncidentEvent) -> None:
         """Count an incident that is opened, or changes to another severity."""
         id, severity = str(event.incident["id"]), str(event.incident["severity"])
         if event.event == CLOSED:

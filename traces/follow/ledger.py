@@ -37,7 +37,7 @@ _SHOWN = (
 
 
 @dataclass(frozen=True)
-class Event:
+class IncidentEvent:
     """An incident was opened, changed or closed, at an offset of the metadata log. ``seq`` numbers the events."""
 
     seq: int
@@ -78,7 +78,7 @@ class Open:
 
 
 @dataclass
-class Around:
+class IncidentContext:
     """The facts that an incident's words depend on, beside its findings."""
 
     profile: str = ""
@@ -132,8 +132,8 @@ class Ledger:
         return bool(kept)
 
     def look(
-        self, partition: str, now: PartitionNow | None, around: Around, offset: int, time: int
-    ) -> list[Event]:
+        self, partition: str, now: PartitionNow | None, around: IncidentContext, offset: int, time: int
+    ) -> list[IncidentEvent]:
         """The events of one partition after a batch that ends at an offset; ``now`` is None once it is deleted."""
         findings = self._findings.get(partition, [])
         final = {partition: now.final} if now is not None and now.final is not None else {}
@@ -160,7 +160,7 @@ class Ledger:
             self._done.pop(partition, None)
         return events
 
-    def look_at_controllers(self, around: Around, offset: int, time: int) -> list[Event]:
+    def look_at_controllers(self, around: IncidentContext, offset: int, time: int) -> list[IncidentEvent]:
         """The events of controllers that are elected over and over."""
         elections = around.controllers.elections
         is_open = any(one.incident["partition"] is None for one in self.open.values())
@@ -182,10 +182,10 @@ class Ledger:
 
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
-    ) -> list[Event]:
+    ) -> list[IncidentEvent]:
         """The log was read again up to here: the events from the incidents that were open before to those of now."""
         told, self.open = self.open, {}
-        events: list[Event] = []
+        events: list[IncidentEvent] = []
         for id, one in before.items():
             if id in told:
                 self.open[id] = one
@@ -209,7 +209,9 @@ class Ledger:
 
     # --- events -----------------------------------------------------------------------------------
 
-    def _told(self, made: Iterable[Incident], is_over: Any, offset: int, time: int) -> Iterable[Event]:
+    def _told(
+        self, made: Iterable[Incident], is_over: Any, offset: int, time: int
+    ) -> Iterable[IncidentEvent]:
         for one in made:
             said = {**one.to_json(), "group": one.id}
             over = is_over(one)
@@ -227,13 +229,13 @@ class Ledger:
             if over:
                 yield self._close(one.id, offset, time)
 
-    def _changed(self, id: str, said: Mapping[str, Any], offset: int, time: int) -> Iterable[Event]:
+    def _changed(self, id: str, said: Mapping[str, Any], offset: int, time: int) -> Iterable[IncidentEvent]:
         known = self.open[id].incident
         if any(known[name] != said[name] for name in _SHOWN):
             self.open[id] = Open(said)
             yield self._event(CHANGED, offset, time, said)
 
-    def _close(self, id: str, offset: int, time: int, why: str = "") -> Event:
+    def _close(self, id: str, offset: int, time: int, why: str = "") -> IncidentEvent:
         said = self.open.pop(id).incident
         self._done.setdefault(said["partition"], {})[id] = said["severity"]
         if self.reads_again:
@@ -244,9 +246,11 @@ class Ledger:
                 del self.settled[next(iter(self.settled))]
         return self._event(CLOSED, offset, time, said, why)
 
-    def _event(self, what: str, offset: int, time: int, said: Mapping[str, Any], why: str = "") -> Event:
+    def _event(
+        self, what: str, offset: int, time: int, said: Mapping[str, Any], why: str = ""
+    ) -> IncidentEvent:
         self.seq += 1
-        return Event(self.seq, what, offset, time, said, why)
+        return IncidentEvent(self.seq, what, offset, time, said, why)
 
 
 def _is_over(incident: Incident, now: PartitionNow | None) -> bool:

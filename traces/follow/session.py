@@ -10,8 +10,8 @@ from pathlib import Path
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.follow.broker_tails import BrokerTails
-from highwater.traces.follow.ledger import Around, Event, Ledger, Open, PartitionNow
-from highwater.traces.follow.tail import Begin, LogTail, Piece
+from highwater.traces.follow.ledger import IncidentContext, IncidentEvent, Ledger, Open, PartitionNow
+from highwater.traces.follow.tail import LogStart, LogTail, Piece
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import PARTITION, Gap
 from highwater.traces.metadata.beliefs.automaton import MEASURED
@@ -49,7 +49,7 @@ class Notice:
 
 
 @dataclass
-class Place:
+class FollowerState:
     """Where a follower was when it stopped, with what it had told."""
 
     begun_at: int
@@ -101,7 +101,7 @@ class Following:
         directory: Path,
         profile: str | None = None,
         rules: Mapping[str, bool] | None = None,
-        place: Place | None = None,
+        place: FollowerState | None = None,
         broker_logs: Sequence[Path] = (),
     ) -> None:
         self.directory = directory if directory.name == PARTITION else directory / PARTITION
@@ -133,12 +133,12 @@ class Following:
         self._has_read = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FollowerState:
         """Where it is. While a log is read again, that is where it was before."""
         open = self._told if self.ledger.reads_again else self.ledger.open
         offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
         seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
-        return Place(
+        return FollowerState(
             self._tail.begun_at,
             offset,
             seq,
@@ -148,7 +148,7 @@ class Following:
 
     _seq_before = 0
 
-    def poll(self) -> Iterator[Event | Notice]:
+    def poll(self) -> Iterator[IncidentEvent | Notice]:
         """Follow the new records. The iterator must be exhausted; then ``counts`` describe this moment."""
         pieces = 0
         try:
@@ -186,8 +186,8 @@ class Following:
         """Whether the last poll read something, and left more to read."""
         return self._has_read and bool(self._tail.bytes_behind)
 
-    def _take(self, piece: Piece) -> Iterator[Event | Notice]:
-        if isinstance(piece, Begin):
+    def _take(self, piece: Piece) -> Iterator[IncidentEvent | Notice]:
+        if isinstance(piece, LogStart):
             yield from self._begin(piece)
             return
         follower = self._follower
@@ -207,7 +207,7 @@ class Following:
         if self._tails is None and self.ledger.reads_again and batch.last_offset + 1 >= self._read_up_to:
             yield from self._adopt()
 
-    def _begin(self, piece: Begin) -> Iterator[Event | Notice]:
+    def _begin(self, piece: LogStart) -> Iterator[IncidentEvent | Notice]:
         """Build the state anew from a snapshot, or from nothing."""
         if self._follower is not None and not self.ledger.reads_again:
             self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
@@ -239,7 +239,7 @@ class Following:
             yield Notice("missed", missed, self._read_up_to)
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
-    def _adopt(self) -> Iterator[Event]:
+    def _adopt(self) -> Iterator[IncidentEvent]:
         """The records that were known are read again: go on from here."""
         ledger, counts = self.ledger, self.counts
         ledger.seq = self._seq_before
@@ -250,7 +250,7 @@ class Following:
 
     # --- partitions -------------------------------------------------------------------------------
 
-    def _look(self, batch: RecordBatch | None = None) -> Iterator[Event | Notice]:
+    def _look(self, batch: RecordBatch | None = None) -> Iterator[IncidentEvent | Notice]:
         """The events behind a batch: of partitions with findings, and of those with an open incident."""
         report, ledger, follower = self._report, self.ledger, self._follower
         assert follower is not None
@@ -270,12 +270,12 @@ class Following:
 
     def _look_at(
         self, follower: MetadataFollower, touched: set[str], offset: int, moment: int
-    ) -> Iterator[Event]:
+    ) -> Iterator[IncidentEvent]:
         """The events of partitions that were touched, and of those with an open incident that changed."""
         ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused
-        around = Around(
+        around = IncidentContext(
             rules.profile,
             not rules.rules or "eligible_leader_replicas" in rules.rules,
             self._tails is not None and self._tails.number > 0,
@@ -297,7 +297,7 @@ class Following:
                 self._seen.pop(name, None)
         yield from self._spoken(ledger.look_at_controllers(around, offset, moment))
 
-    def _spoken(self, events: list[Event]) -> Iterator[Event]:
+    def _spoken(self, events: list[IncidentEvent]) -> Iterator[IncidentEvent]:
         return iter(()) if self.ledger.reads_again else iter(events)
 
     def _named(self, follower: MetadataFollower, names: set[str]) -> dict[str, Partition | None]:
@@ -309,7 +309,9 @@ class Following:
             found[name] = image.partitions.get(int(number)) if image is not None and known else None
         return found
 
-    def _broker_logs(self, tails: BrokerTails, follower: MetadataFollower) -> Iterator[Event | Notice]:
+    def _broker_logs(
+        self, tails: BrokerTails, follower: MetadataFollower
+    ) -> Iterator[IncidentEvent | Notice]:
         """The events of new lines in the brokers' logs."""
         if self._looked % _LOOK_EVERY == 0:
             tails.look()

@@ -26,14 +26,14 @@ _PATIENCE = 20
 """So many polls a batch with a wrong checksum may take to become a whole one."""
 
 
-class Begin(NamedTuple):
+class LogStart(NamedTuple):
     """The state must be built anew: from a snapshot (None: from offset 0); and why, for people."""
 
     snapshot: Snapshot | None
     why: str
 
 
-Piece = Begin | Gap | tuple[Path, RecordBatch]
+Piece = LogStart | Gap | tuple[Path, RecordBatch]
 
 
 class _Mark(NamedTuple):
@@ -156,7 +156,7 @@ class LogTail:
             chosen = snapshots[-1]
         self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
         self._has_begun = True
-        yield Begin(chosen, why)
+        yield LogStart(chosen, why)
 
     def _listing(self) -> tuple[list[int], list[Snapshot]]:
         """The first offsets of the segments, and the snapshots, in order; nothing where there is no directory yet."""

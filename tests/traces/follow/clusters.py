@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.follow.ledger import Event
-from highwater.traces.follow.session import Following, Notice, Place
+from highwater.traces.follow.ledger import IncidentEvent
+from highwater.traces.follow.session import FollowerState, Following, Notice
 from highwater.traces.kafka.metadata_log import PARTITION
 from tests.traces.metadata import made_logs
 from tests.traces.metadata.made_logs import ELR, beginning, change, loss
@@ -57,13 +57,13 @@ class Cluster:
         found = []
         while True:
             said = list(self.follower.poll())
-            found += [one.to_json() for one in said if isinstance(one, Event)]
+            found += [one.to_json() for one in said if isinstance(one, IncidentEvent)]
             self.notices += [one for one in said if isinstance(one, Notice)]
             if not (said or self.follower.is_behind or self.follower.ledger.reads_again):
                 self.told += found
                 return found
 
-    def restart(self, place: Place | None = None) -> None:
+    def restart(self, place: FollowerState | None = None) -> None:
         """Another follower goes on, from where this one was unless told otherwise."""
         place = self.follower.place if place is None else place
         self.follower.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.follow.ledger import Event
+from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import Following
 from tests.recordings import folder, needs
 from tests.traces.follow.clusters import Cluster, ends, short
@@ -105,12 +105,12 @@ def test_a_follower_that_was_restarted_tells_again_while_the_brokers_go_on_writi
     assert short(cluster.follow())[-1][0] == "opened"
     cluster.follower.close()
     cluster.follower = Following(cluster.folder, place=cluster.follower.place, broker_logs=[file.parent])
-    told: list[Event] = []
+    told: list[IncidentEvent] = []
     for end in [*offsets[-3:], *offsets[-1:] * 3]:
         busy()
         cluster.grow(log[before:end])
         before = end
-        told += [one for one in cluster.follower.poll() if isinstance(one, Event)]
+        told += [one for one in cluster.follower.poll() if isinstance(one, IncidentEvent)]
     assert [one.event for one in told][-1:] == ["closed"]
 
 

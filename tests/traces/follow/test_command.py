@@ -19,8 +19,8 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
-from highwater.traces.follow.ledger import Event
-from highwater.traces.follow.session import STATES, Counts, Place
+from highwater.traces.follow.ledger import IncidentEvent
+from highwater.traces.follow.session import STATES, Counts, FollowerState
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.traces.follow.clusters import Cluster, ends, told_of
 
@@ -166,7 +166,7 @@ def test_an_incident_that_turns_out_worse_is_counted_under_both_severities(tmp_p
     metrics = Metrics(str(file))
     told = (("opened", "at_risk"), ("changed", "at_risk"), ("changed", "lost"), ("closed", "lost"))
     for seq, (event, severity) in enumerate(told):
-        metrics.count(Event(seq, event, 5, 0, {"id": "t-0@5", "severity": severity}))
+        metrics.count(IncidentEvent(seq, event, 5, 0, {"id": "t-0@5", "severity": severity}))
     metrics.update(Counts(), [], False)
     for severity, number in (("at_risk", 1.0), ("lost", 1.0), ("unclean", 0.0)):
         assert f'highwater_incidents_opened_total{{severity="{severity}"}} {number}' in file.read_text()
@@ -202,7 +202,7 @@ def test_events_wait_while_the_disk_is_full(
 def test_a_damaged_state_is_told_and_the_log_read_anew(
     tmp_path: Path, damage: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state, place = StateFile(tmp_path / "state"), Place(0, 5, 7, {"t-0@3": {"partition": "t-0"}})
+    state, place = StateFile(tmp_path / "state"), FollowerState(0, 5, 7, {"t-0@3": {"partition": "t-0"}})
     assert state.write(DIRECTORY, place)
     assert state.read(DIRECTORY) == place
     state.path.write_text(damage(state.path.read_text()))
@@ -212,7 +212,7 @@ def test_a_damaged_state_is_told_and_the_log_read_anew(
 
 def test_a_state_of_another_directory_is_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = StateFile(tmp_path / "state")
-    state.write(DIRECTORY, Place(0, 5, 7, {}))
+    state.write(DIRECTORY, FollowerState(0, 5, 7, {}))
     assert state.read(DIRECTORY / "else") is None
     assert "of another directory" in capsys.readouterr().err
 
