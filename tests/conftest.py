@@ -25,6 +25,7 @@ TOGETHER = {
     "tests/states/": "Spark",  # to start it costs more than any of the tests
     "tests/replication/test_defects.py": "defects",
     "tests/docs/": "defects",  # both ask for the same searches
+    "tests/conform/": "Kafka",  # unpacked once
 }
 """Folders and files whose tests run in one process, and what they share."""
 
