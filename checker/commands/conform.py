@@ -25,6 +25,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison
 from highwater.checker.conform.report import (
+    RequestFile,
     example,
     lines_of,
     lines_of_difference,
@@ -33,11 +34,22 @@ from highwater.checker.conform.report import (
     repeated,
     request_file,
 )
+from highwater.checker.conform.walks import (
+    WALK_FORMAT,
+    WalkComparison,
+    WalkFile,
+    WalkResult,
+    lines_of_walks,
+    step_example,
+    walks_as_json,
+)
 from highwater.checker.engines import by_name as engines
 from highwater.checker.runner.one import LiveLine, ProgressReporter
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language.model import Model
+from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
 _MOST_SHOWN = 5
@@ -159,6 +171,8 @@ class _Run:
         """Compare a scenario: its exit status, and its part of the JSON."""
         name = request.scenario.name
         model = request.model()
+        if isinstance(model.protocol, Replication):
+            return self.walk(request, model)
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
             comparison = KafkaComparison(
                 model, lambda m: engines.explore("native")(m, self.options, progress)
@@ -189,19 +203,61 @@ class _Run:
         found = [example(comparison, d, self.bridge) for d in first[:_MOST_SHOWN]]
         self._say(comparison, name, result, found)
         whole = len(states) == len(graph.states) and result.stopped_by is None
-        content = {
-            "scenario": name,
+        content = self._content(request, whole, of_json(comparison, result, found))
+        return self._status(result.stopped_by, whole, bool(result.differences)), content
+
+    def walk(self, request: Request, model: Model) -> tuple[Status, dict[str, Any]]:
+        """Compare a scenario of whole clusters by walks; ``--sample`` is a number of random ones."""
+        name = request.scenario.name
+        with ProgressReporter(name, quiet=self.output.quiet) as progress:
+            comparison = WalkComparison(model, lambda m: engines.explore("native")(m, self.options, progress))
+        live = LiveLine(quiet=self.output.quiet)
+
+        def progressed(found: WalkResult) -> None:
+            live(
+                f"{name}: {found.transitions:,} transitions, {found.steps:,} steps",
+                f"{sum(found.differences.values()):,} differences",
+            )
+
+        with interruption(self._interrupt):
+            result = comparison.run(self.bridge, self.sample, self.seed, progressed, self._stops)
+        live.end()
+        self._name_stop(result)
+        first = sorted(result.examples.items(), key=lambda e: len(e[1].path))[:_MOST_SHOWN]
+        found = [step_example(comparison, key, difference) for key, difference in first]
+        summary, *rest = lines_of_walks(name, comparison, result, self.bridge.version)
+        self.output.say(summary)
+        for line in rest:
+            self.output.note(line)
+        if result.stopped_by is not None:
+            self.output.say(f"  not every step was compared: {result.stopped_by}")
+        for number, difference in enumerate(found, 1):
+            kind = {"kind": difference["step"], "request": None}
+            both = {"model": {"state": difference["model"]}, "kafka": {"state": difference["kafka"]}}
+            for line in lines_of_difference({**difference, **kind, **both}):
+                self.output.say(line)
+            wanted = difference.pop("expected"), difference.pop("scenario")
+            self._save(number, WalkFile(WALK_FORMAT, wanted[1], difference["path"], wanted[0]))
+        whole = not self.sample and result.stopped_by is None
+        content = self._content(request, whole, walks_as_json(comparison, result, found))
+        return self._status(result.stopped_by, whole, bool(result.differences)), content
+
+    @staticmethod
+    def _content(request: Request, whole: bool, found: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "scenario": request.scenario.name,
             "profile": request.profile,
             "parameters": dict(request.parameters),
             "rules": dict(request.rules),
             "complete": whole,
-            **of_json(comparison, result, found),
+            **found,
         }
-        if result.stopped_by == "interrupted":
-            return Status.INTERRUPTED, content
-        if result.differences:
-            return Status.VIOLATED, content
-        return (Status.OK if whole else Status.INCONCLUSIVE), content
+
+    @staticmethod
+    def _status(stopped_by: str | None, whole: bool, differs: bool) -> Status:
+        if stopped_by == "interrupted":
+            return Status.INTERRUPTED
+        return Status.VIOLATED if differs else Status.OK if whole else Status.INCONCLUSIVE
 
     def _interrupt(self) -> None:
         self.came = True
@@ -212,8 +268,7 @@ class _Run:
     def _say(
         self, comparison: KafkaComparison, name: str, result: ConformResult, found: list[dict[str, Any]]
     ) -> None:
-        if self.came is False and result.stopped_by == "interrupted":
-            result.stopped_by = "limit_seconds"
+        self._name_stop(result)
         summary, *rest = lines_of(name, result, self.bridge.version)
         self.output.say(summary)
         for line in rest:
@@ -223,12 +278,18 @@ class _Run:
         for number, difference in enumerate(found, 1):
             for line in lines_of_difference(difference):
                 self.output.say(line)
-            if self.save is not None:
-                self.save.mkdir(parents=True, exist_ok=True)
-                file = self.save / f"difference-{number}.json"
-                text = msgspec.json.format(
-                    msgspec.json.encode(request_file(comparison, difference)), indent=2
-                )
-                write_text("--save", file, text.decode() + "\n")
-                self.output.say(f"  repeat it with: highwater conform --request {file}")
+            self._save(number, request_file(comparison, difference))
             del difference["all"], difference["seen"]
+
+    def _name_stop(self, result: ConformResult | WalkResult) -> None:
+        if self.came is False and result.stopped_by == "interrupted":
+            result.stopped_by = "limit_seconds"
+
+    def _save(self, number: int, content: RequestFile | WalkFile) -> None:
+        """Write a file that repeats a difference, for ``--save``."""
+        if self.save is not None:
+            self.save.mkdir(parents=True, exist_ok=True)
+            file = self.save / f"difference-{number}.json"
+            text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+            write_text("--save", file, text.decode() + "\n")
+            self.output.say(f"  repeat it with: highwater conform --request {file}")

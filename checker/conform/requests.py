@@ -84,7 +84,8 @@ def requests_of(protocol: Protocol) -> list[KafkaRequest]:
     """All requests of a protocol. InputError for a protocol that is not the controller's."""
     if not isinstance(protocol, Controller):
         raise InputError(
-            f"conform compares scenarios of replication.controller and replication.topic, not of {protocol.name}"
+            "conform compares scenarios of replication, replication.controller and replication.topic, "
+            f"not of {protocol.name}"
         )
     return list(_Table(protocol).rows())
 

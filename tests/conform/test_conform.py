@@ -228,7 +228,7 @@ def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_pat
         ([], "name scenarios, or --request FILE"),
         (
             ["truncation/kip-101"],
-            "conform compares scenarios of replication.controller and replication.topic",
+            "conform compares scenarios of replication, replication.controller and replication.topic",
         ),
         (["--request", "none.json"], "none.json"),
         ([SMALL, "--before", "nowhere"], "--before nowhere: no such directory or jar"),
